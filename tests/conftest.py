@@ -1,4 +1,7 @@
-"""For all tests: the option `--shapes` checks every shape annotation of trio_core while they run."""
+"""For all tests: the option `--shapes` checks every shape annotation of trio_core while they run.
+
+Whatever is missing here, such as a browser or an extra, is named once at the end, with the command that installs it.
+"""
 
 import gc
 
@@ -22,6 +25,14 @@ def pytest_configure(config: pytest.Config) -> None:
         from jaxtyping import install_import_hook
 
         install_import_hook("trio_core", "beartype.beartype")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print why tests were skipped: each reason that names a way out, once."""
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", ())]
+    reasons = {reason[2].removeprefix("Skipped: ") for reason in skipped if isinstance(reason, tuple)}
+    for reason in sorted(reason for reason in reasons if "install" in reason):
+        terminalreporter.write_line(f"tests were skipped: {reason}")
 
 
 def pytest_collection_finish() -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import trio_profile
-from tests.docs import __main__ as listing
-from tests.docs.blocks import Mistake, Use, blocks
+from tests.docs.blocks import Mistake, blocks
 from tests.docs.running import first_missing, run_page
 from trio_core.methods.method import registry
 
@@ -28,23 +26,6 @@ def run(tmp_path):
 
 def fence(language: str, *lines: str) -> str:
     return "\n".join([f"```{language}", *lines, "```", ""])
-
-
-def refused(text: str) -> str:
-    """What is wrong with the only block of a text."""
-    with pytest.raises(Mistake) as caught:
-        _ = blocks(text, "docs/page.md")[0].use
-    return str(caught.value)
-
-
-def test_blocks_share_a_directory_and_python_blocks_share_their_names(run):
-    directory = run(
-        fence("bash", "echo one > first.txt")
-        + fence("python", "from pathlib import Path", "word = Path('first.txt').read_text().strip()")
-        + fence("python", "Path('second.txt').write_text(word)")
-        + fence("bash", 'test "$(cat first.txt)" = "$(cat second.txt)"')
-    )
-    assert (directory / "second.txt").read_text() == "one"
 
 
 def test_a_block_with_a_file_for_a_title_is_written_and_not_run(run):
@@ -77,10 +58,6 @@ def test_a_block_that_fails_is_named_with_page_and_line(run, text, says):
     assert says in str(caught.value)
 
 
-def test_a_transcript_may_leave_lines_out_and_show_an_exit_code(run):
-    run(fence("console", "$ printf '%s\\n' \\", "    a b c", "a", "⋮", "c", "$ grep -q x <<< y", "$ echo $?", "1"))
-
-
 @pytest.mark.parametrize(
     ("shown", "missing"),
     [
@@ -103,44 +80,6 @@ def test_a_transcript_may_leave_lines_out_and_show_an_exit_code(run):
 )
 def test_lines_that_a_transcript_leaves_out_need_their_mark(shown, missing):
     assert first_missing(shown.split(), "a\n b\n\nc \nd\nb\nd\n") == missing
-
-
-def test_the_programs_of_a_page_are_those_of_this_tree(run):
-    run(fence("bash", f'test "$(python -c "import trio_profile as t; print(t.__file__)")" = "{trio_profile.__file__}"'))
-    run(fence("console", "$ trio-profile --version | cut -d' ' -f1", "trio-profile"))
-
-
-def test_a_block_that_needs_something_is_counted_and_not_run(run, tmp_path, monkeypatch):
-    page = tmp_path / "page.md"
-    page.write_text(fence('bash title="Needs a GPU"', "false") + fence("python", "pass"))
-    run(page.read_text())
-    monkeypatch.setattr(listing, "PAGES", [page])
-    monkeypatch.setattr(listing, "read", lambda path: blocks(path.read_text(), "docs/page.md"))
-    said = listing.summary()
-    assert "docs/page.md:1: bash: a GPU" in said
-    assert "2 blocks on 1 pages: 1 run" in said and "1 not run" in said
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (fence("ruby", "puts 1"), "language 'ruby' is unknown"),
-        (fence("", "puts 1"), "write a language"),
-        (fence("bash linenums=1", "true"), "write a language, and at most title"),
-        ("Text.\n\n    indented\n", "docs/page.md:3: an indented code block"),
-        (fence('yaml title="Needs a GPU"', "a: 1"), "only bash, python, console can need something"),
-        (fence('bash title="Needs"', "true"), "say what"),
-        (fence('text title="../out.txt"', "a"), "outside the page's directory"),
-    ],
-)
-def test_a_block_of_no_known_sort_is_refused(text, says):
-    assert says in refused(text)
-
-
-def test_data_and_output_are_not_run(run):
-    text = fence("toml", "not toml") + fence('text title="Output; your times differ"', "1.2 ms") + fence("json", "{")
-    assert {block.use for block in blocks(text, "docs/page.md")} == {Use.SHOW}
-    assert list(run(text).iterdir()) == []
 
 
 MINE = """

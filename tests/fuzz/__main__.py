@@ -1,7 +1,7 @@
 """The fuzz run at its full size. It prints each defect with its seed, then the counts.
 
-python -m tests.fuzz                                           # 5,000 inputs in this process, 300 processes
-python -m tests.fuzz --inputs 1 --processes 0 --first 4711   # one input again
+python -m tests.fuzz                            # 5,000 inputs
+python -m tests.fuzz --inputs 1 --first 4711   # one input again
 """
 
 import argparse
@@ -13,32 +13,26 @@ from pathlib import Path
 
 from tests.fuzz.cases import Corpus
 from tests.fuzz.in_process import faults_of
-from tests.fuzz.processes import process_faults
 
 
 def main() -> int:
     """Run what the options ask for. Return 1 if there is a defect."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    parser.add_argument("--inputs", type=int, default=5000, help="how many run in this process")
-    parser.add_argument("--processes", type=int, default=300, help="how many run as processes of their own")
+    parser.add_argument("--inputs", type=int, default=5000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     asked = parser.parse_args()
     codes, defects, start = Counter[str](), 0, time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         corpus = Corpus(Path(place))
-        for runs, count in ((faults_of, asked.inputs), (process_faults, asked.processes)):
-            for seed in range(asked.first, asked.first + count):
-                begun = time.monotonic()
-                case, code, faults = runs(corpus, seed)
-                codes[f"{code} of a judge" if case.judges else str(code)] += 1
-                defects += bool(faults)
-                for fault in faults:
-                    print(f"{runs.__name__} seed {seed}: {' '.join(case.arguments)[:300]!r}\n    {fault}", flush=True)
-                if (took := time.monotonic() - begun) > 20:
-                    print(
-                        f"{runs.__name__} seed {seed}: took {took:.0f} s: {' '.join(case.arguments)[:300]!r}",
-                        flush=True,
-                    )
+        for seed in range(asked.first, asked.first + asked.inputs):
+            begun = time.monotonic()
+            case, code, faults = faults_of(corpus, seed)
+            codes[f"{code} of a judge" if case.judges else str(code)] += 1
+            defects += bool(faults)
+            for fault in faults:
+                print(f"seed {seed}: {' '.join(case.arguments)[:300]!r}\n    {fault}", flush=True)
+            if (took := time.monotonic() - begun) > 20:
+                print(f"seed {seed}: took {took:.0f} s: {' '.join(case.arguments)[:300]!r}", flush=True)
     print(
         f"{sum(codes.values())} inputs in {time.monotonic() - start:.0f} s: "
         f"{defects} defects; exit codes: {dict(codes)}"

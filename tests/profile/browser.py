@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-MISSING = "no Chromium here: chromium, chromium-browser or google-chrome"
+MISSING = "no browser: apt-get install chromium, or put chromium, chromium-browser or google-chrome on the PATH"
 
 
 @dataclass

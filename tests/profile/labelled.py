@@ -12,7 +12,7 @@ FRAMES = EXAMPLES / "video_annotation" / "data_annotated"
 """Five consecutive frames of a video."""
 
 needs_labels = pytest.mark.skipif(
-    not PHOTOGRAPHS.is_dir(), reason="the package labelme-examples is not installed (apt-get install labelme-examples)"
+    not PHOTOGRAPHS.is_dir(), reason="no photographs with polygons: apt-get install labelme-examples"
 )
 
 

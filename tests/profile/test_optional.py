@@ -41,7 +41,3 @@ def test_another_release_of_trio_core_is_refused(monkeypatch):
 def test_states_between_the_same_releases_belong_together(monkeypatch):
     monkeypatch.setattr(optional, "version", {"trio-core": "0.2.dev1", "trio-profile": "0.2.dev9"}.__getitem__)
     optional.require_run("sweep")
-
-
-def test_nothing_is_missing_here():
-    optional.require_run("sweep")

@@ -30,27 +30,32 @@ def test_threads_sleep_soon_and_memory_is_kept_after_the_preparation():
     assert found.endswith("keeps memory") or not process._has_glibc()
 
 
+@pytest.mark.slow
 def test_torch_that_was_imported_before_spins_and_the_environment_says_so():
     found = printed(f"import torch; from trio_profile import process; process.prepare(); {POLICY}")
     assert found.startswith("active")
 
 
+@pytest.mark.slow
 def test_fresh_processes_of_one_that_spins_are_described_as_they_will_be():
     code = "import torch; from trio_profile.inputs.environment import collect; "
     found = printed(code + "new = collect(fresh=True); print(new.wait_policy, new.allocator, collect().wait_policy)")
     assert found in ("brief keeps memory active", "brief system active")
 
 
+@pytest.mark.slow
 def test_a_variable_of_the_user_stays():
     code = f"from trio_profile import process; process.prepare(); {POLICY}"
     assert printed(code, OMP_WAIT_POLICY="ACTIVE").startswith("active")
     assert printed("import torch; " + code, OMP_WAIT_POLICY="passive").startswith("passive")
 
 
+@pytest.mark.slow
 def test_without_the_preparation_the_environment_tells_the_default():
     assert printed(POLICY).startswith("active")
 
 
+@pytest.mark.slow
 def test_one_thread_never_waits():
     assert printed(POLICY, OMP_NUM_THREADS="1").startswith("one thread")
 

@@ -4,8 +4,6 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 import trio_profile
 
 PACKAGE = Path(trio_profile.__file__).parent
@@ -64,13 +62,13 @@ def _names(node: ast.AST) -> list[str]:
     return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=place)
-def test_modules_and_functions_are_short(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= LINES_OF_A_MODULE
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno - node.lineno < LINES_OF_A_FUNCTION, node.name
+def test_modules_and_functions_are_short():
+    for path in MODULES:
+        text = path.read_text()
+        assert len(text.splitlines()) <= LINES_OF_A_MODULE, place(path)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno - node.lineno < LINES_OF_A_FUNCTION, (place(path), node.name)
 
 
 def test_two_modules_of_one_room_have_two_names():
@@ -85,10 +83,10 @@ def test_no_module_name_stands_in_more_than_three_rooms():
     assert {name: found for name, found in rooms.items() if len(found) > ROOMS_OF_A_NAME} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=place)
-def test_only_what_runs_a_model_imports_torch(path):
-    may = room(path) in MAY_BE_HEAVY or place(path).removesuffix(".py") in RUN_A_MODEL
-    assert may or not imported_at_once(path) & HEAVY
+def test_only_what_runs_a_model_imports_torch():
+    light = [path for path in MODULES if room(path) not in MAY_BE_HEAVY]
+    heavy = {place(path).removesuffix(".py") for path in light if imported_at_once(path) & HEAVY}
+    assert heavy - RUN_A_MODEL == set()
 
 
 def test_the_list_of_modules_that_run_a_model_is_exact():
@@ -107,10 +105,7 @@ ABOUT_MORE_THAN_A_MODULE = {
 }
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in sorted(TESTS.rglob("test_*.py")) if path.parent != TESTS], ids=lambda path: path.name
-)
-def test_a_test_module_stands_where_its_module_stands(path):
-    test = path.relative_to(TESTS)
-    module = PACKAGE / test.with_name(test.name.removeprefix("test_"))
-    assert test.as_posix() in ABOUT_MORE_THAN_A_MODULE or module.is_file()
+def test_a_test_module_stands_where_its_module_stands():
+    tests = {path.relative_to(TESTS) for path in TESTS.rglob("test_*.py") if path.parent != TESTS}
+    alone = {test.as_posix() for test in tests if not (PACKAGE / test.with_name(test.name[5:])).is_file()}
+    assert alone - ABOUT_MORE_THAN_A_MODULE == set()

@@ -10,7 +10,7 @@ import pytest
 import trio_core
 import trio_profile
 from documentation import links, pages
-from documentation.docstrings import Fields, markdown, meanings, without_items
+from documentation.docstrings import Fields
 from trio_core import methods
 from trio_profile.cli import verbs
 
@@ -52,36 +52,6 @@ def test_the_python_page_has_everything_that_the_packages_offer():
 
 
 # --- docstrings ------------------------------------------------------------------------------------------------------
-
-DOCSTRING = """Keep some tokens.
-
-share: how many, in (0, 1],
-    of all.
-first, last: two places.
-Raises OptionError for a share of 0.
-
-Note: this is a sentence.
-
-    code: stays
-"""
-NAMES = {"share": " `float`", "first": "", "last": "", "code": ""}
-
-
-def test_lines_of_arguments_become_a_list():
-    assert markdown(DOCSTRING, NAMES) == (
-        "Keep some tokens.\n\n"
-        "- **`share`** `float`: how many, in (0, 1], of all.\n- **`first`**, **`last`**: two places.\n\n"
-        "Raises OptionError for a share of 0.\n\nNote: this is a sentence.\n\n    code: stays"
-    )
-
-
-def test_meanings_and_the_rest_of_a_docstring():
-    assert meanings(DOCSTRING, NAMES) == {
-        "share": "how many, in (0, 1], of all.",
-        "first": "two places.",
-        "last": "two places.",
-    }
-    assert without_items(DOCSTRING, NAMES).startswith("Keep some tokens.\n\nRaises OptionError")
 
 
 @pytest.mark.parametrize(
@@ -196,19 +166,6 @@ def test_a_broken_link_of_a_markdown_file_is_found(file_with, text, says):
 
 
 # --- llms.txt --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("# A title\n\nOne `sentence` of two\nlines. Another.\n", ("A title", "One sentence of two lines.")),
-        ("# A [link](b.md)\n\n- a list\n\nA question? Yes.\n", ("A link", "a list")),
-        ("# Only a title\n", ("Only a title", "")),
-        ("# Numbers\n\nIt is 1.5 times, e.g. here. So.\n", ("Numbers", "It is 1.5 times, e.g. here.")),
-    ],
-)
-def test_the_title_and_the_first_sentence_of_a_page(text, expected):
-    assert pages.title_and_sentence(text) == expected
 
 
 def test_every_page_is_in_the_nav_and_the_other_way_round():

@@ -4,9 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-import pytest
-
-from trio_profile.glossary import Term, terms
+from trio_profile.glossary import terms
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "glossary"))
@@ -33,11 +31,3 @@ def test_each_term_has_its_anchor():
 
 def test_every_link_within_the_page_leads_to_a_term():
     assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) <= set(anchors())
-
-
-@pytest.mark.parametrize("term", terms(), ids=lambda term: term.anchor)
-def test_a_section_has_unit_and_links(term: Term):
-    section = SCRIPT["section"](term)
-    assert (f"Unit: {term.unit}." in section) == bool(term.unit)
-    assert section.count("](#") == len(term.see)
-    assert (f"({term.page})" in section) == bool(term.page)

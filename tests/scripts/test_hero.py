@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.places import ROOT
 from tests.profile.browser import CHROMIUM, MISSING
-from trio_profile.errors import ProfileError
 from trio_profile.studies import running
 
 SCRIPT = ROOT / "scripts" / "hero"
@@ -32,22 +32,10 @@ def test_the_tokens_are_those_of_the_study(script, report):
     assert len(texts) == 4 and all(text.startswith("trio: kept ") for text in texts[1:])
 
 
-def test_a_method_that_the_study_lacks_is_named(script, report):
-    with pytest.raises(ProfileError, match=r"no tokens of trio at 0\.5"):
-        script["drawings"](report, "trio", 0.5)
-
-
-def test_asked_methods_are_in_colour_and_the_others_have_no_intervals(script, report):
-    [page] = script["in_colour"](report, ["random"]).pages
-    series = {one.name: one for one in page.blocks[0].series}
-    assert not series["random"].quiet and series["random"].low
-    assert series["grid"].quiet and not series["grid"].low and not series["grid"].x_high
-
-
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.slow
 def test_the_script_writes_a_picture(script, report, tmp_path: Path):
-    pytest.importorskip("kaleido")
+    needs.package("kaleido", "export")
     drawn = script["hero"](report, "trio", 1 / 3, ["random"])
     assert drawn.width > 2 * drawn.height
     assert drawn.getpixel((2, 2)) == drawn.getpixel((drawn.width - 3, 2)) == (255, 255, 255)

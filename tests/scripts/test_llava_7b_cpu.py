@@ -105,14 +105,3 @@ def test_a_study_that_was_interrupted_goes_on_and_the_readme_has_all_tables(scri
 def test_a_study_that_fails_is_named(script, tmp_path, monkeypatch, capsys):
     assert call(script, monkeypatch, "--model", tmp_path / "none", "--only", "layers", "--out", tmp_path / "out") == 2
     assert "llava_7b_cpu: layers failed with exit code 2" in capsys.readouterr().err
-
-
-def test_the_commands_are_listed_and_wrong_retentions_are_refused(script, monkeypatch, capsys):
-    assert call(script, monkeypatch, "--list") == 0
-    listed = capsys.readouterr().out
-    assert listed.count("    trio-profile ") == 4
-    assert "--model llava-1.5-7b --dtype bfloat16 --device cpu" in listed
-    with pytest.raises(SystemExit) as ended:
-        call(script, monkeypatch, "--retention", "0.4,x")
-    assert ended.value.code == 2
-    assert "--retention: '0.4,x': give shares between 0 and 1, such as" in capsys.readouterr().err

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from tests.profile.labelled import FRAMES, PHOTOGRAPHS, needs_labels
-from trio_profile.errors import StudyError
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.questions import read as read_questions
 
@@ -110,16 +109,6 @@ def test_photographs_and_frames_of_a_video_with_polygons_become_questions(tmp_pa
     assert len({one.picture().tobytes() for one in found[FRAMES]}) == 5
 
 
-def test_middles_that_are_close_and_circles_are_understood(tmp_path: Path):
-    circle = {"label": "ball", "points": [[60, 25], [60, 35]], "shape_type": "circle"}  # from 50 to 70
-    label(tmp_path, "a", shape("cat", 54, 58), shape("dog", 0, 4), circle)
-    picture = SCRIPT["read"](tmp_path / "a.json")
-    assert [(one.label, one.left, one.right) for one in picture.things][-1] == ("ball", 0.5, 0.7)
-    left_or_right = [one["question"] for one in SCRIPT["questions"]([picture]) if one["kind"] == "left"]
-    assert all("ball or cat" not in text and "cat or ball" not in text for text in left_or_right)  # 0.60 and 0.56
-    assert len(left_or_right) == 2
-
-
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -138,8 +127,3 @@ def test_what_cannot_be_used_is_refused_in_one_line(tmp_path: Path, monkeypatch,
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
     assert not (tmp_path / "questions.jsonl").exists()
-
-
-def test_a_directory_without_labels_is_refused(tmp_path: Path):
-    with pytest.raises(StudyError, match="has no JSON files of labelme"):
-        SCRIPT["write"](tmp_path, one_scene=False)

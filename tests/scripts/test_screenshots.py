@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from tests import needs
 from tests.profile.browser import CHROMIUM, MISSING
 from trio_profile.findings.blocks import Axis, Chart, Page, Report, Sentences, Series
 from trio_profile.render import html
@@ -38,7 +39,7 @@ def of_two_pages(directory: Path) -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.slow
 def test_each_page_has_a_picture_of_each_width_and_scheme(tmp_path: Path):
-    pytest.importorskip("playwright.sync_api")
+    needs.package("playwright.sync_api", "dev")
     of_two_pages(tmp_path)
     found = screenshots(tmp_path, "--out", tmp_path / "out")
     assert found.returncode == 0, found.stderr
@@ -51,7 +52,7 @@ def test_each_page_has_a_picture_of_each_width_and_scheme(tmp_path: Path):
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.slow
 def test_named_parts_have_one_small_picture_each(tmp_path: Path):
-    pytest.importorskip("playwright.sync_api")
+    needs.package("playwright.sync_api", "dev")
     of_two_pages(tmp_path)
     out = tmp_path / "out"
     found = screenshots(tmp_path, "--out", out, "--section", "top", "--section", "first", "--section", "figure-line")
@@ -64,7 +65,7 @@ def test_named_parts_have_one_small_picture_each(tmp_path: Path):
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.slow
 def test_a_part_that_does_not_exist_is_answered_with_the_names_of_all(tmp_path: Path):
-    pytest.importorskip("playwright.sync_api")
+    needs.package("playwright.sync_api", "dev")
     of_two_pages(tmp_path)
     found = screenshots(tmp_path, "--out", tmp_path / "out", "--section", "third")
     assert found.returncode == 2

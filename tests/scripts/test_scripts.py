@@ -75,14 +75,6 @@ def gpu(*arguments: str | Path, python: str | Path = sys.executable) -> subproce
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_no_time_leaves_it_all_for_the_next_call(places):
-    model, work, out = places
-    found = gpu("--toy", model, "--work", work, "--out", out, "--seconds", "0")
-    assert found.returncode == 75
-    assert "not finished: tests, sweep, layers, compare; run the same command again" in found.stderr
-    assert (out / "table.txt").exists() and (out / "gpu.tar.gz").exists()
-
-
 @pytest.mark.slow
 def test_the_toy_study_runs_and_is_not_run_twice(places, python):
     model, work, out = places
@@ -114,20 +106,6 @@ def test_what_was_packed_is_gone_on_with_elsewhere(places):
     assert found.stdout.strip() == (out / "table.txt").read_text().strip()
     wrong = gpu("--unpack", model, "--work", work.parent / "elsewhere")
     assert wrong.returncode == 2 and "cannot be unpacked" in wrong.stderr
-
-
-@pytest.mark.slow
-def test_tests_that_fail_are_not_run_again(tmp_path):
-    """The slice is of a file that is not there in a copy of the script."""
-    script = tmp_path / "scripts" / "gpu"
-    script.parent.mkdir()
-    script.write_text(SCRIPT.read_text())
-    (tmp_path / "tests" / "profile").mkdir(parents=True)
-    (tmp_path / "tests" / "profile" / "test_units.py").write_text("def test_it(): assert False")
-    command = [sys.executable, str(script), "--toy", "none", "--only", "tests", "--out", str(tmp_path / "out")]
-    first, second = (subprocess.run(command, capture_output=True, text=True, timeout=120) for _ in range(2))
-    assert first.returncode == 1 and "failed: tests" in first.stderr
-    assert second.returncode == 0 and "tests failed, " in second.stdout
 
 
 @pytest.mark.slow

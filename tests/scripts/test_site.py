@@ -11,6 +11,7 @@ import pytest
 from filelock import FileLock
 
 from documentation import pages
+from tests import needs
 from tests.profile.browser import CHROMIUM, MISSING, chromium, opened
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def built(place):
     """The built site, and what the script said."""
-    pytest.importorskip("zensical")
+    needs.package("zensical", "docs")
     return build_once(place)
 
 
@@ -91,8 +92,8 @@ def test_the_reason_why_the_generator_fails_is_said(code, said, complaint):
 
 @pytest.fixture(scope="module")
 def browser():
-    pytest.importorskip("playwright.sync_api")
-    pytest.importorskip("axe_playwright_python")
+    needs.package("playwright.sync_api", "dev")
+    needs.package("axe_playwright_python", "dev")
     if CHROMIUM is None:
         pytest.skip(MISSING)
     with chromium() as started:

@@ -52,12 +52,6 @@ def test_other_numbers_of_tokens_are_tried_only_if_no_convention_gives_the_figur
     assert prefill_of(first, own, [other]) is own
 
 
-def test_a_figure_that_no_number_of_tokens_gives_has_its_nearest_convention_first():
-    own, other = llava_next()
-    first, *_ = explain_counts(figure("9.8765e12"), own, [other], 1.0)
-    assert (first.printed, first.visual_tokens, first.text_tokens) == ("no", None, None)
-
-
 @pytest.mark.parametrize("assumed", [1.0, 2.0])
 def test_gamma_of_the_pruned_figure_is_the_one_that_the_audit_finds(assumed: float):
     """`audit trio-2026` divides (2.68 T - F_inf) by Σ f(V) with the budgets 460, 270, 110: γ = 1.53768."""
@@ -74,9 +68,3 @@ def test_gamma_of_the_pruned_figure_is_the_one_that_the_audit_finds(assumed: flo
     inference = fastv_inference(Schedule((1, 10, 15), (460, 270, 110), 2880, 32).tokens_by_layer, D, M)
     assert gamma == pytest.approx(((2.675e12 - inference) / looked_at, (2.685e12 - inference) / looked_at))
     assert shape.visual_tokens == 2928
-
-
-def test_a_gamma_out_of_reach_is_not_named():
-    own, other = llava_next((460, 270, 110))
-    for claim in ("1e12", "9.999e13"):
-        assert not any(found.gamma for found in explain_counts(figure(claim), own, [other], 1.0))

@@ -237,6 +237,7 @@ class Simulated(Board):
         pass
 
 
+@pytest.mark.slow
 def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(tmp_path, monkeypatch):
     """2 % of the attempts fail. The ideal is all work, repeated work included, over all workers."""
     draw = random.Random(5)

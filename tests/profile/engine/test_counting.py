@@ -1,10 +1,7 @@
 """Exact quantities of the dense model and of a cell, and what counts as running out of memory."""
 
-import pytest
-import torch
-
 from tests.profile.studying import plan
-from trio_profile.engine.counting import count, failure_of, measure_dense
+from trio_profile.engine.counting import count, measure_dense
 from trio_profile.inputs.workload import build
 from trio_profile.records.schema import Cell, Measurement
 
@@ -33,22 +30,3 @@ def test_a_cell_tells_that_other_code_ran_than_was_asked_for(tiny_study):
     planned, *_ = plan(asked, workload.shape)
     told = count(workload, planned, asked)["notes"]
     assert told == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError("no more"),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.1 GiB\nmore lines"),
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
-    ],
-)
-def test_a_cell_without_memory_is_recorded_with_the_reason_in_one_line(error):
-    found = failure_of(CELL, error)
-    assert (found.cell, found.status) == (CELL, "failed")
-    assert str(found.reason).startswith("out of memory: ") and "\n" not in str(found.reason)
-
-
-def test_any_other_error_is_raised_again():
-    with pytest.raises(RuntimeError, match="shapes differ"):
-        failure_of(CELL, RuntimeError("shapes differ"))

@@ -133,8 +133,8 @@ def test_a_finished_study_goes_on_with_more_processes(tiny_study, measured, meas
     monkeypatch.setattr(local, "is_in_this_process", lambda _: True)
     monkeypatch.setattr(measuring, "count_share", never)
     found = sweep.run(more, measured_copy)
-    for cell in found.measurements:
-        assert cell.timings[:-1] == first.cells[cell.cell.id].timings and cell.timings[-1].pairs
+    assert found.rounds[: len(first.rounds)] == first.rounds
+    assert all(len(cell.timings) == 2 and cell.timings[-1].pairs for cell in found.measurements)
     assert Store(measured_copy).read().study == more
 
 
@@ -297,8 +297,10 @@ def test_an_error_of_a_process_is_raised_here_and_leaves_no_directory(tiny_study
     assert not (tmp_path / "out").exists()
 
 
-def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path, monkeypatch):
-    study = tiny_study.model_copy(update={"processes": 3, "seconds": 6.0})
+@pytest.mark.slow
+def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
+    """It is so long that it is never finished before it is killed."""
+    study = tiny_study.model_copy(update={"processes": 2, "seconds": 3600.0})
     (tmp_path / "study.toml").write_text(to_toml(study))
     out = tmp_path / "out"
     command = [sys.executable, "-m", "trio_profile.cli", "sweep", "--study", str(tmp_path / "study.toml"), "--out", out]
@@ -309,9 +311,8 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path, monk
     children = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert children and not psutil.wait_procs(children, timeout=20)[1]
+    assert children and not psutil.wait_procs(children, timeout=60)[1]
     kept = store.read()
     found = sweep.run(study.model_copy(update={"seconds": 0.1}), out)
-    assert [len(cell.timings) for cell in found.measurements] == [3, 3]
-    for cell in kept.measurements:
-        assert found.cells[cell.cell.id].timings[: len(cell.timings)] == cell.timings
+    assert [len(cell.timings) for cell in found.measurements] == [2, 2]
+    assert found.rounds[: len(kept.rounds)] == kept.rounds

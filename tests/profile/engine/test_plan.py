@@ -34,11 +34,6 @@ def test_plan_has_the_published_schedule_and_the_papers_work():
     assert cell.fastv_macs(SHAPE, 2) == 325_651_333_120 + 2 * 116_371_914_752
 
 
-def test_a_method_that_needs_nothing_has_no_overhead():
-    (cell,) = plan(make(methods=("grid",), retentions=(0.111,)), SHAPE)
-    assert cell.fastv_overhead_macs(SHAPE, 5) == 0
-
-
 def test_a_stage_that_drops_nothing_costs_nothing():
     (cell,) = plan(make(retentions=(0.88,)), SHAPE)
     assert cell.schedule.budgets[0] == 576

@@ -1,12 +1,13 @@
-"""`kill -9` at 100 random moments: nothing is lost, and nothing is doubled.
+"""100 workers are killed at random lines of their code: nothing is lost, and nothing is doubled.
 
-The workers here are forks that claim, wait a moment and keep what they measured, by the code of real workers. They run
-no model, so that a hundred of them can die in seconds. `test_supervisor.py` kills real ones.
+The workers here are forks that claim runs and keep what they measured, by the code of real workers. They run no model,
+so that a hundred of them can die in seconds. `test_supervisor.py` kills real ones.
 """
 
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -24,35 +25,51 @@ RETENTIONS = tuple(part / 100 for part in range(5, 95))
 PROCESSES = 3
 ASKED = study(retentions=RETENTIONS)
 LEASE_SECONDS = 0.2
-KILLING = "killing"
-"""While this file is there, workers take their time. So all 100 die before the study is finished."""
+MOST_LINES = 500
+"""A worker dies after at most so many lines of code, which are few runs. So all 100 die before the study is
+finished."""
 
 
 def lines_of(claim: Claim, board: Board, session: str) -> list[Measured]:
-    """What a run would have measured."""
+    """Return what a run would have measured."""
     if claim.key.block == DENSE:
         return [dense().model_copy(update={"session": session})]
-    found: list[Measured] = []
+    lines: list[Measured] = []
     for cell in board.cells[claim.key.block]:
         made = measurement(cell.method, cell.retention, pairs=3)
-        if claim.key.number == 0:
-            found.append(counted(made).model_copy(update={"session": session}))
-        else:
-            found += [one.model_copy(update={"session": session}) for one in rounds_of(made)]
-    return found
+        lines += [counted(made)] if claim.key.number == 0 else rounds_of(made)
+    return [line.model_copy(update={"session": session}) for line in lines]
 
 
-def toy_worker(directory: Path, name: str) -> None:
-    """Measure runs until none is left."""
+def die_after(lines: int) -> None:
+    """Kill this process after so many lines of Python. So the moment depends on its progress, and on no clock."""
+    left = lines
+
+    def count(_frame: object, event: str, _argument: object) -> object:
+        nonlocal left
+        left -= event == "line"
+        if left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count
+
+    sys.settrace(count)
+
+
+def toy_worker(directory: Path, name: str, lines: int | None) -> None:
+    """Measure runs until none is left.
+
+    lines: after so many lines the worker kills itself; None for never.
+    """
     board = Board(ASKED, directory, Leases(directory, name, LEASE_SECONDS), PROCESSES, most_attempts=KILLS)
+    board.look()
+    if lines is not None:
+        die_after(lines)
     while not board.is_finished:
         for phase in ("count", "time"):
             session, timed = f"{name}-{phase}-{time.monotonic_ns()}", set[str]()
             file = WorkerFile(directory, name)
             file.open(ASKED, Session(id=session, environment=environment()))
             while (claim := board.claim(phase, timed)) is not None:
-                if (directory / KILLING).exists():
-                    time.sleep(random.uniform(0.0, 0.3))  # what a real worker measures here: kills must fall into it
                 run = Run(
                     block=claim.key.block,
                     number=claim.key.number,
@@ -67,37 +84,35 @@ def toy_worker(directory: Path, name: str) -> None:
         board.look()
 
 
-def forked(directory: Path, name: str) -> int:
-    """The number of a new process that is a toy worker."""
+def forked(directory: Path, name: str, lines: int | None) -> int:
+    """Start a toy worker. Return the number of its process."""
     number = os.fork()
     if number == 0:
         try:
-            toy_worker(directory, name)
+            toy_worker(directory, name, lines)
         finally:
             os._exit(0)
     return number
 
 
-def test_workers_that_are_killed_at_any_moment_lose_and_double_nothing(tmp_path, monkeypatch):
+def test_workers_that_are_killed_anywhere_lose_and_double_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 1)
-    random.seed(7)
-    (tmp_path / KILLING).touch()
-    alive = {forked(tmp_path, f"w{number}"): f"w{number}" for number in range(4)}
+    draw = random.Random(7)
+    names = ("w0", "w1", "w2", "w3")
+    doomed = {forked(tmp_path, name, draw.randint(1, MOST_LINES)): name for name in names}
     for _ in range(KILLS):
-        time.sleep(random.uniform(0.0, 0.03))
-        victim = random.choice(list(alive))
-        os.kill(victim, signal.SIGKILL)
-        os.waitpid(victim, 0)
-        name = alive.pop(victim)
-        alive[forked(tmp_path, name)] = name  # the same name: it goes on with its file
-    assert len(Store(tmp_path).read().runs) < 1 + len(RETENTIONS) * (1 + PROCESSES), "all was done before the last kill"
-    (tmp_path / KILLING).unlink()
-    for number in alive:
+        victim = draw.choice(list(doomed))
+        _, status = os.waitpid(victim, 0)
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "all was done before the last kill"
+        name = doomed.pop(victim)
+        doomed[forked(tmp_path, name, draw.randint(1, MOST_LINES))] = name  # the same name: it goes on with its file
+    for number in doomed:
         os.waitpid(number, 0)
-    found = Store(tmp_path).read()
-    assert len(found.runs) == 1 + len(RETENTIONS) * (1 + PROCESSES) == len({run.key for run in found.runs})
-    assert all(run.failed is None for run in found.runs)
-    assert found.dense is not None and len(found.cells) == len(RETENTIONS)
-    for cell in found.measurements:
+    os.waitpid(forked(tmp_path, names[0], None), 0)  # this one measures what is left
+    contents = Store(tmp_path).read()
+    assert len(contents.runs) == 1 + len(RETENTIONS) * (1 + PROCESSES) == len({run.key for run in contents.runs})
+    assert all(run.failed is None for run in contents.runs)
+    assert contents.dense is not None and len(contents.cells) == len(RETENTIONS)
+    for cell in contents.measurements:
         assert len(cell.timings) == PROCESSES == len({timing.session for timing in cell.timings})
-    assert all(", line " in text for text in found.dropped), "only a line that was cut off is dropped"
+    assert all(", line " in text for text in contents.dropped), "only a line that was cut off is dropped"

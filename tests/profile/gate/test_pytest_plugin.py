@@ -88,16 +88,6 @@ def test_a_function_beside_its_base_passes_and_is_recorded(pytester):
     assert found["stats"]["median"] == pytest.approx(gate["new"] / 1000)
 
 
-def test_without_pytest_benchmark_the_extra_is_named(pytester):
-    pytester.makepyfile("def test_a(trio_gate):\n    pass\n")
-    result = pytester.runpytest_inprocess("-p", "no:benchmark")
-    assert result.ret == 2
-    assert (
-        "trio_gate needs the extra 'gate': pip install 'trio-profile[gate]'"
-        in result.stdout.str() + result.stderr.str()
-    )
-
-
 def test_a_slower_function_fails_in_one_line(pytester):
     pytester.makepyfile(GATED.format(base=5, new=20))
     result = run(pytester)
@@ -192,13 +182,6 @@ def test_a_workload_that_breaks_fails_in_one_line(repository):
     result.stdout.fnmatch_lines(["trio_gate: the workload toy:work of the new revision: RuntimeError: no such device"])
 
 
-def test_a_function_of_this_process_cannot_be_compared_with_a_revision(repository):
-    repository.makepyfile(test_gate="def test_x(trio_gate): trio_gate(lambda: None)")
-    result = run(repository, "--trio-gate-base", "HEAD")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["trio_gate: a function of this process cannot be run in another revision*"])
-
-
 @pytest.mark.parametrize("revision", ["nonsense", "--", "HEAD~9"])
 def test_an_unknown_revision_ends_the_run_in_one_line(repository, revision):
     result = repository.runpytest_subprocess(f"--trio-gate-base={revision}")
@@ -210,12 +193,6 @@ def test_an_unknown_revision_ends_the_run_in_one_line(repository, revision):
 
 
 # Exact quantities
-
-
-def test_exact_quantities_are_recorded(pytester):
-    pytester.makepyfile("def test_x(trio_gate):\n    trio_gate(lambda: None)\n    trio_gate.exact('kv_bytes', 4096)")
-    run(pytester).assert_outcomes(passed=1)
-    assert written(pytester)["extra_info"]["kv_bytes"] == 4096
 
 
 @pytest.mark.parametrize(
@@ -293,24 +270,10 @@ def test_a_marker_without_the_fixture_ends_the_run(pytester):
 # Runs without gates
 
 
-def test_the_marker_is_registered(pytester):
-    pytester.makepyfile(
-        "import pytest\n@pytest.mark.trio_gate(pairs=12)\ndef test_x(trio_gate): trio_gate(lambda: None)"
-    )
-    run(pytester, "--strict-markers", "-W", "error").assert_outcomes(passed=1)
-    pytester.runpytest_inprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.trio_gate(quantity=*"])
-
-
 def test_skipped_and_disabled_benchmarks_stay_so(pytester):
     pytester.makepyfile("def test_x(trio_gate): assert trio_gate(lambda: None) is None")
     pytester.runpytest_inprocess("--benchmark-skip").assert_outcomes(skipped=1)
     pytester.runpytest_inprocess("--benchmark-disable").assert_outcomes(passed=1)
-
-
-def test_a_base_with_disabled_benchmarks_fails_the_test(repository):
-    result = repository.runpytest_inprocess("--benchmark-disable", "--trio-gate-base=HEAD")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["trio_gate: a base was named, but benchmarks are disabled*"])
 
 
 def test_an_unused_plugin_imports_nothing_heavy_and_shows_nothing(pytester, monkeypatch):

@@ -73,7 +73,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not alive(pid)
@@ -86,11 +86,6 @@ def test_each_worker_imports_from_its_own_tree_and_they_run_in_turn(trees):
         assert all(map(alive, pids))
     assert (base, new) == ([3.0] * 5, [6.0] * 5)
     assert not any(map(alive, pids))
-
-
-def test_exact_quantities_come_with_the_workload(trees):
-    with Rivals(*trees, "toy:counted") as rivals:
-        assert [worker.exact for worker in rivals.workers.values()] == [{"kept": 5}, {"kept": 6}]
 
 
 @pytest.mark.parametrize(
@@ -191,23 +186,9 @@ def test_a_worktree_is_removed_after_an_error(repository):
     assert not base.exists()
 
 
-@pytest.mark.parametrize("revision", ["nonsense", "", "--help", "HEAD~7"])
-def test_an_unknown_revision_is_refused(repository, revision):
-    with pytest.raises(StudyError, match="names no commit") as caught, worktree(repository, revision):
-        pass
-    assert "\n" not in str(caught.value)
-
-
 def test_a_directory_outside_the_revision_or_outside_a_repository_is_refused(repository, tmp_path):
     with pytest.raises(StudyError, match="has no directory later"), worktree(repository / "later", "HEAD"):
         pass
     if not any((parent / ".git").exists() for parent in tmp_path.parents):
         with pytest.raises(ProfileError), worktree(tmp_path, "HEAD"):
             pass
-
-
-def test_a_worker_ends_with_its_parent(trees):
-    worker = Worker("base", *trees, "toy:quick", {})
-    worker._input.close()
-    assert worker._process.wait(timeout=10) == 0
-    worker.close()

@@ -2,6 +2,7 @@ import pytest
 from PIL import Image
 from torch import equal
 
+from tests.core.tiny import fast_first
 from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
@@ -56,7 +57,7 @@ def test_one_message_is_asked_like_a_plain_question(processor):
         assert equal(inputs["input_ids"], ask(processor, [PICTURE], "Which one?")["input_ids"])
 
 
-@pytest.mark.parametrize("family", ["Gemma 3", "LLaVA-NeXT", "Qwen2.5-VL", "SmolVLM"])
+@pytest.mark.parametrize("family", fast_first(["Gemma 3", "LLaVA-NeXT", "Qwen2.5-VL", "SmolVLM"], "Qwen2.5-VL"))
 def test_the_templates_of_families_take_several_pictures_system_messages_and_examples(saved, family):
     loaded = load(Study(model=str(saved(family))))
     adapter = adapter_for(loaded.model)
@@ -75,12 +76,6 @@ def test_a_template_that_leaves_out_a_picture_is_refused(processor):
     processor.chat_template = "<image>{{ messages[0]['content'][0]['text'] }}"
     with pytest.raises(StudyError, match="shows 1 of 2 pictures"):
         ask_in_messages(processor, [message("Which?", None, None)], [PICTURE, PICTURE])
-
-
-def test_a_template_that_refuses_messages_is_named(processor):
-    processor.chat_template = "{{ raise_exception('no system role') }}"
-    with pytest.raises(StudyError, match="the chat template of LlavaProcessor refuses a question: no system role"):
-        ask_in_messages(processor, [message("Be brief.", role="system")], [])
 
 
 @pytest.mark.parametrize(

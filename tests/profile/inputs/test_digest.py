@@ -76,12 +76,6 @@ def test_questions_and_their_pictures_are_told_apart(tmp_path):
     assert [name for name in before if before[name] != after[name]] == ["image", "questions/pictures"]
 
 
-def test_tasks_are_digested_with_their_folders(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "task.yaml").write_text("task: mine")
-    assert set(input_digests(study(task_path=str(tmp_path)))) == {"tasks/mine/task.yaml"}
-
-
 def test_a_directory_named_like_a_built_in_model_is_not_what_is_measured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = input_digests(study(model="pocket"))

@@ -1,20 +1,13 @@
 import pytest
 import torch
 
+from tests.core.tiny import fast_first
 from tests.profile.family_checkpoints import Saved
 from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.models import load, num_layers, without_weights
 from trio_profile.records.schema import Study
-
-
-@pytest.mark.parametrize(("name", "layers"), [("pocket", 16), ("pocket-deep", 32)])
-def test_pocket_is_the_real_class(name: str, layers: int):
-    loaded = load(Study(model=name))
-    assert type(loaded.model).__name__ == "LlavaForConditionalGeneration"
-    assert len(adapter_for(loaded.model).layers) == layers
-    assert not loaded.model.training
 
 
 def test_pocket_is_shipped_as_any_checkpoint_and_small():
@@ -42,7 +35,7 @@ def test_the_seed_decides_the_weights_and_leaves_the_users_random_state():
     assert torch.get_default_dtype() == torch.float32
 
 
-@pytest.mark.parametrize("name", sorted(BUILTIN))
+@pytest.mark.parametrize("name", fast_first(sorted(BUILTIN), "pocket", "llava-1.5-7b", "qwen2.5-vl-7b"))
 def test_declared_visual_tokens_are_what_the_tower_makes(name: str):
     """On the meta device where that runs; by the library's own arithmetic where it asks for values."""
     builtin = BUILTIN[name]
@@ -134,9 +127,8 @@ def test_a_directory_without_a_checkpoint_is_refused(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("model", sorted(BUILTIN))
+@pytest.mark.parametrize("model", fast_first(sorted(BUILTIN), "pocket", "qwen2.5-vl-7b"))
 def test_the_depth_is_known_without_the_model(model: str):
-    from trio_core.models import adapter_for
     from trio_profile.inputs.models import without_weights
 
     assert num_layers(model) == len(adapter_for(without_weights(BUILTIN[model])).layers)

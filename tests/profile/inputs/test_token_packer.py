@@ -114,6 +114,7 @@ def test_the_cost_is_the_arithmetic_of_its_layers():
     assert counter.get_total_flops() == 2 * macs(4, 16, 256, 3, 32)
 
 
+@pytest.mark.slow
 def test_at_its_true_size_it_reconciles_and_costs_less_than_it_saves():
     document = flops.run(make("flops", model="tokenpacker-7b", device="meta", text_tokens=60, new_tokens=1))
     assert document.residual_macs == 0

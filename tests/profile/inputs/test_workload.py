@@ -5,9 +5,7 @@ import torch
 from PIL import Image
 
 from tests.profile.checkpoints import VISUAL_TOKENS
-from trio_core import prune
 from trio_profile.errors import StudyError
-from trio_profile.inputs.questions import open_picture
 from trio_profile.inputs.workload import OWN_QUESTIONS, ask, build, padding
 from trio_profile.records.schema import Study
 
@@ -67,12 +65,6 @@ def test_the_same_seed_draws_the_same_input():
     assert not torch.equal(first["pixel_values"], other["pixel_values"])
 
 
-def test_exactly_new_tokens_are_generated_also_when_pruned(tiny_workload):
-    with prune(tiny_workload.model, "grid", retention=0.5):
-        answer = tiny_workload.generate()
-    assert answer.shape[1] - tiny_workload.inputs["input_ids"].shape[1] == 3
-
-
 @pytest.mark.parametrize("study", [Study(), Study(text_tokens=40), Study(model="pocket-deep"), Study(batch=2)])
 def test_shape_without_weights_is_the_shape_with_them(study: Study):
     assert build(study, weights=False).shape == build(study).shape
@@ -82,26 +74,6 @@ def test_shape_of_a_7b_model_with_grouped_keys():
     shape = build(Study(model="qwen2.5-vl-7b", dtype="bfloat16"), weights=False).shape
     assert (shape.num_layers, shape.hidden, shape.intermediate) == (28, 3584, 18944)
     assert (shape.query_width, shape.kv_width, shape.ffn_matrices, shape.itemsize) == (3584, 512, 3, 2)
-
-
-def test_a_file_that_is_no_picture_is_refused(tmp_path, photograph):
-    with pytest.raises(StudyError, match="does not exist"):
-        open_picture(str(tmp_path / "none.png"))
-    (tmp_path / "text.png").write_text("not a picture")
-    with pytest.raises(StudyError, match="no picture that can be read"):
-        open_picture(str(tmp_path / "text.png"))
-    (tmp_path / "half.png").write_bytes(photograph.read_bytes()[:20_000])
-    with pytest.raises(StudyError, match="no picture that can be read"):
-        open_picture(str(tmp_path / "half.png"))
-    with pytest.raises(StudyError, match="no picture that can be read"):
-        open_picture(str(tmp_path))
-
-
-@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "1", "CMYK"])
-def test_pictures_of_other_modes_become_rgb(tmp_path, mode):
-    file = tmp_path / ("picture.tif" if mode == "CMYK" else "picture.png")
-    Image.new(mode, (30, 20)).save(file)
-    assert open_picture(str(file)).mode == "RGB"
 
 
 def test_a_true_size_model_without_tokenizer_refuses_a_prompt(monkeypatch):
@@ -129,11 +101,6 @@ def test_a_chat_template_that_begins_the_text_itself_does_not_begin_it_twice(pro
     monkeypatch.setattr(processor, "chat_template", "{{ bos_token }}" + TURN)
     assert torch.equal(ask(processor, [GREY], "which digit ?")["input_ids"], plain["input_ids"])
     assert (plain["input_ids"] == processor.tokenizer.bos_token_id).sum() == 1
-
-
-def test_a_placeholder_in_the_text_is_the_place_of_the_picture(processor):
-    plain = ask(processor, [GREY], "which digit ?")
-    assert torch.equal(ask(processor, [GREY], "<image>\nwhich digit ?")["input_ids"], plain["input_ids"])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Counted work of a tiny model against the arithmetic of its sizes."""
 
-import pytest
-
 from trio_core import Schedule, Trio
 from trio_core.methods.random import Random
 from trio_profile.profilers import flops_counted
@@ -84,21 +82,6 @@ def test_an_operator_without_a_formula_is_listed(tiny_workload, monkeypatch):
     monkeypatch.setattr(flops_counted, "supplied", dict)
     counted, _ = flops_counted.measure(tiny_workload, None)
     assert counted.uncounted == ("aten._scaled_dot_product_flash_attention_for_cpu",)
-
-
-@pytest.mark.parametrize(
-    ("name", "suspect"),
-    [
-        ("aten.linear", True),
-        ("aten.bilinear", True),
-        ("aten._scaled_dot_product_efficient_attention", True),
-        ("other_library.anything", True),
-        ("aten.upsample_bilinear2d", False),
-        ("aten.add", False),
-    ],
-)
-def test_operators_with_a_product_are_known_by_their_names(name, suspect):
-    assert flops_counted.Operator(name, 1, 8, 0, None).has_product == suspect
 
 
 def test_eager_and_sdpa_have_the_same_count(tiny_workload):

@@ -98,8 +98,3 @@ def test_a_cell_that_failed_before_its_first_round_has_failed(contents):
     contents.add(failed())
     [found] = contents.measurements
     assert (found.status, found.reason) == ("failed", failed().reason) and found.counted is not None
-
-
-def test_a_store_without_a_session_says_that_nothing_was_measured():
-    with pytest.raises(StoreError, match="nothing was measured: run the same command again"):
-        _ = Contents(study()).environment

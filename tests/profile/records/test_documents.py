@@ -1,7 +1,6 @@
 """Documents that are kept in files."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -62,9 +61,3 @@ def test_what_is_no_document_is_refused_in_one_line(kept, text):
     with pytest.raises(StoreError, match=r"layers\.json") as caught:
         read_document(kept, TheoryDocument)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
-
-
-def test_a_pipe_in_place_of_a_document_is_refused_at_once(tmp_path):
-    os.mkfifo(tmp_path / "theory.json")
-    with pytest.raises(StoreError, match="it is a pipe, not a regular file"):
-        read_document(tmp_path / "theory.json", TheoryDocument)

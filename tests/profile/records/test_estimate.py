@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from pydantic import ValidationError
 
 from trio_profile.records import estimate
-from trio_profile.records.estimate import Accuracy, Correlation, Estimate, Measured, Milliseconds, Share
+from trio_profile.records.estimate import Correlation, Estimate, Measured, Milliseconds, Share
 
 
 def every_class(of: type[Estimate] = Estimate) -> list[type[Estimate]]:
@@ -35,12 +34,3 @@ def test_a_median_and_a_share_keep_their_names_in_json():
     }
     assert set(Share(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"share", "ci95", "samples"}
     assert set(Correlation(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"value", "ci95", "samples"}
-
-
-def test_a_document_without_a_number_of_sessions_was_measured_in_one():
-    assert Milliseconds.model_validate({"median": 1.0, "ci95": (1, 1), "samples": 9, "stopped": "budget"}).sessions == 1
-
-
-def test_a_number_that_is_not_finite_is_refused():
-    with pytest.raises(ValidationError):
-        Accuracy(value=float("nan"), ci95=(0, 1), samples=2)

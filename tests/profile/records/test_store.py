@@ -1,9 +1,6 @@
 import errno
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 from shutil import rmtree
 
 import pytest
@@ -11,7 +8,7 @@ import pytest
 from tests.profile.examples import counted, dense, environment, failed, measurement, rounds_of, session, study
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION
-from trio_profile.records.schema import Measurement, Study
+from trio_profile.records.schema import Measurement
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.timing import timings_of
 
@@ -47,13 +44,6 @@ def test_what_was_written_is_read(filled):
     assert [one.timings for one in contents.measurements] == [timings[one.cell.id] for one in contents.measurements]
     assert [counted(one) for one in contents.measurements] == [counted(cell(r)) for r in (0.11, 0.22, 0.33)]
     assert contents.dropped == []
-
-
-def test_study_toml_stands_beside_it_and_reads_back(filled):
-    import tomllib
-
-    assert Study(**tomllib.loads((filled.directory / "study.toml").read_text())) == study()
-    assert to_toml(study()) == (filled.directory / "study.toml").read_text()
 
 
 @pytest.mark.parametrize("cut", [1, 10, 200])
@@ -112,11 +102,6 @@ def test_a_foreign_file_is_refused_by_name(tmp_path, content, says):
         Store(tmp_path).require(study(), environment())
 
 
-def test_a_directory_without_a_study_says_how_to_make_one(tmp_path):
-    with pytest.raises(StoreError, match="name a directory of `sweep`"):
-        Store(tmp_path / "nothing").read()
-
-
 def test_another_study_is_refused_with_the_fields_that_differ(filled):
     with pytest.raises(StoreError, match=r"another study: seed \(0 there, 1 here\)"):
         filled.open(study(seed=1), session())
@@ -126,12 +111,6 @@ def test_another_machine_is_refused_but_another_host_of_its_kind_is_not(filled):
     filled.open(study(), session(id="second", environment=environment(hostname="node-8", commit="other")))
     with pytest.raises(StoreError, match=r"another environment: torch \('2\.11\.0' there"):
         filled.open(study(), session(environment=environment(torch="2.12.0")))
-
-
-def test_a_file_in_place_of_the_directory_is_refused_in_one_line(tmp_path):
-    (tmp_path / "out").write_text("a file")
-    with pytest.raises(StoreError, match="choose another --out"):
-        Store(tmp_path / "out").open(study(), session())
 
 
 def test_a_study_may_be_measured_longer_but_is_the_same_study(filled):
@@ -147,11 +126,6 @@ def test_a_later_success_takes_the_place_of_a_failure(filled):
     fill(filled, cell(0.5))
     found = [m for m in filled.read().measurements if m.cell == cell(0.5).cell]
     assert [(m.status, m.reason) for m in found] == [("done", None)]
-
-
-def test_one_record_is_one_line(filled):
-    for line in filled.path.read_text().splitlines():
-        assert json.loads(line)["record"] in ("header", "session", "dense", "measurement", "round")
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
@@ -254,25 +228,6 @@ def test_a_full_disk_is_one_line_and_the_same_study_goes_on_afterwards(filled, m
     assert filled.read().dropped == []
 
 
-def test_a_file_that_may_not_grow_loses_no_line(filled):
-    """The limit on the size of files is met in the middle of a line, as the end of a disk is."""
-    size = filled.path.stat().st_size
-    code = (
-        "import resource, sys; from pathlib import Path; from tests.profile.examples import measurement;"
-        "from trio_profile.errors import StoreError; from trio_profile.records.store import Store;"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size + 500}, {size + 500}));"
-        "store = Store(Path(sys.argv[1]))\n"
-        "try: store.append(measurement('trio', 0.44))\n"
-        "except StoreError as error: print(error)"
-    )
-    root = Path(__file__).parents[3]
-    run = subprocess.run(
-        [sys.executable, "-c", code, filled.directory], capture_output=True, text=True, cwd=root, check=True
-    )
-    assert "File too large; finished cells are kept, and the same command goes on" in run.stdout
-    assert filled.path.stat().st_size == size
-
-
 def test_a_directory_that_is_removed_while_measuring_is_one_line(filled):
     rmtree(filled.directory)
     with pytest.raises(StoreError, match=r"was removed while the study ran: run the same command again"):
@@ -296,17 +251,3 @@ def test_a_foreign_file_is_not_taken_for_a_header_that_is_cut_off(tmp_path):
     with pytest.raises(StoreError, match="choose another --out"):
         Store(tmp_path).open(study(), session())
     assert (tmp_path / "measurements.jsonl").read_bytes() == b"my notes"
-
-
-@pytest.mark.parametrize(("kind", "make"), [("a directory", os.mkdir), ("a pipe", os.mkfifo)])
-def test_what_is_no_file_is_refused_at_once(tmp_path, kind, make):
-    make(tmp_path / "measurements.jsonl")
-    for use in (lambda store: store.read(), lambda store: store.open(study(), session())):
-        with pytest.raises(StoreError, match=f"measurements.jsonl is {kind}, not a regular file"):
-            use(Store(tmp_path))
-
-
-def test_a_study_file_that_is_missing_is_written_again(filled):
-    (filled.directory / "study.toml").unlink()
-    filled.open(study(), session(id="second"))
-    assert (filled.directory / "study.toml").read_text() == to_toml(study())

@@ -21,9 +21,3 @@ def test_cells_are_methods_times_retentions_without_repeats():
         ("grid", 0.2),
         ("grid", 0.5),
     ]
-
-
-def test_the_id_of_a_cell_follows_from_its_content():
-    first, second = make(retentions=(0.2, 0.5)).cells()
-    assert first.id != second.id
-    assert first.id == make(retentions=(0.2,)).cells()[0].id

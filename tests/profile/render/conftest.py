@@ -2,13 +2,14 @@
 
 import pytest
 
+from tests import needs
 from tests.profile.browser import CHROMIUM, MISSING, chromium
 
 
 @pytest.fixture(scope="module")
 def browser():
-    pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
-    pytest.importorskip("axe_playwright_python", reason="the package axe-playwright-python is not installed")
+    needs.package("playwright.sync_api", "dev")
+    needs.package("axe_playwright_python", "dev")
     if CHROMIUM is None:
         pytest.skip(MISSING)
     with chromium() as found:

@@ -8,7 +8,7 @@ import pytest
 
 from trio_profile.findings.blocks import Axis, Chart, Series, Step, Upright, Waterfall
 from trio_profile.render import drawing
-from trio_profile.render.palette import INK, PALETTE
+from trio_profile.render.palette import PALETTE
 
 HOSTILE = "<b>bold</b> [red]hot[/red] a|b R&D $x_1$ 5%"
 WALK = Waterfall(
@@ -54,11 +54,6 @@ def test_what_is_no_number_is_left_out_of_the_json():
 # Axes and lines across the chart
 
 
-def test_a_logarithmic_axis_has_exponents_as_its_ends():
-    chart = replace(chart_of(Series("a", [1], [10])), y=Axis("nats", 1, 100, log=True))
-    assert drawing.figure(chart)["layout"]["yaxis"]["range"] == [0, 2]
-
-
 def test_an_axis_of_names_has_a_place_for_each():
     chart = replace(chart_of(Series("a", [0, 1], [1, 2])), x=Axis("", names=["tail", "<b>"]))
     axis = drawing.figure(chart)["layout"]["xaxis"]
@@ -74,11 +69,6 @@ def test_an_upright_line_of_a_series_is_hidden_with_it():
 
 
 # Points
-
-
-def test_hollow_points_are_open():
-    (drawn,) = traces(Series("a", [1, 2], [1, 2], hollow=[False, True]))
-    assert drawn["marker"]["symbol"] == ["circle", "circle-open"]
 
 
 def test_a_method_has_a_symbol_beside_its_colour():
@@ -108,19 +98,6 @@ def test_each_trace_names_its_group_and_whether_it_is_quiet():
     assert groups == [("b", True)] * 2 + [("a", False)] * 2 + [("b", True)] * 2
 
 
-def test_the_groups_of_a_chart_are_those_of_its_series_once_each():
-    predicted = Series("predicted", [1], [1], group="a")
-    series = [
-        predicted,
-        Series("a", [1], [1], colour=4, group="a"),
-        Series("b", [1], [1], colour=2, group="b", quiet=True),
-    ]
-    assert drawing.groups(chart_of(*series, Series("front", [1], [1]))) == [
-        drawing.Group("a", 4, False),
-        drawing.Group("b", 2, True),
-    ]
-
-
 @pytest.mark.parametrize("picker", [True, False])
 def test_the_legend_leaves_out_what_the_picker_lists(picker: bool):
     found = traces(Series("a", [1], [1], group="a"), Series("front", [1], [1]), picker=picker)
@@ -140,14 +117,3 @@ def test_in_a_narrow_waterfall_each_name_stands_above_its_bar():
     assert [label["text"] for label in narrow["annotations"]] == ["claimed", "head &lt;b&gt;", "sum"]
     assert all(place - 1 < label["y"] < place for place, label in enumerate(narrow["annotations"]))
     assert not narrow["yaxis"]["showticklabels"]
-
-
-def test_in_a_narrow_chart_the_entries_of_a_wide_legend_stand_below_one_another():
-    together = chart_of(Series("a", [1], [1]), together=True)
-    assert drawing.figure(together)["layout"]["legend"]["entrywidth"] == 0.48
-    assert drawing.narrow_layout(together)["legend"]["entrywidth"] == 1
-    assert drawing.narrow_layout(chart_of()) == {}
-
-
-def test_a_quiet_colour_is_that_of_the_axes():
-    assert drawing.figure(chart_of())["layout"]["font"]["color"] == INK

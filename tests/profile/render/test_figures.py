@@ -1,11 +1,12 @@
 """One figure as a picture file."""
 
-import shutil
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from tests import needs
+from tests.profile.browser import CHROMIUM, MISSING
 from tests.profile.examples import document, study
 from trio_profile.errors import StudyError
 from trio_profile.findings import sweep
@@ -14,7 +15,6 @@ from trio_profile.render.figures import names, picture
 from trio_profile.render.palette import INK, PALETTE
 
 REPORT = sweep.report(document(study(retentions=(0.11, 0.55))))
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
 
 
@@ -74,20 +74,10 @@ def test_a_picture_has_quiet_series_in_grey_and_a_legend_instead_of_the_picker(m
     assert shown == {"a": (True, PALETTE[0]), "b": (False, INK)}
 
 
-def test_a_fault_of_the_browser_is_one_line(monkeypatch):
-    def draw(*_, **__):
-        raise RuntimeError("it crashed")
-
-    monkeypatch.setitem(sys.modules, "kaleido", SimpleNamespace(calc_fig_sync=draw))
-    monkeypatch.setenv("BROWSER_PATH", "/a/browser")
-    with pytest.raises(StudyError, match="the figure 'prefill' could not be drawn: RuntimeError: it crashed"):
-        picture(REPORT, "prefill", "svg")
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: chromium or google-chrome")
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.parametrize("form", STARTS)
 def test_a_figure_is_drawn_by_the_browser(form):
-    pytest.importorskip("kaleido")
+    needs.package("kaleido", "export")
     found = picture(REPORT, "prefill", form)
     assert found.lstrip().startswith(STARTS[form])
     if form == "svg":

@@ -89,34 +89,12 @@ def test_the_embedded_data_are_the_document(several: SweepDocument, several_html
     assert embedded(several_html) == several
 
 
-def test_every_page_is_a_section_and_named_at_the_top(several: SweepDocument, several_html: str):
-    pages = [page.id for page in sweep.report(several).pages]
-    elements = Parsed(several_html).elements
-    assert [attributes["id"] for tag, attributes in elements if tag == "section"] == pages
-    links = [attributes["href"] for tag, attributes in elements if tag == "a"]
-    wanted = [f"#{page}" for page in pages]
-    assert [link for link in dict.fromkeys(links) if link != "#doubts"] == [one for one in wanted if one != "#doubts"]
-    assert set(links) == set(wanted)
-
-
 def test_every_definition_has_an_anchor_and_heads_tell_their_meaning(several_html: str):
     elements = Parsed(several_html).elements
     defined = [attributes["id"] for tag, attributes in elements if (attributes.get("id") or "").startswith("numbers-")]
     assert {f"numbers-{find(name).anchor}" for name in DEFINITIONS} <= set(defined)
     titles = {attributes.get("title") for tag, attributes in elements if tag == "th" and "scope" in attributes}
     assert {find(name).meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")} <= titles
-
-
-def test_failed_cells_stand_with_their_reason(several_html: str):
-    text = Parsed(several_html).text
-    assert "failed: CUDA out of memory" in text
-    assert "failed: no <keys>" in text
-
-
-def test_what_was_asked_and_where_is_told(several: SweepDocument, several_html: str):
-    text = Parsed(several_html).text
-    assert several.study.prompt and several.study.prompt in text
-    assert all(part in text for part in ("NVIDIA H200", "576 visual", "5.23.0", "trio", "fastv"))
 
 
 # Nothing is loaded, nothing breaks out
@@ -137,15 +115,6 @@ def test_plotly_stands_at_the_end_once_and_waits_to_be_run(several_html: str):
     start = several_html.index('<script type="text/plain" id="plotly">')
     assert several_html.index('id="data">') < start and several_html.index("</main>") < start
     assert several_html.rstrip().endswith("</script>\n</body>\n</html>")
-
-
-def test_a_page_without_figures_does_not_hold_plotly():
-    text = html.render(Report("a", "b", [], [Page("page", "Page", "", [Sentences("", ["one"])])]))
-    assert "plotly.js v" not in text and len(text) < 100_000
-
-
-def test_plotly_is_told_not_to_offer_an_upload(several_html: str):
-    assert ours(several_html).count("showSendToCloud: false") == 1
 
 
 def test_figures_are_json_that_a_script_reads(several: SweepDocument, several_html: str):
@@ -186,13 +155,6 @@ def test_markup_in_names_stays_text():
     assert HOSTILE in page.text and f"failed: {HOSTILE}" in page.text
     assert not [tag for tag, _ in page.elements if tag == "img"]
     assert all((attributes["href"] or "").startswith("#") for tag, attributes in page.elements if tag == "a")
-
-
-def test_an_option_in_a_sentence_is_not_broken():
-    text = html.render(
-        Report("a", "b", [], [Page("p", "P", "", [Sentences("", ["raise --precision <b>, or --out."])])])
-    )
-    assert 'raise <span class="option">--precision</span> &lt;b&gt;, or <span class="option">--out</span>.' in text
 
 
 # Poor studies

@@ -104,7 +104,7 @@ def test_a_caption_stands_inside_its_table_and_heads_on_every_page():
     assert lines[3].endswith("\\midrule \\endhead") and lines[-2:] == ["\\bottomrule", "\\end{longtable}"]
 
 
-@pytest.mark.skipif(TEX is None, reason="no pdflatex here")
+@pytest.mark.skipif(TEX is None, reason="no pdflatex: apt-get install texlive-latex-extra")
 @pytest.mark.parametrize("made", [report, every_block])
 def test_tex_compiles_it(made, tmp_path: Path):
     (tmp_path / "page.tex").write_text(DOCUMENT % latex(made()))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trio_profile.render import html
-from trio_profile.render.palette import INK, PALETTE, SYMBOLS, hex_colour, see_through, symbol
+from trio_profile.render.palette import INK, PALETTE, SYMBOLS, hex_colour, symbol
 
 STYLE = (Path(html.__file__).parent / "page.css").read_text()
 
@@ -22,10 +22,6 @@ def luminance(colour: str) -> float:
 def contrast(first: str, second: str) -> float:
     light, dark = sorted((luminance(first), luminance(second)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
-
-
-def test_the_contrast_of_black_and_white_is_21():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
 
 
 @pytest.mark.parametrize("colour", [*PALETTE, INK])
@@ -43,12 +39,3 @@ def test_a_colour_and_a_symbol_occur_together_once_in_56_numbers():
 def test_the_page_draws_each_symbol():
     style = (Path(html.__file__).parent / "tables.css").read_text()
     assert all(f".dot.{name}" in style for name in SYMBOLS)
-
-
-def test_numbers_of_colours_begin_again_after_the_last_one():
-    assert hex_colour(0) == hex_colour(len(PALETTE)) == PALETTE[0]
-    assert hex_colour(None) not in PALETTE and symbol(None) == "circle"
-
-
-def test_a_see_through_colour_keeps_its_parts():
-    assert see_through("#0072b2", 0.5) == "rgba(0,114,178,0.5)"

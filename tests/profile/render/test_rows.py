@@ -18,20 +18,6 @@ def one_entry(entry: Entry, **arguments) -> str:
     return text.partition("</th>")[2].removesuffix("</tr>")
 
 
-def test_an_entry_has_its_text_its_note_and_its_tone():
-    assert one_entry(Entry("1.5×", note="[1, 2]", tone="gain")) == '<td class="gain">1.5× <small>[1, 2]</small></td>'
-
-
-def test_columns_that_name_the_row_are_headings_of_it():
-    assert rows.body(table([Entry("trio")])) == '<tr><th scope="row" class="key"><span>trio</span></th></tr>'
-    assert "<td" not in rows.body(table([Entry("trio"), Entry("11 %")], keys=2))
-
-
-def test_an_entry_with_more_to_tell_can_have_the_focus():
-    assert one_entry(Entry("86 %", title="[81, 90]")) == '<td tabindex="-1" title="[81, 90]">86 %</td>'
-    assert "tabindex" not in one_entry(Entry("86 %"))
-
-
 def test_a_doubt_is_a_mark_that_leads_to_the_doubts():
     drawn = one_entry(Entry("1.5×", doubt="busy machine"), doubts="doubts")
     assert re.search(r'1.5×<a class="mark" title="busy machine" href="#doubts">.*†', drawn)
@@ -45,10 +31,6 @@ def test_markup_in_any_part_of_an_entry_is_escaped():
     assert "<img" not in text and text.count("&lt;img") == 6
 
 
-def test_a_column_is_sorted_by_the_entry_s_order():
-    assert one_entry(Entry("2 min", order=120.0)).startswith('<td data-order="120">')
-
-
 def test_a_table_of_few_rows_or_of_sentences_is_not_sorted():
     row = [Entry("trio"), Entry("1"), Entry("2")]
     assert rows.head(table(row, row, row)).count('<button type="button" class="sort">') == 3
@@ -56,26 +38,11 @@ def test_a_table_of_few_rows_or_of_sentences_is_not_sorted():
         assert "button" not in rows.head(plain)
 
 
-def test_a_column_without_a_name_has_no_button():
-    row = [Entry("a"), Entry("b")]
-    assert rows.head(Table("", ["", "prefill"], [row] * 3)).count("<button") == 1
-
-
 def test_columns_after_the_first_ones_are_hidden_at_first():
     found = table([Entry("trio"), Entry("1.5×"), Entry("9 GiB")], [Entry("fastv"), Entry("failed", span=2)], first=2)
     assert '<td class="more">9 GiB</td>' in rows.body(found)
     assert '<td colspan="2" data-shown="1">failed</td>' in rows.body(found)
     assert '<th scope="col" class="more">peak</th>' in rows.head(found)
-
-
-def test_groups_span_their_columns():
-    found = table([Entry("trio")], groups=[("", 1), ("Prefill", 2)])
-    assert '<th class="key"></th><th scope="colgroup" colspan="2"><span>Prefill</span></th>' in rows.head(found)
-
-
-def test_a_method_has_its_symbol_in_its_colour():
-    assert rows.dot(1) == '<i class="dot square" style="--colour: #d55e00"></i>'
-    assert rows.dot(1) in one_entry(Entry("trio", colour=1))
 
 
 def test_a_head_tells_what_its_word_means():

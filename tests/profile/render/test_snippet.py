@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-from trio_profile.findings.blocks import Confidence, Entry, Page, Report, Sentences, Table
+from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
 from trio_profile.render.snippet import MOST_ROWS, snippet
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' &amp;"
@@ -18,12 +18,6 @@ def test_the_first_sentences_and_the_first_table_are_shown():
     for said in ("trio on pocket", "cpu", "A toy model.", "Use trio at 22\u00a0%.", "1.46×", "cells"):
         assert said in text
     assert "not this." not in text and "<script" not in text
-
-
-def test_confidence_is_said():
-    page = Page("one", "One", "", [])
-    text = snippet(Report("trio", "pocket", [], [page], confidence=Confidence("low", "one process")))
-    assert "Confidence: low, because one process." in text
 
 
 def test_text_that_looks_like_markup_stays_text():
@@ -54,12 +48,3 @@ def test_columns_behind_a_click_and_rows_past_the_limit_are_left_out():
     table = Table("", ["name", "first", "later"], rows, first=2)
     text = snippet(Report("a", "b", [], [Page("one", "", "", [table])]))
     assert "hidden" not in text and "later" not in text and "3 more rows" in text and "row 39<" in text
-
-
-def test_an_entry_over_several_columns_ends_where_the_shown_ones_end():
-    table = Table("", ["name", "a", "b", "c"], [[Entry("trio"), Entry("failed", span=3)]], first=3)
-    assert 'colspan="2"' in snippet(Report("a", "b", [], [Page("one", "", "", [table])]))
-
-
-def test_a_report_without_blocks_is_its_heading():
-    assert "a on b" in snippet(Report("a", "b", [], [Page("one", "", "", [])]))

@@ -58,13 +58,6 @@ def test_a_token_that_merged_is_dimmed_less_than_a_lost_one():
     ]
 
 
-def test_a_line_is_drawn_around_kept_tokens():
-    found = drawn_stage(block(), SECOND, RED)
-    half = WIDTH // 2
-    assert [found.getpixel(place) for place in ((0, 0), (half - 1, 5), (5, half - 1))] == [INK] * 3
-    assert found.getpixel((half, 5)) == (255, 217, 217)
-
-
 def test_scores_are_a_heat_map_over_the_picture_in_grey():
     high, low, middle, none = middles(drawn_stage(block(), FIRST, RED, scores=True))
     grey = round(0.299 * 255)
@@ -101,12 +94,6 @@ def test_the_lowest_retention_has_a_row_for_each_method_and_one_for_its_scores()
     alone, without_scores = sheet(block(), ["trio"]), sheet(block(), ["fastv"])
     assert found.height - 2 * MARGIN == alone.height + without_scores.height - 4 * MARGIN
     assert alone.height - 2 * MARGIN > 2 * (without_scores.height - 2 * MARGIN - HEAD)
-
-
-def test_a_method_and_a_retention_can_be_chosen():
-    assert sheet(block(), ["trio"], 0.5).width == 2 * MARGIN + WIDTH
-    assert sheet(block(), ["fastv", "trio"]).height == sheet(block(), ["trio", "fastv"]).height
-    assert token_sheet(block(), retention=0.5) == token_sheet(block(), ["trio"], 0.5)
 
 
 @pytest.mark.parametrize(

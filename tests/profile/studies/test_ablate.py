@@ -185,25 +185,6 @@ def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, 
     assert "tail default" in printed or "tail† default" in printed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--only", "depth"], "ablation 'depth': choose k_pos, threshold, layers, probe, saliency"),
-        (["--retention", "0.3,x"], "--retention '0.3,x' is not a comma list"),
-        (["--retention", "1.3"], "retentions.0 = 1.3"),
-        (["--asked", "0"], "'--asked'"),
-        (["--model", "nonsense"], "unknown model 'nonsense'"),
-        (["--option", "depth=3"], "option 'depth' belongs to none of the methods trio"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, said, tmp_path, capsys):
-    code = run(["ablate", *arguments, "--out", str(tmp_path / "out")])
-    heard = capsys.readouterr()
-    assert code == 2, heard
-    assert said in heard.err and heard.err.count("error: ") == 1 and "Traceback" not in heard.err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(("option", "name"), [("--limit", "limit"), ("--task-path", "task_path")])
 def test_options_of_tasks_need_tasks(option, name, capsys, tmp_path):
     value = "3" if name == "limit" else str(tmp_path)

@@ -113,13 +113,3 @@ def test_a_kind_without_retentions_of_its_own_needs_one():
 def test_an_unknown_field_names_the_nearest_one():
     with pytest.raises(StudyError, match=r"retention = 0\.1: a study has no such field; did you mean retentions\?"):
         asked.make("sweep", {"retention": 0.1})
-
-
-def test_another_verb_among_the_fields_is_refused():
-    with pytest.raises(StudyError, match="verb = 'sweep': this is a study of kind 'flops'; leave verb out"):
-        asked.make("flops", {"verb": "sweep"})
-
-
-def test_an_audit_takes_no_field_of_a_model():
-    with pytest.raises(StudyError, match="seed = 7: a study of kind 'audit' has no such field"):
-        asked.make("audit", {"claims": "vtw", "seed": 7})

@@ -9,7 +9,6 @@ from trio_profile.cli import run
 from trio_profile.engine import local
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
-from trio_profile.records.store import to_toml
 from trio_profile.studies import compare as comparing
 from trio_profile.studies.compare import CONTROLS
 
@@ -49,13 +48,6 @@ def test_rows_are_sorted_by_speedup_and_have_every_quantity(compared: Comparison
     assert any(row.pareto for row in done)
 
 
-def test_dense_runs_are_shared(contents: Contents):
-    """Whoever is in a round stands beside the same dense run."""
-    pairs = {m.cell.method: m.pairs for m in contents.measurements if m.status == "done"}
-    first = [pairs[method][0].dense.prefill_ms for method in pairs]
-    assert len(set(first)) == 1
-
-
 def test_what_is_refused_stands_last_with_its_reason(compared: Comparison):
     [refused] = compared.refusals
     assert refused == compared.rows[-1]
@@ -82,26 +74,3 @@ def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, tm
     assert (out / "report.html").read_text() == first
     assert run(["compare", *options, *asked, "--out", str(out)]) == 0
     assert "random" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--method", "fastest"], "unknown method 'fastest'"),
-        (["--retention", "0.3,x"], "--retention '0.3,x' is not a comma list"),
-        (["--retention", "1.3"], "retentions.0 = 1.3"),
-        (["--asked", "0"], "'--asked'"),
-        (["--budget-rule", "mean"], "'mean' is not one of 'average', 'after-prune', 'final'"),
-        (["--method", "no.such:Method"], "method 'no.such:Method' cannot be imported"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, said, tmp_path, capsys):
-    code = run(["compare", *arguments, "--out", str(tmp_path / "out")])
-    heard = capsys.readouterr()
-    assert code == 2, heard
-    assert said in heard.err and heard.err.count("\n") <= 2
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_study_file_keeps_the_number_of_inputs(contents: Contents):
-    assert "fidelity_inputs = 4" in to_toml(contents.study)

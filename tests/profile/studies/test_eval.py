@@ -11,7 +11,7 @@ import torch
 from PIL import Image, ImageDraw
 
 import trio_profile
-from tests import warm
+from tests import needs
 from tests.profile import lmms_stand_in
 from tests.profile.command import complaint, document
 from trio_core.errors import RetentionError
@@ -38,7 +38,7 @@ QUESTIONS = ("Which colour?", "What is drawn, and in which colour is it?", "Roun
 def evaluation(request, monkeypatch):
     """The module over lmms-eval itself where it is installed, and over its stand-in; neither may reach a hub."""
     if request.param == "lmms-eval":
-        pytest.importorskip("lmms_eval.evaluator")
+        needs.package("lmms_eval.evaluator", "eval")
     else:
         for name, module in lmms_stand_in.install().items():
             monkeypatch.setitem(sys.modules, name, module)
@@ -187,15 +187,6 @@ def test_scores_are_of_the_answers_that_were_timed(evaluation, study, tmp_path):
             assert 0 < said.prefill_ms <= said.ttft_ms < said.total_ms
             assert 1 <= said.tokens <= 4
     assert found.lmms_eval.startswith("0.")
-
-
-def test_an_answer_tells_that_other_code_ran_than_was_asked_for(evaluation, study, tmp_path):
-    found, answers = asked(
-        evaluation, study, own_tasks(tmp_path), limit=2, attention="eager", options={"saliency": "compiled"}
-    )
-    note = "saliency 'compiled': the layer has an attention mask; 'tail' ran instead"
-    assert [answer.answers[0].notes for answer in answers] == [(note,), (note,)]
-    assert found.cells[0].notes == (note,)
 
 
 def test_each_answer_has_its_work_and_its_cache(evaluation, study, tmp_path):
@@ -602,13 +593,3 @@ def test_without_lmms_eval_the_way_out_is_named(arguments, capsys, monkeypatch):
     for name in ("lmms_eval", "lmms_eval.api", "lmms_eval.api.model"):
         monkeypatch.setitem(sys.modules, name, None)
     assert "pip install 'trio-profile[eval]'" in complaint(capsys, *arguments)
-
-
-def test_no_other_verb_needs_lmms_eval():
-    code = (
-        "import sys; assert 'lmms_eval' not in sys.modules; sys.modules['lmms_eval'] = None; "
-        "from trio_profile.cli import run; sys.exit(run(['eval', '--help']) or run(['methods']))"
-    )
-    done = warm.call("-c", code)
-    assert done.returncode == 0, done.stderr
-    assert "--task-path" in done.stdout

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.documents import KEPT, keep
-from tests.profile.examples import failed, study
+from tests.profile.documents import KEPT
 from trio_profile.errors import StudyError
 from trio_profile.studies import exporting, running
 from trio_profile.studies.exporting import ENDINGS, PICTURES, csv_text, exported, format_of, parquet_bytes, picture_of
@@ -79,13 +78,6 @@ def test_pairs_are_rows_or_columns_of_the_document(kept):
 def test_what_does_not_go_together_is_refused(kind, format, options, says, kept):
     with pytest.raises(StudyError, match=says):
         exported(kept(kind), format, **options)
-
-
-@pytest.mark.parametrize("format", ["csv", "json"])
-def test_pairs_of_a_study_without_timed_cells_are_refused(format, tmp_path):
-    keep(tmp_path, study(retentions=(0.11,)), [failed()])
-    with pytest.raises(StudyError, match=r"holds no pairs: none of its cells has been timed"):
-        exported(tmp_path, format, pairs=True)
 
 
 def test_the_end_of_a_file_s_name_says_its_format():

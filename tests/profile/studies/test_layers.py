@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.command import complaint
 from tests.profile.faking import FakeClock
 from trio_profile.cli import run
-from trio_profile.findings.blocks import Sentences
-from trio_profile.findings.layers_totals import totals_page
 from trio_profile.records.schema import Study
 from trio_profile.studies import flops, layers
 
@@ -83,15 +80,6 @@ def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study:
     assert row.selection_ms.value > 0 and row.fastv_saved > 0
 
 
-def test_a_prefill_whose_saliency_was_not_compiled_says_so(tiny_study: Study):
-    options = {"options": {"saliency": "compiled"}, "attention": "eager"}
-    found = layers.run(tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4,), **options}))
-    assert found.notes == ("saliency 'compiled': the layer has an attention mask; 'tail' ran instead",)
-    kept_in_mind = totals_page(found).blocks[-1]
-    assert isinstance(kept_in_mind, Sentences)
-    assert f"trio: {found.notes[0]}." in kept_in_mind.lines
-
-
 def test_the_walk_ends_where_the_parts_do(profiled):
     parts = sum(part.ms.value for part in profiled.parts) + sum(one.forward_ms.value for one in profiled.layers)
     parts += sum(stage.selection_ms.value + stage.compaction_ms.value for stage in profiled.stages)
@@ -123,6 +111,7 @@ def test_the_trace_is_what_a_trace_viewer_reads(profiled):
     assert {"selection", "backward", "proxy_loss", "compaction"} <= {event["name"] for event in inside}
 
 
+@pytest.mark.slow
 def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study: Study, tmp_path):
     close = tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4001, 0.4004)})
     found = layers.run(close, tmp_path)
@@ -138,16 +127,3 @@ def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path,
     assert {"layers", "stages", "totals", "attribution"} <= set(document)
     assert run(["report", str(tmp_path)]) == 0
     assert "rom the claimed speed-up to the measured one" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--retention", "1.5"], "retentions.0 = 1.5"),
-        (["--seconds", "0"], "seconds = 0"),
-        (["--device", "meta"], "meta"),
-        (["--method", "nothing"], "nothing"),
-    ],
-)
-def test_bad_input_is_one_line(capsys, arguments: list[str], says: str):
-    assert says in complaint(capsys, "layers", *arguments)

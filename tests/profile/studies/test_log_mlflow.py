@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import needs
 from tests.profile.documents import KEPT
 from trio_profile.errors import LogError
 from trio_profile.studies import log_mlflow, logs, running
@@ -16,7 +17,7 @@ from trio_profile.studies.exporting import exported
 from trio_profile.studies.log_mlflow import LONGEST_NAME, metric_names, without_password
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-mlflow = pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
+mlflow = needs.package("mlflow", "mlflow")
 
 
 @pytest.fixture
@@ -137,15 +138,6 @@ def test_an_unreachable_server_is_one_line_without_the_password(store, monkeypat
     assert "secret" not in line and "\n" not in line and address in line
     assert line.endswith("; check MLFLOW_TRACKING_URI and the server")
     assert without_password("at postgresql://u:p@w@host/db") == "at postgresql://host/db"
-
-
-def test_a_missing_driver_of_a_database_is_no_missing_extra(store, monkeypatch):
-    def no_driver(*_, **__):
-        raise ModuleNotFoundError("No module named 'psycopg'")
-
-    monkeypatch.setattr(mlflow, "MlflowClient", no_driver)
-    with pytest.raises(LogError, match="psycopg"):
-        log_mlflow.check()
 
 
 def test_metrics_have_names_that_mlflow_takes_and_that_differ():

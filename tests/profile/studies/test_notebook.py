@@ -1,7 +1,5 @@
 """What a notebook shows of each document."""
 
-import json
-
 import pytest
 
 from tests.profile.documents import KEPT, swept
@@ -33,15 +31,6 @@ def test_other_documents_have_one_too():
     assert gate._repr_html_()
 
 
-def test_a_document_that_names_no_kind_is_found_by_its_class():
-    document = swept().model_copy(update={"study": study(verb="other", retentions=(0.11, 0.55))})
-    assert "trio" in (document._repr_html_() or "")
-
-
 def test_a_document_without_a_report_is_shown_as_text():
     assert Document()._repr_html_() is None
     assert StudyDocument(environment=environment(), study=study())._repr_html_() is None
-
-
-def test_the_piece_is_no_part_of_the_json():
-    assert "_repr_html_" not in json.loads(swept().model_dump_json())

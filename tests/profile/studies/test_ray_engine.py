@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.profile.engine.test_supervisor import exact, wait_for
+from tests import needs
+from tests.profile.engine.test_supervisor import assert_same_study, wait_for
 from trio_profile.engine.supervisor import Terms
 from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.records.leases import LEASES
@@ -121,7 +122,7 @@ def test_workers_that_are_lost_again_and_again_end_the_driver():
 
 
 def test_an_address_where_no_cluster_answers_is_refused_in_one_line(tiny_study, tmp_path):
-    pytest.importorskip("ray")
+    needs.package("ray", "ray")
     with pytest.raises(StudyError, match=r"^--address 127\.0\.0\.1:9: no Ray cluster answers \(.*Connection refused"):
         ray_engine.run(tiny_study, tmp_path, Need(), print, address="127.0.0.1:9")
 
@@ -135,7 +136,7 @@ def test_ray_is_an_extra(tiny_study, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def cluster():
     """Three nodes on this machine: the head, which measures nothing, and two with a core each."""
-    pytest.importorskip("ray")
+    needs.package("ray", "ray")
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("two nodes need two cores")
     from ray.cluster_utils import Cluster
@@ -147,6 +148,7 @@ def cluster():
     found.shutdown()
 
 
+@pytest.mark.slow
 def test_a_study_survives_a_killed_worker_a_killed_driver_and_a_killed_raylet(
     tiny_study: Study, tmp_path, cluster, without_fvcore
 ):
@@ -190,4 +192,4 @@ def test_a_study_survives_a_killed_worker_a_killed_driver_and_a_killed_raylet(
     assert all(len({timing.session for timing in cell.timings}) == 2 for cell in found.measurements)
     assert {session.engine.partition(" ")[0] for session in found.sessions} == {"ray"}
     assert all(session.engine_cores is not None for session in found.sessions)
-    assert exact(found) == exact(sweep.run(study, tmp_path / "local"))
+    assert_same_study(found, sweep.run(study, tmp_path / "local"))

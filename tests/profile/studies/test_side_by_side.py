@@ -76,11 +76,6 @@ def test_a_study_has_as_many_parts_of_its_path_as_tell_it_from_the_others(paths,
     assert names_of([Path(path) for path in paths]) == names
 
 
-def test_a_study_named_twice_is_refused():
-    with pytest.raises(StudyError, match=r"runs/\.\./runs/a is named twice"):
-        names_of([Path("runs/a"), Path("runs/../runs/a")])
-
-
 def test_the_file_of_many_studies_has_a_short_name(kept, monkeypatch):
     monkeypatch.setattr("trio_profile.studies.side_by_side._LONGEST_NAME", 8)
     assert write(kept)[0].report == "report-first-and-1-more.html"

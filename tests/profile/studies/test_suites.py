@@ -166,10 +166,3 @@ def test_a_fault_in_a_suite_is_named_with_its_line(own: Path, text: str, message
 )
 def test_a_wrong_suite_is_refused_in_one_line(capsys, suite: str, message: str):
     assert message in complaint(capsys, "eval", "--suite", suite, "--dry-run")
-
-
-def test_without_tasks_and_without_a_suite_there_is_nothing_to_ask():
-    with pytest.raises(StudyError, match="give --tasks pope,gqa, or --suite trio"):
-        suites.prepare(asked())
-    found = suites.prepare(asked(tasks=("pope",)))
-    assert (found.methods, found.retentions) == (("trio",), (0.333,))

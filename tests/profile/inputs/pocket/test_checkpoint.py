@@ -82,6 +82,7 @@ def test_the_model_answers_questions_that_it_was_not_trained_on(against: fidelit
     }
 
 
+@pytest.mark.slow
 def test_a_random_selection_loses_forty_points_of_accuracy(
     against: fidelity.Reference, monkeypatch: pytest.MonkeyPatch
 ):
@@ -92,6 +93,7 @@ def test_a_random_selection_loses_forty_points_of_accuracy(
     assert drawn.mean() < by_question(against.correct, QUESTIONS).mean() - 0.4
 
 
+@pytest.mark.slow
 def test_generate_says_the_same_before_and_after_a_pruned_run(directory: Path):
     model = LlavaForConditionalGeneration.from_pretrained(directory)
     processor = AutoProcessor.from_pretrained(directory)

@@ -63,9 +63,8 @@ def test_every_claim_of_the_template_is_supported():
     assert set(audit(read(str(TEMPLATE))).tally) == {"supported"}
 
 
-@pytest.mark.parametrize("first", range(0, 200, 20))
-def test_consistent_papers_are_supported_in_every_figure(first: int):
-    for seed in range(first, first + 20):
+def test_consistent_papers_are_supported_in_every_figure():
+    for seed in range(60):
         document = audited_paper(paper(seed).text)
         assert set(document.tally) == {"supported"}, (
             seed,
@@ -74,9 +73,8 @@ def test_consistent_papers_are_supported_in_every_figure(first: int):
         assert len(document.claims) > 10
 
 
-@pytest.mark.parametrize("first", range(0, 200, 20))
-def test_one_inconsistency_is_caught_and_named(first: int):
-    for seed in range(first, first + 20):
+def test_one_inconsistency_is_caught_and_named():
+    for seed in range(60):
         made, kind, where, quantities = planted(seed)
         named = [
             one

@@ -65,16 +65,6 @@ def test_a_repeated_picture_that_is_faster_shows_a_cache():
     assert doubts(log_of(), {"dense": Gain(value=1.02, ci95=(0.95, 1.1), samples=4)}) == {}
 
 
-def test_few_failures_are_named_but_are_not_serious():
-    """Ten segments of twenty requests, one of which failed."""
-    asked = study(concurrency=(4,), rounds=10)
-    log = log_of(asked)
-    log.requests[0][0] = log.requests[0][0].model_copy(update={"error": "HTTP 500: once", "first_ms": None})
-    found = {one.kind: one.sentence for one in doubts_about(asked, log, {})}
-    assert found["failures left out"].startswith("1 of 200 requests to the dense server failed, most often: HTTP 500")
-    assert "failed requests" not in found
-
-
 @pytest.mark.parametrize(
     ("opening", "tokens", "says"),
     [
@@ -89,12 +79,6 @@ def test_the_prompts_that_open_a_session_say_whether_anything_was_pruned(opening
     log.servers[1] = log.servers[1].model_copy(update={"prompt_tokens": opening})
     found = doubts(log)
     assert says in found["prompt length"].sentence if says else found == {}
-
-
-def test_a_study_with_tests_of_the_cache_alone_says_nothing_about_prompts():
-    asked = study(concurrency=(4,), rounds=2, check_cache=True)
-    tests = [segment_with(asked, n, "dense", LOAD, 2.0, test="cache", repeated=n == 1) for n in range(2)]
-    assert [one.kind for one in document_of(asked, asked_of(asked, tests)).doubts] == ["unfinished"]
 
 
 def test_a_server_that_answers_less_than_arrives_is_overloaded():

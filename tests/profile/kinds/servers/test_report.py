@@ -3,34 +3,11 @@
 import pytest
 
 from tests.profile.documents import endpoints_document
-from tests.profile.reading import rows, sentences, table
+from tests.profile.reading import rows, table
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.findings.blocks import Chart, Sentences
-from trio_profile.kinds.servers.advice import recommendation
-from trio_profile.kinds.servers.document import EndpointsDocument, LoadBreakEven
+from trio_profile.findings.blocks import Chart
 from trio_profile.kinds.servers.report import report
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds
-
-
-def with_break_evens(*found: LoadBreakEven) -> EndpointsDocument:
-    return endpoints_document().model_copy(update={"break_even": found})
-
-
-def test_the_recommendation_comes_first():
-    first = report(endpoints_document()).pages[0].blocks[0]
-    assert isinstance(first, Sentences) and first.heading == "Recommendation"
-    assert first.lines[0] == ("Use pruning up to a concurrency of 5, and the dense model above it, judged by goodput.")
-
-
-def test_the_findings_name_break_even_gains_prompts_and_failures():
-    said = sentences(report(endpoints_document()))
-    assert any(line.startswith("Pruning pays in throughput up to a concurrency of 5.47 [") for line in said)
-    assert (
-        "A prompt has 74 tokens dense and 26 pruned, as the servers report it; of a picture's tokens 25.0 % stay."
-        in said
-    )
-    assert "600 requests measured; none failed." in said
-    assert not any("every rate measured, 3 to 3" in line for line in said)  # one load has no break-even
 
 
 def test_every_load_has_a_row_for_each_arm():
@@ -66,19 +43,6 @@ def test_a_serious_doubt_lowers_the_confidence():
     assert levels == ["low", "medium", "high"]
 
 
-def test_where_nothing_was_pruned_the_headline_says_so():
-    unpruned = Doubt(cell=None, kind="prompt length", sentence="s", next_step="n", found=1.0, threshold=1.0)
-    document = with_break_evens(LoadBreakEven(quantity="throughput", loop="closed", status="inconclusive"))
-    study = document.study.model_copy(update={"pruned": None, "pruned_body": '{"pruning_ratio": 50}'})
-    document = document.model_copy(update={"doubts": (unpruned,), "study": study})
-    (line,) = recommendation(document)
-    assert line.startswith("Nothing was pruned") and 'this engine may ignore {"pruning_ratio": 50} for this' in line
-    confidence = report(document).confidence
-    assert confidence is not None and (confidence.level, confidence.why) == ("low", "nothing was pruned")
-    fast = with_break_evens(LoadBreakEven(quantity="throughput", loop="closed", status="always", measured=(1, 8)))
-    assert len(list(recommendation(fast.model_copy(update={"doubts": (unpruned,)})))) == 2
-
-
 def test_an_axis_is_not_stretched_by_the_interval_of_two_rounds():
     document = endpoints_document()
     wide = MillisecondsOverRounds(value=100, ci95=(1, 2e6), samples=2)
@@ -102,11 +66,3 @@ def test_an_axis_is_not_stretched_by_the_interval_of_two_rounds():
     }
     assert charts["ttft-closed"].y.high == 200
     assert charts["gains-closed"].y.high == pytest.approx(3.05)
-
-
-def test_an_inconclusive_study_has_no_high_confidence():
-    found = LoadBreakEven(quantity="throughput", loop="closed", status="inconclusive", measured=(1, 8))
-    document = with_break_evens(found).model_copy(update={"doubts": ()})
-    confidence = report(document).confidence
-    assert confidence is not None and confidence.level == "medium"
-    assert confidence.why == "3 rounds, and nothing is doubted, but the noise allows more than one answer"

@@ -15,12 +15,11 @@ from tests.profile.documents import segment_with
 from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
 from tests.profile.kinds.servers.traffic.test_server import free_address
 from trio_profile.cli import run
-from trio_profile.errors import MeasurementError, StoreError, StudyError
+from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs import host
 from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.document import EndpointsDocument
-from trio_profile.kinds.servers.report import report
-from trio_profile.kinds.servers.requests import Request, RequestStore
+from trio_profile.kinds.servers.requests import RequestStore
 from trio_profile.kinds.servers.run import document_so_far, measure_pairs, pairs_left
 from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.kinds.servers.summary import document_of
@@ -83,6 +82,7 @@ def crossing(dense: Queue, pruned: Queue) -> float:
     return at_once - low / (high - low)
 
 
+@pytest.mark.slow
 def test_the_break_even_lies_in_its_interval_in_18_of_20_studies():
     """Pruning shortens the parallel part of the work and lengthens the serial part, as in vLLM's pull request 51221."""
     inside = 0
@@ -209,12 +209,6 @@ def kept(directory, *segments: dict) -> EndpointStudy:
 def test_finished_pairs_are_in_the_document_and_half_a_pair_is_not(tmp_path):
     asked = kept(tmp_path, {"arm": "dense"}, {"arm": "pruned"}, {"arm": "dense", "round": 1})
     assert document_so_far(asked, tmp_path).loads[0].rounds == 1
-
-
-def test_pairs_that_test_the_cache_alone_have_a_report(tmp_path):
-    asked = kept(tmp_path, *({"arm": "dense", "test": "cache", "repeated": again} for again in (False, True)))
-    document_kept = document_so_far(asked, tmp_path)
-    assert document_kept.loads == () and report(document_kept).pages
 
 
 def test_without_a_finished_pair_there_is_no_document(tmp_path):
@@ -386,16 +380,5 @@ def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
     assert document(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--dry-run")["segments"] == 48
 
 
-def test_another_store_in_the_directory_is_refused(tmp_path):
-    (tmp_path / "requests.jsonl").write_text("hello\n")
-    with pytest.raises(StoreError, match="not JSON"):
-        RequestStore(tmp_path, study(), session())
-
-
 def _lines(directory: Path) -> list[dict]:
     return [json.loads(line) for line in (directory / "requests.jsonl").read_text().splitlines()]
-
-
-def test_a_request_without_a_first_token_has_no_times():
-    one = Request(segment=0, measured=True, picture=0, due_ms=1, sent_ms=2, end_ms=9, pieces=0, error="it broke")
-    assert (one.ttft_ms, one.tpot_ms, one.total_ms) == (None, None, 8)

@@ -68,40 +68,11 @@ def test_a_gain_is_the_geometric_mean_over_rounds_with_student_s_interval():
         assert gain.samples == 3
 
 
-def test_a_goodput_of_0_counts_as_half_a_request():
-    asked = study(concurrency=(1,), rounds=2, ttft_limit_ms=300)
-    pairs = [
-        segment_with(asked, 2 * number + place, arm, ONE, rate, round=number)
-        for number in range(2)
-        for place, (arm, rate) in enumerate((("dense", 2.0), ("pruned", 1.0)))
-    ]
-    (at,) = document_of(asked, asked_of(asked, pairs)).loads
-    assert at.pruned.goodput is not None and at.pruned.goodput.value == 0
-    assert at.gains["goodput"].value == pytest.approx(0.5 / 20 / 2)
-
-
 def test_a_quantity_of_one_round_alone_has_no_gain():
     asked = study(concurrency=(1,), rounds=2)
     pairs = [segment_with(asked, number, arm, ONE, 1.0) for number, arm in enumerate(("dense", "pruned"))]
     (at,) = document_of(asked, asked_of(asked, pairs)).loads
     assert (at.rounds, at.gains, at.dense.throughput) == (1, {}, None)
-
-
-def test_a_segment_without_requests_is_reported_like_any_other():
-    """A low rate has segments in which nothing arrives."""
-    asked = study(concurrency=(1,), rounds=2)
-    pairs = [
-        segment_with(asked, 2 * number + place, arm, ONE, 2.0, round=number)
-        for number in range(2)
-        for place, arm in enumerate(ARMS)
-    ]
-    one_empty = [(segment, requests if segment.number else []) for segment, requests in pairs]
-    document = document_of(asked, asked_of(asked, one_empty))
-    assert document.loads[0].dense.requests == 20
-    assert document.clients[0].cpu_ms >= 0
-    document = document_of(asked, asked_of(asked, [(segment, []) for segment, _ in pairs]))
-    assert (document.loads[0].dense.requests, document.clients[0].cpu_ms) == (0, 0)
-    assert any("0 answered requests" in doubt.sentence for doubt in document.doubts)
 
 
 def ratios_at(values: list[float]) -> list[list[float]]:

@@ -29,13 +29,6 @@ def test_every_printed_ratio_is_traced_to_its_row(trio_audit, where, quantity, p
     assert f"in {of}" in one.why and f"{printed} {how}." in one.why
 
 
-def test_the_headline_speedups_follow_from_only_one_of_the_runs(trio_audit: AuditDocument):
-    total, prefill = (found(trio_audit, q, "headline, claims").why for q in ("inference_speedup", "prefill_speedup"))
-    assert "Not from 5921 / 2733 = 2.16648 in appendix_efficiency, trio 11pct" in total
-    assert "5921 / 2810 = 2.10712" in total
-    assert "Not from 4934 / 1769 = 2.78915" in prefill and "4934 / 1844 = 2.6757" in prefill
-
-
 def test_the_selection_costs_less_than_nine_percent_of_the_dense_total(trio_audit: AuditDocument):
     one = found(trio_audit, "overhead_below_pct")
     assert (one.verdict, one.printed) == ("supported", "less than 9")

@@ -11,10 +11,9 @@ from trio_profile.errors import StudyError
 from trio_profile.kinds.servers.requests import ARMS, Arm, ServerFacts
 from trio_profile.kinds.servers.run import address_of
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.kinds.servers.traffic.opening import open_arms, software_of, try_arm
+from trio_profile.kinds.servers.traffic.opening import open_arms, try_arm
 from trio_profile.kinds.servers.traffic.pictures import Pictures
 from trio_profile.kinds.servers.traffic.server import Server
-from trio_profile.kinds.servers.traffic.stream import Reply, Stream
 
 
 def opened(asked: EndpointStudy) -> list[ServerFacts]:
@@ -50,21 +49,6 @@ def test_each_server_says_its_model_and_the_tokens_of_its_prompts():
     ]
 
 
-@pytest.mark.parametrize(
-    ("owner", "engine", "header", "software"),
-    [
-        ("vllm", "vllm-0.32.0-ab12", "uvicorn", "vllm-0.32.0-ab12 (uvicorn)"),
-        ("vllm", "", "uvicorn", "vllm (uvicorn)"),
-        ("library", "fp_ollama", "", "library fp_ollama"),
-        ("", "", "uvicorn", "uvicorn"),
-        ("", "", "", ""),
-    ],
-)
-def test_a_server_is_called_by_its_engine_not_by_its_http_server(owner, engine, header, software):
-    reply = Reply(sent=0, end=1, stream=Stream(engine=engine), software=header)
-    assert software_of(owner, reply) == software
-
-
 def test_one_server_with_a_field_is_both_arms():
     with FakeServer(kept=64) as server:
         asked = study(dense=server.url, pruned=None, body='{"top_k": 1}', pruned_body='{"ratio": 0.25}')
@@ -76,14 +60,6 @@ def test_one_server_with_a_field_is_both_arms():
     assert bodies[0]["stream_options"] == {"include_usage": True} and bodies[0]["temperature"] == 0
     kinds = [part["type"] for part in bodies[0]["messages"][0]["content"]]
     assert kinds == ["image_url", "text"]  # the picture first, so that no two prompts begin alike
-
-
-def test_a_video_is_sent_as_its_own_kind_of_part():
-    with FakeServer() as server:
-        asked = alone(server, frames=2)
-        opened(asked)
-        part = server.requests[0][0]["messages"][0]["content"][0]
-    assert part["type"] == "video_url" and part["video_url"]["url"].startswith("data:video/jpeg;base64,")
 
 
 def test_a_server_that_is_not_there_is_named():
@@ -146,12 +122,6 @@ def test_a_server_that_takes_no_pictures_is_refused():
             f"the dense server {server.url} answers text, but no picture: HTTP 400: this model takes no image; serve a "
             "model that sees pictures"
         )
-
-
-def test_pruning_may_leave_a_single_token_of_a_picture():
-    with FakeServer() as dense, FakeServer(kept=1) as pruned:
-        assert opened(study(dense=dense.url, pruned=pruned.url))[1].prompt_tokens == 11
-        assert "seems to ignore pictures" in refused(study(dense=pruned.url, pruned=dense.url))
 
 
 def test_a_server_that_ignores_pictures_is_refused():

@@ -37,24 +37,12 @@ def test_pictures_that_need_too_much_memory_are_refused(monkeypatch):
         Pictures(None, None).prepare(100)
 
 
-def test_a_number_and_a_seed_draw_the_same_picture_again():
-    first = [Pictures(None, None, seed=3, first=5).take() for _ in range(2)]
-    assert first[0] == first[1] and first[0].number == 5
-    assert Pictures(None, None, seed=4, first=5).take().url != first[0].url
-
-
 def test_pictures_of_a_directory_are_cut_out_at_another_place_each_time(directory):
     pictures = Pictures(directory, None, needed=60)
     shown = [pictures.take() for _ in range(60)]
     assert len({one.url for one in shown}) == 60
     assert len({opened(one).size for one in shown}) == 3  # each file keeps one size
     assert {one.prompt for one in shown} == {DEFAULT_PROMPT}
-
-
-def test_a_picture_that_is_used_once_is_not_cut(directory):
-    pictures = Pictures(directory, "What is it?", needed=2)
-    assert opened(pictures.take()).size == (120, 80)
-    assert pictures.take().prompt == "What is it?"
 
 
 def test_cut_outs_that_are_equal_are_left_out(tmp_path):

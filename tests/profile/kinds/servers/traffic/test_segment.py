@@ -16,11 +16,9 @@ from trio_profile.kinds.servers.traffic.segment import (
     MOST_WINDOWS,
     Limits,
     Measured,
-    agree,
     keeps_up,
     run_segment,
     window_of,
-    window_seconds,
 )
 from trio_profile.kinds.servers.traffic.stream import Body, Reply, Stream
 
@@ -200,6 +198,7 @@ def test_a_server_that_hangs_is_no_measurement(load):
     assert run(Hangs(0.1, 0.1), load, requests=50, seconds=60).failure == "no answer within 120 s"
 
 
+@pytest.mark.slow
 def test_time_that_ends_during_an_answer_does_not_favour_slow_servers():
     """Few answers of varying length fit in a segment. Throughput is n answers / the time from answer 0 to answer n."""
 
@@ -249,20 +248,6 @@ def test_the_delay_of_a_request_that_waits_for_the_client_counts():
 def requests_of(*times_ms: float) -> list[Request]:
     """Requests that took so long."""
     return [Request(segment=0, measured=False, picture=0, due_ms=0, sent_ms=0, end_ms=time) for time in times_ms]
-
-
-@pytest.mark.parametrize(("now", "agrees"), [(109, True), (111, False), (91, True), (89, False)])
-def test_two_windows_agree_within_a_tenth(now, agrees):
-    assert agree(requests_of(90, 100, 500), requests_of(now, now, now)) == agrees
-
-
-def test_a_closed_loop_has_windows_of_at_least_four_answers():
-    assert [window_of(Load(loop="closed", value=value)) for value in (1, 4, 7)] == [4, 4, 7]
-
-
-def test_an_open_loop_has_windows_of_an_eighth_of_the_time_or_of_eight_arrivals():
-    assert window_seconds(Load(loop="open", value=40), 60.0) == 7.5
-    assert window_seconds(Load(loop="open", value=0.5), 60.0) == 16.0
 
 
 def test_a_server_keeps_up_if_as_many_end_as_arrive():
