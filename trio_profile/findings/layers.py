@@ -7,12 +7,12 @@ from itertools import groupby
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.layers import LayersDocument, LayerTimes, PrefillTimes
-from trio_profile.findings import entries
 from trio_profile.findings import layers_charts as charts
 from trio_profile.findings.blocks import Chart, Entry, Page, Report, Sentences, Table, Waterfall
 from trio_profile.findings.layers_totals import totals_page
 from trio_profile.findings.overhead_factor import named
 from trio_profile.findings.study_page import pixel_facts
+from trio_profile.quantities import entries
 from trio_profile.records.estimate import Measured
 from trio_profile.text import listed
 
