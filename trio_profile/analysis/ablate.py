@@ -10,7 +10,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cells, summarise_dense
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
+from trio_profile.analysis.kept_tokens import TokenMaps, document_of
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
@@ -140,12 +140,4 @@ def ablate(
 
 def from_store(contents: Contents) -> Ablation:
     """Make the document from the contents of a store."""
-    document = ablate(
-        contents.study,
-        contents.environment,
-        contents.dense,
-        contents.measurements,
-        contents.sessions,
-        contents.rounds,
-    )
-    return document.model_copy(update={"tokens": token_maps(contents)})
+    return document_of(ablate, contents)

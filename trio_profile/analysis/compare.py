@@ -7,7 +7,7 @@ from pydantic import Field
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
+from trio_profile.analysis.kept_tokens import TokenMaps, document_of
 from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.analysis.pareto import front
@@ -100,7 +100,7 @@ def compare(
     rows: list[Row] = []
     for retention in sorted(set(study.retentions)):
         cells = [cell for cell in document.cells if cell.nominal_retention == retention and cell.status == "done"]
-        cells.sort(key=_speedup, reverse=True)
+        cells.sort(key=lambda cell: cell.speed, reverse=True)
         best = _pareto_methods(cells)
         rows += [
             Row(**dict(cell), pareto=cell.method in best, reference_difference=reference_difference(cell))
@@ -124,7 +124,7 @@ def compare(
 
 def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
     """Return the methods on the Pareto front of prefill speed-up and of what is lost. Controls are not on it."""
-    points = [(cell.method, _speedup(cell), lost) for cell in judged_cells(cells) if (lost := loss(cell)) is not None]
+    points = [(cell.method, cell.speed, lost) for cell in judged_cells(cells) if (lost := loss(cell)) is not None]
     return {points[index][0] for index in front([(gain, lost) for _, gain, lost in points])}
 
 
@@ -133,18 +133,6 @@ def _mean_accuracy(rows: dict[float, Row]) -> float:
     return sum(values) / len(values)
 
 
-def _speedup(cell: CellSummary) -> float:
-    return cell.prefill_speedup.value if cell.prefill_speedup is not None else 0.0
-
-
 def from_store(contents: Contents) -> Comparison:
     """Make the document from the contents of a store."""
-    document = compare(
-        contents.study,
-        contents.environment,
-        contents.dense,
-        contents.measurements,
-        contents.sessions,
-        contents.rounds,
-    )
-    return document.model_copy(update={"tokens": token_maps(contents)})
+    return document_of(compare, contents)

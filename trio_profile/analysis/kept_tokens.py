@@ -1,7 +1,13 @@
 """The tokens that the cells of a study keep, on the study's picture."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from trio_profile.records.contents import Contents
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.schema import Cell, KeptTokens, Picture, Record
+
+Made = TypeVar("Made", bound=StudyDocument)
 
 
 class CellTokens(Record):
@@ -37,3 +43,16 @@ def token_maps(contents: Contents) -> TokenMaps | None:
         if one.kept is not None and one.kept.visual_tokens == picture.visual_tokens and one.status == "done"
     )
     return TokenMaps(picture=picture, cells=cells)
+
+
+def document_of(make: Callable[..., Made], contents: Contents) -> Made:
+    """Return the document of a store's contents, with the kept tokens of its cells. make: derives it from records."""
+    document = make(
+        contents.study,
+        contents.environment,
+        contents.dense,
+        contents.measurements,
+        sessions=contents.sessions,
+        rounds=contents.rounds,
+    )
+    return document.model_copy(update={"tokens": token_maps(contents)})

@@ -95,8 +95,8 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
     return Recommendation(
         status="cost_alone" if best.accuracy_difference is None else "use",
         pick=_pick(best),
-        ties=tuple(_pick(cell) for cell in sorted(ties, key=_speedup, reverse=True)),
-        floor=_realised(floor),
+        ties=tuple(_pick(cell) for cell in sorted(ties, key=lambda cell: cell.speed, reverse=True)),
+        floor=floor.realised,
         below=None if below is None else _pick(below),
         confidence=_confidence(best, chain(_weak_times(best, doubts), _weak_answers(best))),
     )
@@ -114,7 +114,9 @@ def fastest(cells: Sequence[CellSummary]) -> CellSummary | None:
 
     Where no answers are known, speed alone decides.
     """
-    return max((cell for cell in cells if pays(cell) and keeps_answers(cell)), key=_speedup, default=None)
+    return max(
+        (cell for cell in cells if pays(cell) and keeps_answers(cell)), key=lambda cell: cell.speed, default=None
+    )
 
 
 def pays(cell: CellSummary) -> bool:
@@ -131,7 +133,7 @@ def keeps_answers(cell: CellSummary) -> bool:
 
 def _without_gain(judged: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommendation:
     """Return what follows if no cell is shown to pay."""
-    best = max(judged, key=_speedup)
+    best = max(judged, key=lambda cell: cell.speed)
     if all(_may_gain(cell) <= MATTERS for cell in judged):
         return Recommendation(
             status="slower", pick=_pick(best), confidence=_confidence(best, _weak_times(best, doubts))
@@ -150,9 +152,9 @@ def _may_gain(cell: CellSummary) -> float:
 
 def _best(kept: Sequence[CellSummary]) -> CellSummary:
     """Return the fastest cell; of those whose intervals overlap with it, the one that loses least."""
-    first = max(kept, key=_speedup)
+    first = max(kept, key=lambda cell: cell.speed)
     alike = [cell for cell in kept if _overlap(cell, first)]
-    return max(alike, key=lambda cell: (min(_difference(cell), 0.0), _speedup(cell)))
+    return max(alike, key=lambda cell: (min(_difference(cell), 0.0), cell.speed))
 
 
 def _limits(best: CellSummary, same: Sequence[CellSummary]) -> tuple[CellSummary, CellSummary | None]:
@@ -163,8 +165,8 @@ def _limits(best: CellSummary, same: Sequence[CellSummary]) -> tuple[CellSummary
     same: the cells of the best one's method.
     """
     floor = best
-    for cell in sorted(same, key=_realised, reverse=True):
-        if _realised(cell) >= _realised(best):
+    for cell in sorted(same, key=lambda cell: cell.realised, reverse=True):
+        if cell.realised >= best.realised:
             continue
         if not keeps_answers(cell):
             return floor, cell
@@ -221,7 +223,7 @@ def _weak_losses(paying: Sequence[CellSummary]) -> Iterator[_Weak]:
         lost = cell.accuracy_difference
         if lost is not None and lost.ci95[1] >= -MOST_LOST:
             asked = units.number_of(lost.samples, "question")
-            where = units.percent(_realised(cell))
+            where = units.percent(cell.realised)
             yield 1, f"{asked} do not show that {cell.method} at {where} loses more than 2 points"
 
 
@@ -230,7 +232,7 @@ def _pick(cell: CellSummary) -> Pick:
     return Pick(
         method=cell.method,
         retention=cell.nominal_retention,
-        realised=_realised(cell),
+        realised=cell.realised,
         prefill_speedup=cell.prefill_speedup,
         total_speedup=cell.total_speedup,
         accuracy_difference=cell.accuracy_difference,
@@ -249,13 +251,5 @@ def _methods(cells: Sequence[CellSummary]) -> list[str]:
     return list(dict.fromkeys(cell.method for cell in cells))
 
 
-def _speedup(cell: CellSummary) -> float:
-    return cell.prefill_speedup.value if cell.prefill_speedup is not None else 0.0
-
-
 def _difference(cell: CellSummary) -> float:
     return cell.accuracy_difference.value if cell.accuracy_difference is not None else 0.0
-
-
-def _realised(cell: CellSummary) -> float:
-    return cell.retention.realised if cell.retention is not None else cell.nominal_retention

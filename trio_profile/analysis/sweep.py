@@ -7,7 +7,6 @@ from pydantic import Field
 from trio_profile import units
 from trio_profile.analysis.accuracy import SHARES, AccuracyKept, accuracy_kept, by_question, correct_shares
 from trio_profile.analysis.cells import (
-    MEASURED,
     CellSummary,
     DenseSummary,
     summarise_cells,
@@ -15,12 +14,13 @@ from trio_profile.analysis.cells import (
     with_counted_gamma,
 )
 from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.kept_tokens import TokenMaps, token_maps
+from trio_profile.analysis.kept_tokens import TokenMaps, document_of
 from trio_profile.analysis.ladders import IdleStage, clamped_above, idle_stages
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.analysis.stability import doubts
-from trio_profile.analysis.times import speedup_centres
+from trio_profile.analysis.times import MEASURED, speedup_centres
+from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.schema import Dense, Environment, Measurement, Round, Session, Study
@@ -28,9 +28,8 @@ from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_br
 from trio_profile.stats.intervals import machine_spread
 from trio_profile.stats.two_way import Centre
 
-EXACT = ("fastv_macs", "counted_macs", "kv_bytes")
-QUANTITIES = (*MEASURED, *EXACT)
-"""The quantities with a break-even, in the document's order. Measured energy follows as `energy_j`."""
+COSTS = tuple(quantity for quantity in QUANTITIES.values() if quantity.label and not quantity.phase)
+"""The quantities with a break-even that are no times."""
 
 
 class SweepDocument(StudyDocument):
@@ -179,18 +178,18 @@ def _break_evens(
         }
         found[quantity] = measured_break_even(list(timed), list(timed.values()))
     summary = None if dense is None else summarise_dense(dense)
-    for quantity in EXACT:
-        costs = [getattr(cell, quantity) for cell in cells]
-        found[quantity] = (
-            BreakEven(status="inconclusive")
-            if summary is None
-            else exact_break_even(retentions, costs, getattr(summary, quantity))
-        )
-    joules = [cell.energy.prefill_j for cell in cells if cell.energy is not None and cell.energy.prefill_j is not None]
-    if dense is not None and dense.energy is not None and dense.energy.prefill_j and len(joules) == len(cells):
-        # Energy is measured once, so its noise is not known and there is no interval.
-        of_energy = exact_break_even(retentions, joules, dense.energy.prefill_j)
-        found["energy_j"] = of_energy.model_copy(update={"ci95": None})
+    for quantity in COSTS:
+        costs = [cost for cell in cells if (cost := quantity.cost_of(cell)) is not None]
+        whole = None if summary is None else quantity.cost_of(summary)
+        known = whole and len(costs) == len(cells)
+        if quantity.exact:
+            found[quantity.name] = (
+                exact_break_even(retentions, costs, whole) if whole and known else BreakEven(status="inconclusive")
+            )
+        elif whole and known:
+            # The noise of what is measured once is not known, so there is no interval.
+            once = exact_break_even(retentions, costs, whole)
+            found[quantity.name] = once.model_copy(update={"ci95": None})
     return found
 
 
@@ -228,12 +227,4 @@ def _finished(cells: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
 
 def from_store(contents: Contents) -> SweepDocument:
     """Make the document from the contents of a store."""
-    document = summarise(
-        contents.study,
-        contents.environment,
-        contents.dense,
-        contents.measurements,
-        sessions=contents.sessions,
-        rounds=contents.rounds,
-    )
-    return document.model_copy(update={"tokens": token_maps(contents)})
+    return document_of(summarise, contents)

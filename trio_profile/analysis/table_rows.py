@@ -95,6 +95,8 @@ def flat(kind: type[BaseModel], record: BaseModel | None, prefix: str = "") -> F
     for name, field in kind.model_fields.items():
         value = None if record is None else getattr(record, name)
         found |= _columns(f"{prefix}{name}", field.annotation, value)
+    for name, value in (getattr(record, "model_extra", None) or {}).items():  # a quantity without a field
+        found |= _columns(f"{prefix}{name}", type(value), value)
     return found
 
 

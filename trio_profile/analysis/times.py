@@ -5,6 +5,7 @@ from math import pi
 
 import numpy as np
 
+from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Milliseconds, Ratio
 from trio_profile.records.schema import Measurement, Pair, Stopped, Study
@@ -13,10 +14,12 @@ from trio_profile.stats.estimates import measured, median_of
 from trio_profile.stats.intervals import machine_spread, median
 from trio_profile.stats.two_way import Centre, centres, sum_of_parts
 
-OF_A_PREFILL = ("prefill_ms", "cpu_ms", "host_ms", "vision_ms", "projector_ms", "selection_ms")
-OF_A_GENERATION = ("total_ms", "ttft_ms")
-SPEEDUPS = {"prefill_ms": "prefill_speedup", "cpu_ms": "cpu_speedup", "total_ms": "total_speedup"}
+TIMES = {name: quantity.phase for name, quantity in QUANTITIES.items() if quantity.phase}
+"""The times of a run, and whether they belong to a prefill or to a whole generation."""
+SPEEDUPS = {name: quantity.speedup for name, quantity in QUANTITIES.items() if quantity.speedup}
 """The times that have a speed-up, with its name."""
+MEASURED = tuple(name for name in SPEEDUPS if QUANTITIES[name].label)
+"""The times with a break-even."""
 LEAST_SESSIONS = 4
 """With fewer processes, nothing is said of the variance between them."""
 
@@ -25,7 +28,7 @@ Groups = list[list[float]]
 
 def pairs_by_session(measurement: Measurement, time: str) -> list[tuple[Pair, ...]]:
     """Return the pairs of a cell that have a time, by session: prefills, or whole generations."""
-    phase = "generations" if time in (*OF_A_GENERATION, "tpot_ms", "rest_ms") else "pairs"
+    phase = "generations" if TIMES.get(time, "generation") == "generation" else "pairs"
     return [pairs for timing in measurement.timings if (pairs := getattr(timing, phase))]
 
 
@@ -145,7 +148,7 @@ def summarise_times(
     """
     machine = machine_spread(study.device)
     found: dict[str, Milliseconds | Ratio] = {}
-    for time in (*OF_A_PREFILL, *OF_A_GENERATION, "tpot_ms"):
+    for time in TIMES:
         for side in ("", "dense_"):
             groups = [
                 [_milliseconds(pair.dense if side else pair.pruned, time, study.new_tokens) for pair in pairs]

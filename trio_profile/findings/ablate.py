@@ -1,17 +1,20 @@
 """The report of ablations: a page a group, each variant compared with the default, and what could not be run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation, Group, Row
-from trio_profile.analysis.sweep import DenseSummary
-from trio_profile.findings import ablate_charts, doubts, entries
+from trio_profile.findings import ablate_charts, doubts
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
-from trio_profile.findings.cells import notes
+from trio_profile.findings.cells import finished_cells, notes
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.findings.table import Key, grid, table
 from trio_profile.findings.tokens import tokens_page
-from trio_profile.records.schema import Cell
+from trio_profile.quantities import entries
+from trio_profile.quantities.closeness import DIVERGENCE
+from trio_profile.quantities.quantity import Column
 
 GROUPS = {
     "k_pos": (
@@ -66,7 +69,7 @@ def group_page(document: Ablation, group: Group) -> Page:
             blocks += [ablate_charts.closeness(group, retention), ablate_charts.speedup(group, retention)]
             blocks.append(_table(document, group, rows))
             reminders = notes((row.variant, row.notes) for row in rows)
-            reminders += [doubts.summary(document.doubts, _cells(rows))] if document.doubts else []
+            reminders += [doubts.summary(document.doubts, finished_cells(rows))] if document.doubts else []
             if reminders:
                 blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(
@@ -101,12 +104,8 @@ def refusals_page(document: Ablation) -> Page:
 
 def doubts_page(document: Ablation) -> Page:
     """The reasons not to trust numbers of this study."""
-    rows = [row for group in document.groups for row in group.rows if row.status == "done"]
-    return doubts.page(document.doubts, _cells(rows), document.pairs, document.study.methods)
-
-
-def _cells(rows: Sequence[Row]) -> list[Cell]:
-    return [Cell(method=row.method, retention=row.nominal_retention, options=row.options) for row in rows]
+    rows = [row for group in document.groups for row in group.rows]
+    return doubts.page(document.doubts, finished_cells(rows), document.pairs, document.study.methods)
 
 
 def sentences(group: Group, retention: float) -> list[str]:
@@ -144,76 +143,35 @@ def _speeds(rows: Sequence[Row]) -> list[str]:
 
 def _summary(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
     """The variants beside each other: answers, speed and cost."""
-    dense, marked = document.dense, doubts.marks(document.doubts, _cells(rows))
-    known = _answers_known(document)
-    table = [
-        [
-            _variant(row, marked),
-            *([entries.short_share(row.accuracy), entries.points(row.default_difference)] if known else []),
-            entries.speedup(row.prefill_speedup),
-            entries.short_speedup(row.total_speedup),
-            entries.ratio(row.counted_macs, dense.counted_macs if dense else None, 0),
-            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None, 0),
-            *entries.divergence(row),
-        ]
-        for row in rows
-    ]
-    columns = [group.name, *(("right", "points to default") if known else ()), "prefill", "total", "MACs", "KV"]
-    answers = "Points to the default are paired, question by question. " if known else ""
-    # Where no answers are known, the mean KL is the only sign of what was lost.
-    first = len(columns) if known else len(columns) + 1
-    caption = f"{answers}MACs and KV are relative to dense."
-    return Table(caption, [*columns, *entries.NATS_COLUMNS], table, first=first)
+    shown, apart = grid(document, rows), replace(_TO_DEFAULT, head="points to default")
+    answers = "Points to the default are paired, question by question. " if shown.answered else ""
+    return table(
+        shown,
+        f"{answers}MACs and KV are relative to dense.",
+        ["right", apart, "prefill", "total", "MACs", "KV", *DIVERGENCE],
+        [_variant(group)],
+        # Where no answers are known, the mean KL is the only sign of what was lost.
+        in_sight="KV" if shown.answered else "mean KL, nats",
+    )
 
 
 def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
-    dense, marked = document.dense, doubts.marks(document.doubts, _cells(rows))
-    known = _answers_known(document)
+    shown = grid(document, rows)
+    columns = ["tokens kept", "right within", _TO_DEFAULT, "to dense", shown.changed, *DIVERGENCE]
+    columns += ["prefill", "counted within", "selection of dense"]
     printed = any(row.printed is not None for row in rows)
-    columns = [group.name, "budgets"]
-    columns += ["right", "to default", "to dense", "changed answers"] if known else ["changed tokens"]
-    columns += [*entries.NATS_COLUMNS, "prefill", "MACs", "selection", *(["paper"] * printed)]
-    table = [
-        [
-            _variant(row, marked),
-            Entry(", ".join(map(str, row.budgets))),
-            *(_right(row) if known else [entries.changed(row.top1_agreement)]),
-            *entries.divergence(row),
-            entries.speedup(row.prefill_speedup),
-            *(_work(macs or 0, dense) for macs in (row.counted_macs, row.selection_macs)),
-            *([entries.NOTHING if row.printed is None else Entry(units.score(row.printed))] if printed else []),
-        ]
-        for row in rows
-    ]
     caption = "Points to the default and to dense are paired. Counted work is over dense, with selection"
-    return Table(caption + _paper(group) * printed, columns, table, detail=True)
+    if printed:
+        columns.append(_PAPER)
+        score = "its score in POPE" if group.name == "layers" else "the share of the dense scores kept, in %"
+        caption += f". The paper's column is for LLaVA-1.5-7B at 64 tokens: {score}"
+    return table(shown, caption, columns, [_variant(group)], detail=True)
 
 
-def _variant(row: Row, marked: Mapping[str, str]) -> Entry:
-    """The name of a variant. marked: why each doubted cell is doubted, by its id."""
-    [cell] = _cells([row])
-    return Entry(row.variant, note="default" if row.default else "", doubt=marked.get(cell.id, ""))
+_TO_DEFAULT = Column("to default", lambda row, _: entries.points(row.default_difference), needs_answers=True)
+_PAPER = Column("paper", lambda row, _: Entry("–" if row.printed is None else units.score(row.printed)))
 
 
-def _answers_known(document: Ablation) -> bool:
-    return document.dense is not None and document.dense.accuracy is not None
-
-
-def _work(macs: int, dense: DenseSummary | None) -> Entry:
-    if dense is None:
-        return Entry("–", title=f"{units.exact(macs)} MACs")
-    return Entry(units.percent(macs / dense.counted_macs), title=f"{units.exact(macs)} MACs")
-
-
-def _paper(group: Group) -> str:
-    score = "its score in POPE" if group.name == "layers" else "the share of the dense scores kept, in %"
-    return f". The paper's column is for LLaVA-1.5-7B at 64 tokens: {score}"
-
-
-def _right(row: Row) -> list[Entry]:
-    return [
-        entries.share(row.accuracy),
-        entries.points(row.default_difference),
-        entries.points(row.accuracy_difference),
-        entries.changed(row.answer_agreement),
-    ]
+def _variant(group: Group) -> Key:
+    """The key of a variant's name."""
+    return Key(group.name, lambda _, __, row: Entry(row.variant, note="default" if row.default else ""))

@@ -1,15 +1,17 @@
 """What pruning does to the answers of a sweep, where the right answers are known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from trio_profile import units
 from trio_profile.analysis.accuracy import AccuracyKept
-from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
-from trio_profile.findings import doubts, entries, sweep_charts
+from trio_profile.analysis.sweep import CellSummary, SweepDocument
+from trio_profile.findings import sweep_charts
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
-from trio_profile.findings.cell_tables import head
-from trio_profile.findings.cells import any_finished, finished_cells, planned, realised
+from trio_profile.findings.cells import any_finished, planned
 from trio_profile.findings.charts import colour_of
+from trio_profile.findings.table import Grid, grid_of, table
+from trio_profile.quantities.closeness import DIVERGENCE
+from trio_profile.quantities.right_answers import of_kind
 from trio_profile.text import listed
 
 _NO_ANSWERS = (
@@ -25,13 +27,13 @@ _NOT_ENOUGH = "not enough questions to say"
 
 def answers_page(document: SweepDocument) -> Page:
     """Right answers by retention, and the cheapest retention that keeps them; else how far the output moved."""
-    dense = document.dense
-    marked = doubts.marks(document.doubts, finished_cells(document))
+    cells = grid_of(document, planned(document))
     blocks: list[Block] = [Sentences("", _NOTHING, detail=True)]
-    if dense is not None and dense.accuracy is not None and any_finished(document):
-        blocks = [sweep_charts.accuracy(document), _kept_table(document), _answers_table(document, dense, marked)]
+    if cells.answered and any_finished(document):
+        blocks = [sweep_charts.accuracy(document), _kept_table(document), _answers_table(cells)]
     elif any(cell.kl_nats is not None for cell in document.cells):
-        blocks = [Sentences("", _NO_ANSWERS, detail=True), _closeness_table(document, marked)]
+        closeness = table(cells, "Closeness to dense", ["changed tokens", *DIVERGENCE], detail=True)
+        blocks = [Sentences("", _NO_ANSWERS, detail=True), closeness]
     return Page(
         "answers",
         "Answers",
@@ -44,23 +46,6 @@ def answers_page(document: SweepDocument) -> Page:
     )
 
 
-def _closeness_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
-    """How far the next token lies from dense, where no answers are known."""
-    columns = ("Method", "Retention", "changed next token", *entries.NATS_COLUMNS)
-    rows = [
-        [
-            *head(document, method, asked, cell, marked),
-            *(
-                [entries.unmeasured(cell, 4)]
-                if cell is None or cell.kl_nats is None
-                else [entries.changed(cell.top1_agreement), *entries.divergence(cell)]
-            ),
-        ]
-        for method, asked, cell in planned(document)
-    ]
-    return Table("Closeness to dense", columns, rows, keys=2, detail=True)
-
-
 def sentences(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     """How many questions one cell answers right, beside dense."""
     dense = document.dense
@@ -68,7 +53,7 @@ def sentences(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
         return
     less = cell.accuracy_difference
     yield (
-        f"{cell.method} at {units.percent(realised(cell))} answers "
+        f"{cell.method} at {units.percent(cell.realised)} answers "
         f"{units.percent_within(cell.accuracy.value, cell.accuracy.ci95)} of {cell.accuracy.samples} questions right, "
         f"dense {units.percent_within(dense.accuracy.value, dense.accuracy.ci95)}: "
         f"{units.points(less.value, less.ci95)}."
@@ -121,38 +106,7 @@ def _kept_entry(found: AccuracyKept) -> Entry:
     return Entry(text, note=", ".join(notes))
 
 
-def _answers_table(document: SweepDocument, dense: DenseSummary, marked: Mapping[str, str]) -> Table:
-    kinds = list(dense.accuracy_by_kind)
-    columns = (
-        *("Method", "Retention", "right", "points lost", "changed answers", "changed next token"),
-        *(*entries.NATS_COLUMNS, *kinds),
-    )
-    rows = [
-        [
-            Entry("dense"),
-            Entry(units.percent(1.0)),
-            entries.short_share(dense.accuracy),
-            *[entries.NOTHING] * 6,
-            *(entries.short_share(dense.accuracy_by_kind[kind]) for kind in kinds),
-        ]
-    ]
-    rows += [
-        _answers_row(cell, head(document, method, asked, cell, marked), kinds)
-        for method, asked, cell in planned(document)
-    ]
-    return Table("Answers by retention", columns, rows, keys=2, first=7, detail=True)
-
-
-def _answers_row(cell: CellSummary | None, name: Sequence[Entry], kinds: Sequence[str]) -> list[Entry]:
-    """A row of the answers. name: the entries that name the cell."""
-    if cell is None or cell.accuracy is None or cell.kl_nats is None or cell.top1_agreement is None:
-        return [*name, entries.unmeasured(cell, 7 + len(kinds))]
-    return [
-        *name,
-        entries.short_share(cell.accuracy),
-        entries.points_lost(cell.accuracy_difference),
-        entries.changed(cell.answer_agreement),
-        entries.changed(cell.top1_agreement),
-        *entries.divergence(cell),
-        *(entries.short_share(cell.accuracy_by_kind.get(kind)) for kind in kinds),
-    ]
+def _answers_table(cells: Grid) -> Table:
+    kinds = [of_kind(kind) for kind in cells.dense.accuracy_by_kind] if cells.dense else []
+    columns = ["right", "points lost", "changed answers", "changed tokens", *DIVERGENCE, *kinds]
+    return table(cells, "Answers by retention", columns, in_sight="mean KL, nats", with_dense=True, detail=True)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from trio_profile import units
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, Tone
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.judge.audit.document import VERDICTS, AuditDocument
 from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Measured, Verdict
 from trio_profile.judge.audit.quantities import quantity
+from trio_profile.quantities.entries import Tone
 from trio_profile.text import listed
 
 _MEANINGS: dict[Verdict, str] = {

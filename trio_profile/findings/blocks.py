@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-Tone = Literal["", "gain", "loss", "absent"]
-"""How an entry is coloured: better than dense, worse, without a value, or plain."""
+from trio_profile.quantities.entries import Entry
+
 Dash = Literal["solid", "dash", "dot"]
 Marker = Literal["circle", "diamond", "square", "ring"]
 
@@ -30,28 +30,6 @@ class Sentences:
     colour: int | None = None
     tone: Literal["finding", "doubt"] = "finding"
     detail: bool = False
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One field of a table.
-
-    note: smaller, after the text.
-    title: more digits, or an explanation. The page shows it when the entry is pointed at, touched or focused.
-    doubt: why the entry is doubted; empty if it is not. The page marks it, and links to the doubts.
-    colour: number of a method's colour, drawn as a dot before the text.
-    span: how many columns it fills.
-    order: the number by which a column is sorted; None for the text.
-    """
-
-    text: str
-    note: str = ""
-    title: str = ""
-    doubt: str = ""
-    tone: Tone = ""
-    colour: int | None = None
-    span: int = 1
-    order: float | None = None
 
 
 @dataclass(frozen=True)

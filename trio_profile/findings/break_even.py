@@ -3,17 +3,9 @@
 from trio_profile import units
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings.blocks import Entry, Table
+from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.stats.crossing import BreakEven
 
-NAMES = {
-    "prefill_ms": "Prefill time",
-    "total_ms": "Total time",
-    "fastv_macs": "MACs by formula",
-    "counted_macs": "MACs counted",
-    "kv_bytes": "KV cache bytes",
-    "energy_j": "Energy of a prefill",
-}
-"""The quantities with a break-even, as a reader calls them."""
 _UNKNOWN = BreakEven(status="inconclusive")
 
 
@@ -45,11 +37,12 @@ def table(document: SweepDocument) -> Table:
     methods = document.study.methods
     rows: list[list[Entry]] = []
     for quantity in document.break_even:
-        rows.append([Entry(NAMES[quantity]), *(_entry(find(document, method, quantity)) for method in methods)])
+        label = QUANTITIES[quantity].label
+        rows.append([Entry(label), *(_entry(find(document, method, quantity)) for method in methods)])
         if quantity == "fastv_macs" and (counted := document.break_even_counted_gamma):
-            rows[-1][0] = Entry(NAMES[quantity], note=f"γ = {units.plain(document.study.gamma)}")
+            rows[-1][0] = Entry(label, note=f"γ = {units.plain(document.study.gamma)}")
             entries = (_entry(counted[method]) if method in counted else Entry("–") for method in methods)
-            rows.append([Entry(NAMES[quantity], note="overhead factor as counted"), *entries])
+            rows.append([Entry(label, note="overhead factor as counted"), *entries])
     return Table("Break-even: pruning pays below this retention", ["", *methods], rows, compact=len(methods) < 4)
 
 

@@ -1,48 +1,48 @@
 """The tables of a sweep's cells: a short one for each method, and all numbers of every cell."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from trio_profile import units
 from trio_profile.analysis.recommendation import fastest
-from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
-from trio_profile.findings import break_even, doubts, entries
+from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.findings import break_even
 from trio_profile.findings.blocks import Entry, Page, Table
-from trio_profile.findings.cells import finished, finished_cells, planned, realised, selection_share
+from trio_profile.findings.cells import finished, planned
 from trio_profile.findings.charts import colour_of
-from trio_profile.findings.entries import NATS_COLUMNS
-from trio_profile.records.schema import Energy
+from trio_profile.findings.table import Grid, grid, grid_of, table
+from trio_profile.quantities.closeness import DIVERGENCE
+from trio_profile.quantities.quantity import Column
+from trio_profile.quantities.registry import FURTHER
+
+IN_SIGHT = ("right", "points lost", "prefill", "total", "MACs", "KV")
+"""The columns that a summary of cells always shows."""
+FURTHER_COLUMNS = tuple(column.name for quantity in FURTHER for column in quantity.columns)
+"""The columns of quantities that only their file names."""
 
 
 def summary(document: SweepDocument, method: str) -> Table:
     """One method at every retention: answers, speed-ups, and cost relative to dense. 80 columns hold its first ones."""
     cells = [cell for cell in document.cells if cell.method == method]
     remark = next((f" ({cell.remark})" for cell in cells if cell.remark), "")
-    marked = doubts.marks(document.doubts, finished_cells(document))
-    first, more = _answer_columns(document.dense)
-    columns = ["Retention", *first, "prefill", "total", "MACs", "KV", "f(n)", *more, "tokens kept"]
-    width = len(columns) - 1
-    rows = [[*_summary_row(cell, document.dense, marked, width), entries.budgets(cell)] for cell in cells]
     caption = f"{method}{remark}: speed-up, and cost relative to dense. MACs are counted; f(n) is the paper's formula"
-    return Table(caption, columns, rows, first=5 + len(first))
+    shown = grid(document, cells)
+    columns = [*IN_SIGHT, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS, "tokens kept"]
+    return table(shown, caption, columns, ["reached"], in_sight="KV")
 
 
 def methods_table(document: SweepDocument) -> Table:
     """A row for each method: its fastest cell that keeps the answers, and where pruning stops paying."""
-    marked = doubts.marks(document.doubts, finished_cells(document))
-    first, more = _answer_columns(document.dense)
-    columns = ["Method", "at", *first, "prefill", "total", "MACs", "KV", "pays up to", "f(n)", *more]
-    rows: list[list[Entry]] = []
-    for method in document.study.methods:
-        cells = finished(document, method)
-        name = Entry(method, colour=colour_of(document, method))
-        if not cells:
-            rows.append([name, Entry("no finished cell", tone="absent", span=len(columns) - 1)])
-            continue
-        row = _summary_row(fastest(cells) or cells[0], document.dense, marked, len(columns))
-        place = 5 + len(first)
-        rows.append([name, *row[:place], _pays(document, method), *row[place:]])
-    known = document.dense is not None and document.dense.accuracy is not None
-    return Table(at_its_best(known=known), columns, rows, keys=2, first=6 + len(first))
+    cells = {method: finished(document, method) for method in document.study.methods}
+    shown = grid(document, [fastest(done) or done[0] for done in cells.values() if done])
+    pays = Column("pays up to", lambda cell, _: _pays(document, cell.method))
+    columns = [*IN_SIGHT, pays, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS]
+    found = table(shown, at_its_best(known=shown.answered), columns, ["method", "at"], in_sight="KV")
+    absent = Entry("no finished cell", tone="absent", span=len(found.columns) - 1)
+    measured = iter(found.rows)
+    rows = [
+        next(measured) if done else [Entry(method, colour=colour_of(document, method)), absent]
+        for method, done in cells.items()
+    ]
+    return replace(found, rows=rows)
 
 
 def at_its_best(*, known: bool) -> str:
@@ -53,13 +53,13 @@ def at_its_best(*, known: bool) -> str:
 
 def cells_page(document: SweepDocument) -> Page:
     """Every cell that was asked for, with its numbers or the reason why there are none."""
-    marked = doubts.marks(document.doubts, finished_cells(document))
+    cells = grid_of(document, planned(document))
     tables = [
-        _retention_table(document, marked),
-        _time_table(document, marked),
-        *_cpu_table(document, marked),
-        *_token_table(document, marked),
-        _exact_table(document, marked),
+        _retention_table(cells),
+        _time_table(cells),
+        *_cpu_table(cells),
+        *_token_table(cells),
+        _exact_table(cells),
     ]
     return Page(
         "cells",
@@ -71,12 +71,6 @@ def cells_page(document: SweepDocument) -> Page:
     )
 
 
-def _answer_columns(dense: DenseSummary | None) -> tuple[list[str], list[str]]:
-    """The columns of the answers: those in sight, and those behind a click."""
-    known = dense is not None and dense.accuracy is not None
-    return ["right", "points lost"] * known, ["changed answers" if known else "changed tokens", *NATS_COLUMNS]
-
-
 def _pays(document: SweepDocument, method: str) -> Entry:
     """Up to which retention a method pays in prefill."""
     found = break_even.find(document, method, "prefill_ms")
@@ -84,193 +78,44 @@ def _pays(document: SweepDocument, method: str) -> Entry:
     return Entry(text, order=found.retention)
 
 
-def _summary_row(cell: CellSummary, dense: DenseSummary | None, marked: Mapping[str, str], columns: int) -> list[Entry]:
-    doubt = entries.doubt(cell.method, cell.nominal_retention, marked)
-    title = entries.budgets_title(cell)
-    head = Entry(units.percent(realised(cell)), doubt=doubt, title=title, order=realised(cell))
-    if cell.status != "done" or cell.retention is None:
-        return [head, entries.unmeasured(cell, columns - 1)]
-    known = dense is not None and dense.accuracy is not None
-    return [
-        head,
-        *([entries.short_share(cell.accuracy), entries.points_lost(cell.accuracy_difference)] if known else []),
-        entries.speedup(cell.prefill_speedup),
-        entries.short_speedup(cell.total_speedup),
-        entries.ratio(cell.counted_macs, dense.counted_macs if dense else None, 0),
-        entries.ratio(cell.kv_bytes, dense.kv_bytes if dense else None, 0),
-        entries.ratio(cell.fastv_macs, dense.fastv_macs if dense else None, 0),
-        entries.changed(cell.answer_agreement if known else cell.top1_agreement),
-        *entries.divergence(cell),
-    ]
+def _retention_table(cells: Grid) -> Table:
+    columns = ("of the layers", "in the last layer", "realised", "tokens kept", "after layers")
+    caption = "Retention: four numbers have this name"
+    return table(cells, caption, columns, ["method", "asked"], detail=True)
 
 
-def head(
-    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, marked: Mapping[str, str]
-) -> list[Entry]:
-    """The entries that name a cell: its method, and the realised retention beside the one that was asked for.
-
-    marked: why each doubted cell is doubted, by its id.
-    """
-    reached = realised(cell) if cell else asked
-    note = "" if units.percent(reached) == units.percent(asked) else f"of {units.percent(asked)}"
-    name = Entry(method, colour=colour_of(document, method))
-    doubt = entries.doubt(method, asked, marked)
-    title = entries.budgets_title(cell) if cell else ""
-    return [name, Entry(units.percent(reached), note=note, doubt=doubt, title=title, order=reached)]
-
-
-def _retention_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
-    columns = ("Method", "asked", "of the layers", "in the last layer", "realised", "tokens kept", "after layers")
-    rows: list[list[Entry]] = []
-    for method, asked, cell in planned(document):
-        kept = cell.retention if cell else None
-        doubt = entries.doubt(method, asked, marked)
-        first = [Entry(method, colour=colour_of(document, method)), Entry(units.percent(asked), doubt=doubt)]
-        if cell is None or kept is None:
-            rows.append([*first, entries.unmeasured(cell, 5)])
-            continue
-        shares = [Entry(units.percent(part, 2)) for part in (kept.layer_average, kept.final_layer, kept.realised)]
-        places = [Entry(", ".join(map(str, numbers))) for numbers in (cell.budgets, cell.layers)]
-        rows.append([*first, *shares, *places])
-    return Table("Retention: four numbers have this name", columns, rows, keys=2, detail=True)
-
-
-def _time_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
+def _time_table(cells: Grid) -> Table:
+    prefill = ("prefill of dense", "prefill pruned", "prefill speed-up")
+    total = ("total of dense", "total pruned", "total speed-up")
     groups = (("", 3), ("Prefill", 3), ("Total", 3), ("", 1))
-    timed = ("dense", "pruned", "speed-up")
-    columns = ("Method", "Retention", "Tokens kept", *timed, *timed, "Pairs")
-    rows = [_time_row(document, method, asked, cell, marked) for method, asked, cell in planned(document)]
     caption = "Time: dense and pruned, and their paired ratio"
-    return Table(caption, columns, rows, groups, keys=2, detail=True)
+    return table(cells, caption, ["tokens kept", *prefill, *total, "pairs"], groups=groups, detail=True)
 
 
-def _time_row(
-    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, marked: Mapping[str, str]
-) -> list[Entry]:
-    if cell is None or cell.status != "done":
-        return [*head(document, method, asked, cell, marked), entries.unmeasured(cell, 8)]
-    prefill, stopped = cell.prefill_speedup, cell.prefill_speedup.stopped if cell.prefill_speedup else ""
-    return [
-        *head(document, method, asked, cell, marked),
-        entries.budgets(cell),
-        entries.milliseconds(cell.dense_prefill_ms),
-        entries.milliseconds(cell.prefill_ms),
-        entries.speedup(prefill),
-        entries.milliseconds(cell.dense_total_ms),
-        entries.milliseconds(cell.total_ms),
-        entries.speedup(cell.total_speedup),
-        Entry(str(prefill.samples) if prefill else "–", note=stopped),
-    ]
-
-
-def _cpu_table(document: SweepDocument, marked: Mapping[str, str]) -> list[Table]:
+def _cpu_table(cells: Grid) -> list[Table]:
     """CPU time, where it was measured."""
-    cells = [(method, asked, cell) for method, asked, cell in planned(document) if cell and cell.cpu_ms]
-    if not cells:
-        return []
-    rows = [
-        [
-            *head(document, method, asked, cell, marked),
-            entries.milliseconds(cell.dense_cpu_ms),
-            entries.milliseconds(cell.cpu_ms),
-            entries.speedup(cell.cpu_speedup),
-        ]
-        for method, asked, cell in cells
-    ]
+    measured = [(cell, found) for cell, found in cells.rows if found and found.cpu_ms]
     caption = (
         "CPU time of a prefill, all threads together. Other work on the machine hardly changes it, but it is not the "
         "time that a user waits"
     )
-    return [Table(caption, ("Method", "Retention", "dense", "pruned", "ratio"), rows, keys=2, detail=True)]
+    columns = ("CPU time of dense", "CPU time pruned", "CPU time ratio")
+    return [table(replace(cells, rows=measured), caption, columns, detail=True)] if measured else []
 
 
-def _token_table(document: SweepDocument, marked: Mapping[str, str]) -> list[Table]:
+def _token_table(cells: Grid) -> list[Table]:
     """First and later tokens, the host's part, and energy, where they were measured."""
-    cells = [(method, asked, cell) for method, asked, cell in planned(document) if cell and cell.ttft_ms]
-    if not cells:
-        return []
+    measured = [(cell, found) for cell, found in cells.rows if found and found.ttft_ms]
     groups = (("", 2), ("First token", 2), ("Each later token", 2), ("Host, a prefill", 2), ("Prefill energy", 2))
-    columns = ("Method", "Retention", *("dense", "pruned") * 4)
-    dense_energy = document.dense.energy if document.dense else None
-    rows = [
-        [
-            *head(document, method, asked, cell, marked),
-            entries.milliseconds(cell.dense_ttft_ms),
-            entries.milliseconds(cell.ttft_ms),
-            entries.milliseconds(cell.dense_tpot_ms),
-            entries.milliseconds(cell.tpot_ms),
-            entries.milliseconds(cell.dense_host_ms),
-            entries.milliseconds(cell.host_ms),
-            _joules(dense_energy),
-            _joules(cell.energy),
-        ]
-        for method, asked, cell in cells
-    ]
-    return [Table("Tokens and energy", columns, rows, groups, keys=2, detail=True)]
+    times = [f"{time} {side}" for time in ("first token", "later token", "host") for side in ("of dense", "pruned")]
+    columns = [*times, "energy of dense", "energy pruned"]
+    shown = replace(cells, rows=measured)
+    return [table(shown, "Tokens and energy", columns, groups=groups, detail=True)] if measured else []
 
 
-def _joules(energy: Energy | None) -> Entry:
-    if energy is None or energy.prefill_j is None:
-        return Entry("–", title=(energy.reason or "") if energy else "")
-    return Entry(units.joules(energy.prefill_j))
-
-
-def _exact_table(document: SweepDocument, marked: Mapping[str, str]) -> Table:
-    groups = (("", 2), ("MACs", 5), ("KV cache", 2), ("Memory", 1))
-    columns = (
-        "Method",
-        "Retention",
-        "by formula",
-        "counted",
-        "fvcore",
-        "selection",
-        "overhead factor",
-        "held",
-        "predicted",
-        "peak",
-    )
-    rows = [_exact_row(document, method, asked, cell, marked) for method, asked, cell in planned(document)]
-    dense = [_dense_row(document.dense)] if document.dense else []
+def _exact_table(cells: Grid) -> Table:
+    groups = [("", 2), ("MACs", 5), ("KV cache", 2), ("Memory", 1)]
+    work = ("by formula", "counted", "fvcore", "selection of counted", "overhead factor")
+    columns = [*work, "held", "predicted", "peak"]
     caption = "Work and memory: exact counts, and their ratio to dense"
-    return Table(caption, columns, [*dense, *rows], groups, keys=2, detail=True)
-
-
-def _dense_row(dense: DenseSummary) -> list[Entry]:
-    return [
-        Entry("dense"),
-        Entry(units.percent(1.0)),
-        entries.macs(dense.fastv_macs),
-        entries.macs(dense.counted_macs),
-        entries.macs(dense.fvcore_macs),
-        entries.NOTHING,
-        entries.NOTHING,
-        entries.num_bytes(dense.kv_bytes),
-        entries.num_bytes(dense.kv_bytes_predicted),
-        entries.num_bytes(dense.peak_memory_bytes),
-    ]
-
-
-def _exact_row(
-    document: SweepDocument, method: str, asked: float, cell: CellSummary | None, marked: Mapping[str, str]
-) -> list[Entry]:
-    if cell is None or cell.status != "done":
-        return [*head(document, method, asked, cell, marked), entries.unmeasured(cell, 8)]
-    dense = document.dense
-    return [
-        *head(document, method, asked, cell, marked),
-        entries.macs(cell.fastv_macs, dense.fastv_macs if dense else None),
-        entries.macs(cell.counted_macs, dense.counted_macs if dense else None),
-        entries.macs(cell.fvcore_macs, dense.fvcore_macs if dense else None),
-        _selection(cell),
-        entries.overhead_factor(cell),
-        entries.num_bytes(cell.kv_bytes, dense.kv_bytes if dense else None),
-        entries.num_bytes(cell.kv_bytes_predicted),
-        entries.num_bytes(cell.peak_memory_bytes),
-    ]
-
-
-def _selection(cell: CellSummary) -> Entry:
-    share = selection_share(cell)
-    if share is None:
-        return entries.NOTHING
-    return Entry(units.percent(share), title=f"{units.exact(cell.selection_macs or 0)} MACs")
+    return table(cells, caption, columns, groups=groups, with_dense=True, detail=True)

@@ -6,15 +6,17 @@ from trio_profile import units
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, fastest, keeps_answers
-from trio_profile.findings import budget_notes, cell_tables, doubts, entries, pareto, recommendation
+from trio_profile.findings import budget_notes, cell_tables, doubts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
-from trio_profile.findings.cells import notes, realised, without_selection
-from trio_profile.findings.charts import colour_of
+from trio_profile.findings.cells import finished_cells, notes
 from trio_profile.findings.definitions import numbers_page
 from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.findings.table import grid, table
 from trio_profile.findings.tokens import tokens_page
+from trio_profile.quantities import entries, right_answers
+from trio_profile.quantities.closeness import DIVERGENCE
+from trio_profile.quantities.quantity import Column
 from trio_profile.records.estimate import Measured
-from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
 
@@ -39,7 +41,7 @@ def verdict_page(document: Comparison) -> Page:
     reminders = [*notes((row.method, row.notes) for row in document.rows)]
     reminders += [*budget_notes.sentences(document.clamped_above, document.idle_stages)]
     if done and document.doubts:
-        reminders.append(doubts.summary(document.doubts, _cells(done)))
+        reminders.append(doubts.summary(document.doubts, finished_cells(done)))
     if reminders:
         blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(
@@ -73,7 +75,7 @@ def answers_page(document: Comparison, dense: DenseSummary) -> Page:
     """Right answers of each method at each retention, and the difference to the reference method."""
     retentions = sorted(set(document.study.retentions))
     first = [Entry("dense"), *[entries.share(dense.accuracy)] * len(retentions)]
-    marked = _marks(document)
+    marked = doubts.marks(document.doubts, finished_cells(document.rows))
     rows = [
         [Entry(method), *(_right(by_retention.get(retention), marked) for retention in retentions)]
         for method, by_retention in document.answered.items()
@@ -109,12 +111,7 @@ def refusals_page(document: Comparison) -> Page:
 
 def doubts_page(document: Comparison) -> Page:
     """The reasons not to trust numbers of this study."""
-    cells = _cells([row for row in document.rows if row.status == "done"])
-    return doubts.page(document.doubts, cells, document.pairs, document.study.methods)
-
-
-def _cells(rows: Sequence[Row]) -> list[Cell]:
-    return [Cell(method=row.method, retention=row.nominal_retention) for row in rows]
+    return doubts.page(document.doubts, finished_cells(document.rows), document.pairs, document.study.methods)
 
 
 def sentences(document: Comparison, retention: float) -> list[str]:
@@ -208,8 +205,7 @@ def _faster(found: Measured | None) -> str:
 
 # Tables
 
-_FORMULA = ("f(n)", "overhead factor", "f(n) with the factor")
-"""The columns of `_formula`."""
+_REMARK = Column("remark", lambda row, _: Entry(row.remark or "–"))
 
 
 def _best_table(document: Comparison, done: Sequence[Row]) -> Table:
@@ -219,109 +215,42 @@ def _best_table(document: Comparison, done: Sequence[Row]) -> Table:
         rows = [row for row in done if row.method == method]
         if rows:
             shown.append(fastest(rows) or min(rows, key=lambda row: row.nominal_retention))
-    shown.sort(key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -_speed(row)))
+    shown.sort(key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -row.speed))
     caption = f"{cell_tables.at_its_best(known=_answers_known(document))}. Controls last"
-    return _methods_table(document, shown, caption, places=True)
+    return _methods_table(document, shown, caption, ["method", "at"])
 
 
 def _table(document: Comparison, rows: Sequence[Row]) -> Table:
     """All methods at one retention."""
-    ordered = sorted(rows, key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -_speed(row)))
+    ordered = sorted(rows, key=lambda row: (row.remark == CONTROL, not keeps_answers(row), -row.speed))
     kept = "Methods that keep the right answers first, the fastest of them on top"
     caption = f"{kept if _answers_known(document) else 'The fastest method on top'}. Controls last"
-    return _methods_table(document, ordered, caption, places=False)
+    return _methods_table(document, ordered, caption, ["method"])
 
 
-def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: str, *, places: bool) -> Table:
-    """A row for each cell. places: whether a column says its retention."""
-    dense, known = document.dense, _answers_known(document)
-    marked = _marks(document)
-    apart = {(row.method, row.nominal_retention): row.reference_difference for row in document.rows}
-    columns = [
-        "Method",
-        *["at"] * places,
-        *(["right", "points lost"] if known else []),
-        "prefill",
-        "total",
-        "MACs",
-        "KV",
-    ]
-    in_sight = len(columns)
-    columns += [
-        "selection",
-        "MACs without selection",
-        *_FORMULA,
-        "tokens kept",
-        "changed answers" if known else "changed tokens",
-    ]
-    columns += [*entries.NATS_COLUMNS, *([f"right, to {document.reference}"] if known else []), "remark"]
-    table = [
-        [
-            _name(document, row, marked),
-            *([Entry(units.percent(realised(row)), order=realised(row))] if places else []),
-            *([entries.short_share(row.accuracy), entries.points_lost(row.accuracy_difference)] if known else []),
-            entries.speedup(row.prefill_speedup),
-            entries.short_speedup(row.total_speedup),
-            entries.ratio(row.counted_macs, dense.counted_macs if dense else None, 0),
-            entries.ratio(row.kv_bytes, dense.kv_bytes if dense else None, 0),
-            entries.milliseconds(row.selection_ms),
-            entries.ratio(without_selection(row), dense.counted_macs if dense else None),
-            *_formula(row, dense),
-            entries.budgets(row),
-            entries.changed(row.answer_agreement if known else row.top1_agreement),
-            *entries.divergence(row),
-            *([entries.points(apart[row.method, row.nominal_retention])] if known else []),
-            Entry(row.remark or "–"),
-        ]
-        for row in rows
-    ]
-    return Table(caption, columns, table, first=in_sight)
-
-
-def _formula(row: CellSummary, dense: DenseSummary | None) -> list[Entry]:
-    """The columns of _FORMULA: the paper's formula with the assumed γ, the counted factor, and the formula with it."""
-    claimed = entries.ratio(row.fastv_macs, dense.fastv_macs if dense else None, 0)
-    if not row.fastv_overhead_macs:
-        return [claimed, entries.NOTHING, entries.NOTHING]
-    with_factor = entries.ratio(row.fastv_macs_counted_gamma, dense.fastv_macs if dense else None, 0)
-    return [claimed, entries.overhead_factor(row), with_factor]
-
-
-def _name(document: Comparison, row: CellSummary, marked: Mapping[str, str]) -> Entry:
-    doubt = entries.doubt(row.method, row.nominal_retention, marked)
-    return Entry(row.method, doubt=doubt, colour=colour_of(document, row.method))
-
-
-def _marks(document: Comparison) -> dict[str, str]:
-    """Why each doubted cell is doubted, by its id."""
-    return doubts.marks(document.doubts, _cells([row for row in document.rows if row.status == "done"]))
-
-
-def _speed(row: CellSummary) -> float:
-    return row.prefill_speedup.value if row.prefill_speedup is not None else 0.0
+def _methods_table(document: Comparison, rows: Sequence[CellSummary], caption: str, keys: Sequence[str]) -> Table:
+    """A row for each cell."""
+    shown = grid(document, rows)
+    head = f"right, to {document.reference}"
+    apart = Column(head, lambda row, _: entries.points(row.reference_difference), needs_answers=True)
+    formula = ("f(n)", "overhead factor of the formula", "f(n) with the factor")
+    work = ("selection", "MACs without selection", *formula, "tokens kept")
+    columns = [*cell_tables.IN_SIGHT, *work, shown.changed, *DIVERGENCE, *cell_tables.FURTHER_COLUMNS, apart, _REMARK]
+    return table(shown, caption, columns, keys, in_sight="KV")
 
 
 def _kinds_table(document: Comparison, dense: DenseSummary, retention: float) -> Table:
-    kinds = list(dense.accuracy_by_kind)
-    first = [Entry("dense"), *(entries.share(dense.accuracy_by_kind[kind]) for kind in kinds)]
-    marked = _marks(document)
-    rows = [
-        [
-            Entry(method, doubt=entries.doubt(method, retention, marked)),
-            *(entries.share(by_retention[retention].accuracy_by_kind.get(kind)) for kind in kinds),
-        ]
-        for method, by_retention in document.answered.items()
-        if retention in by_retention
-    ]
+    rows = [by_retention[retention] for by_retention in document.answered.values() if retention in by_retention]
+    kinds = [right_answers.of_kind(kind, entries.share) for kind in dense.accuracy_by_kind]
     caption = f"By kind of question, at {units.percent(retention)}"
-    return Table(caption, ("Method", *kinds), [first, *rows], detail=True)
+    return table(grid(document, rows), caption, kinds, ["method"], with_dense=True, detail=True)
 
 
 def _right(row: Row | None, marked: Mapping[str, str]) -> Entry:
     """The right answers of a method, and as a note the difference to the reference method."""
     if row is None or row.accuracy is None:
         return Entry("–", tone="absent")
-    apart, doubt = row.reference_difference, entries.doubt(row.method, row.nominal_retention, marked)
+    apart, doubt = row.reference_difference, marked.get(row.cell.id, "")
     text = units.percent_within(row.accuracy.value, row.accuracy.ci95)
     if apart is None:
         return Entry(text, doubt=doubt)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from trio_profile import units
 from trio_profile.analysis.ablate import PRINTED
 from trio_profile.analysis.evaluation import BenchmarkScore, EvaluatedCell, Evaluation
-from trio_profile.findings import entries
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
+from trio_profile.quantities import entries
 from trio_profile.records.study import Options
 
 Variants = Sequence[tuple[str, EvaluatedCell]]

@@ -12,8 +12,9 @@ from trio_profile.analysis.evaluation import (
     Score,
     TaskSummary,
 )
-from trio_profile.findings import entries
-from trio_profile.findings.blocks import Entry, Table, Tone
+from trio_profile.findings.blocks import Entry, Table
+from trio_profile.quantities import entries
+from trio_profile.quantities.entries import Tone
 from trio_profile.records.estimate import Measured, Milliseconds, Tokens
 
 _TONES: dict[str, Tone] = {"better": "gain", "worse": "loss"}

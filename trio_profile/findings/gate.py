@@ -7,7 +7,8 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.gate import Command, GateDocument, Outcome, Verdict
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Tone
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
+from trio_profile.quantities.entries import Tone
 
 _ORDER: tuple[Outcome, ...] = ("regression", "inconclusive", "improved", "pass", "no base")
 _TONES: dict[Outcome, Tone] = {"regression": "loss", "improved": "gain", "no base": "absent"}

@@ -7,12 +7,12 @@ from itertools import groupby
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.layers import STAGE_PARTS, LayersDocument, LayerTimes, PrefillTimes
-from trio_profile.findings import entries
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series, Table, Upright, Waterfall
 from trio_profile.findings.blocks import Step as Bar
 from trio_profile.findings.flops import named_factor
 from trio_profile.findings.layers_totals import totals_page
 from trio_profile.findings.study_page import pixel_facts
+from trio_profile.quantities import entries
 from trio_profile.records.estimate import Measured, Milliseconds
 from trio_profile.text import listed
 

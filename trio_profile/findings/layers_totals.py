@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.layers import LayersDocument, PrefillTimes
-from trio_profile.findings import budget_notes, entries
+from trio_profile.findings import budget_notes
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
 from trio_profile.findings.cells import notes
 from trio_profile.findings.flops import OF_GAMMA
+from trio_profile.quantities import entries
 from trio_profile.records.estimate import Milliseconds
 from trio_profile.text import listed
 

@@ -9,11 +9,12 @@ from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import doubts, entries
+from trio_profile.findings import doubts
 from trio_profile.findings.blocks import Entry, Page, Table
-from trio_profile.findings.cells import realised
 from trio_profile.findings.layers_totals import totals_page
 from trio_profile.findings.study_page import pixel_facts
+from trio_profile.findings.table import unmeasured
+from trio_profile.quantities import entries
 from trio_profile.records.estimate import Measured
 from trio_profile.records.schema import Cell
 
@@ -80,9 +81,9 @@ def _caption(document: SweepDocument | Comparison | Ablation, *, answers: bool) 
 
 def _row(name: str, cell: CellSummary, dense: DenseSummary | None, doubt: str, *, answers: bool) -> list[Entry]:
     """One cell. doubt: why it is doubted; empty if it is not."""
-    head = [Entry(name), Entry(units.percent(realised(cell)), doubt=doubt, order=realised(cell))]
+    head = [Entry(name), Entry(units.percent(cell.realised), doubt=doubt, order=cell.realised)]
     if cell.status != "done":
-        return [*head, entries.unmeasured(cell, 5 + 2 * answers)]
+        return [*head, unmeasured(cell, 5 + 2 * answers)]
     found = [
         *head,
         _speedup(cell.prefill_speedup),

@@ -9,7 +9,6 @@ from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
 from trio_profile.analysis.pareto import front
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.findings.blocks import Axis, Chart, Series
-from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import RIGHT_ANSWERS, ends
 from trio_profile.records.estimate import Measured
 
@@ -63,7 +62,7 @@ def chart(
 
 
 def _label(best: Sequence[CellSummary], answered: bool) -> str:
-    names = ", ".join(f"{cell.method} at {units.percent(realised(cell))}" for cell in best)
+    names = ", ".join(f"{cell.method} at {units.percent(cell.realised)}" for cell in best)
     against = "right answers" if answered else "closeness to dense"
     return f"Prefill speed-up against {against}, for all methods and retentions. On the Pareto front: {names}"
 
@@ -83,7 +82,7 @@ def _series(
     answered: bool,
 ) -> Series:
     """The line of one method, lowest retention first."""
-    shown = sorted(shown, key=lambda one: realised(one[0]))
+    shown = sorted(shown, key=lambda one: one[0].realised)
     stands_out = method == reference or any(id(cell) in on_front for cell, _, _ in shown)
     x_low, x_high = ends([speedup.ci95 for _, speedup, _ in shown])
     low, high = ends([cell.accuracy.ci95 for cell, _, _ in shown if cell.accuracy is not None], 100)
@@ -115,12 +114,12 @@ def _labels(cells: Sequence[CellSummary], on_front: set[int], method: str, refer
     named = {id(cell) for cell in cells if id(cell) in on_front}
     if not named and method == reference and cells:
         named = {id(cells[0])}
-    return [f"{method} {units.percent(realised(cell), 0)}".strip() if id(cell) in named else "" for cell in cells]
+    return [f"{method} {units.percent(cell.realised, 0)}".strip() if id(cell) in named else "" for cell in cells]
 
 
 def _text(cell: CellSummary, speedup: Measured, _: float) -> str:
     lines = [
-        f"{cell.method} at {units.percent(realised(cell))}",
+        f"{cell.method} at {units.percent(cell.realised)}",
         f"prefill {units.times_within(speedup.value, speedup.ci95)}",
     ]
     if cell.accuracy is not None:

@@ -9,9 +9,8 @@ from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
-from trio_profile.findings import blocks, doubts, entries
+from trio_profile.findings import blocks, doubts
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series
-from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import colour_of
 from trio_profile.judge.audit.claims import Claims
 from trio_profile.judge.audit.facts import Facts, Line
@@ -19,6 +18,7 @@ from trio_profile.judge.audit.measured import NEAR
 from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.judge.audit.reader import read
+from trio_profile.quantities import entries
 from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
@@ -268,12 +268,12 @@ def _row(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[s
 
 def _measured(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> Entry:
     near = [
-        one for one in _cells(document) if one.method == figure.method and abs(realised(one) - figure.retention) <= NEAR
+        one for one in _cells(document) if one.method == figure.method and abs(one.realised - figure.retention) <= NEAR
     ]
     if not near:
         return entries.NOTHING
-    cell = min(near, key=lambda one: abs(realised(one) - figure.retention))
-    doubt = entries.doubt(cell.method, cell.nominal_retention, marked)
+    cell = min(near, key=lambda one: abs(one.realised - figure.retention))
+    doubt = marked.get(cell.cell.id, "")
     if figure.what != "accuracy":
         found = cell.prefill_speedup if figure.what == "prefill" else cell.total_speedup
         return replace(entries.speedup(found), doubt=doubt if found else "")

@@ -9,12 +9,13 @@ from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, StudyDifference
-from trio_profile.findings import entries, sides
+from trio_profile.findings import sides
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table
-from trio_profile.findings.cells import realised
 from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, ends, percents
 from trio_profile.findings.definitions import numbers_page
-from trio_profile.records.estimate import Accuracy, Estimate, Measured, SpeedupRatio
+from trio_profile.quantities import entries
+from trio_profile.quantities.registry import COLUMNS
+from trio_profile.records.estimate import Accuracy, Estimate
 from trio_profile.text import listed
 
 MOST_CHARTS = 6
@@ -201,7 +202,7 @@ def _points(
 ) -> list[tuple[CellSummary, Estimate]]:
     cells = (one.cells[number] for one in document.cells if one.method == method)
     found = [(cell, estimate) for cell in cells if cell is not None and (estimate := value(cell)) is not None]
-    return sorted(found, key=lambda point: realised(point[0]))
+    return sorted(found, key=lambda point: point[0].realised)
 
 
 def _series(document: SideBySide, number: int, points: _Points, scale: int) -> Series:
@@ -209,9 +210,9 @@ def _series(document: SideBySide, number: int, points: _Points, scale: int) -> S
     low, high = ends([found.ci95 for _, found in points], scale)
     return Series(
         name,
-        percents(realised(cell) for cell, _ in points),
+        percents(cell.realised for cell, _ in points),
         [scale * found.value for _, found in points],
-        [f"{name}, {cell.method} at {units.percent(realised(cell))}\n{_told(found)}" for cell, found in points],
+        [f"{name}, {cell.method} at {units.percent(cell.realised)}\n{_told(found)}" for cell, found in points],
         low,
         high,
         colour=number,
@@ -236,8 +237,10 @@ def _speedup_table(document: SideBySide) -> Table:
     rows = [
         [
             *_head(cell),
-            *_timed(cell, lambda one: one.prefill_speedup, cell.prefill_ratios, marked),
-            *_timed(cell, lambda one: one.total_speedup, cell.total_ratios, marked),
+            *_in_each_study(cell, "prefill speed-up", marked),
+            *map(entries.speedup, cell.prefill_ratios[1:]),
+            *_in_each_study(cell, "total speed-up", marked),
+            *map(entries.speedup, cell.total_ratios[1:]),
         ]
         for cell in document.cells
     ]
@@ -256,38 +259,20 @@ def _head(cell: SideCell) -> list[Entry]:
     return [Entry(cell.method), Entry(units.percent(retention), order=retention)]
 
 
-def _timed(
-    cell: SideCell,
-    speedup: Callable[[CellSummary], Measured | None],
-    ratios: Sequence[SpeedupRatio | None],
-    marked: Sequence[Mapping[str, str]],
-) -> list[Entry]:
-    """The speed-up of each study, and the ratio of each further study. marked: the doubted cells of each study."""
-    timed = (
-        _absent(one)
-        if one is None or one.status != "done"
-        else _marked(cell, entries.speedup(speedup(one)), marked[number])
-        for number, one in enumerate(cell.cells)
-    )
-    return [*timed, *(_ratio(ratio) for ratio in ratios[1:])]
+def _in_each_study(cell: SideCell, column: str, marked: Sequence[Mapping[str, str]]) -> Iterator[Entry]:
+    """One column of a cell in each study, with the doubts of this study about it.
 
-
-def _marked(cell: SideCell, entry: Entry, marked: Mapping[str, str]) -> Entry:
-    """The entry of a cell in one study, with the doubts of this study about it."""
-    if entry == entries.NOTHING:
-        return entry
-    return replace(entry, doubt=entries.doubt(cell.method, cell.nominal_retention, marked))
-
-
-def _absent(cell: CellSummary | None) -> Entry:
-    return entries.NOTHING if cell is None else Entry(cell.status, title=cell.reason or "", tone="absent")
-
-
-def _ratio(found: SpeedupRatio | None) -> Entry:
-    if found is None:
-        return entries.NOTHING
-    text, note = units.times(found.value, found.ci95), units.interval(found.ci95)
-    return Entry(text, note=note, tone=entries.tone(found.ci95, 1), order=found.value)
+    column: one of COLUMNS.
+    marked: why the doubted cells of each study are doubted, by their ids.
+    """
+    for found, doubts in zip(cell.cells, marked, strict=True):
+        if found is None:
+            yield entries.NOTHING
+        elif found.status != "done":
+            yield Entry(found.status, title=found.reason or "", tone="absent")
+        else:
+            entry = COLUMNS[column].entry(found, None)
+            yield entry if entry == entries.NOTHING else replace(entry, doubt=doubts.get(found.cell.id, ""))
 
 
 def _answers_table(document: SideBySide) -> Table:
@@ -298,11 +283,8 @@ def _answers_table(document: SideBySide) -> Table:
     rows += [
         [
             *_head(cell),
-            *(
-                _marked(cell, entries.share(one.accuracy if one is not None else None), marked[number])
-                for number, one in enumerate(cell.cells)
-            ),
-            *(entries.points(less) for less in cell.accuracy_differences[1:]),
+            *_in_each_study(cell, "right within", marked),
+            *map(entries.points, cell.accuracy_differences[1:]),
         ]
         for cell in document.cells
     ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from trio_profile.analysis.side_by_side import SideBySide
 from trio_profile.findings import doubts, recommendation
 from trio_profile.findings.blocks import Block, Confidence, Page, Sentences, Terms
+from trio_profile.findings.cells import finished_cells
 from trio_profile.findings.study_page import sessions_table
 from trio_profile.records.schema import Cell, Environment
 
@@ -66,12 +67,7 @@ def device(where: Environment) -> str:
 
 def _finished(document: SideBySide, number: int) -> list[Cell]:
     """The finished cells of a study. number: of the study, from 0."""
-    found = ((one, one.cells[number]) for one in document.cells)
-    return [
-        Cell(method=one.method, retention=one.nominal_retention)
-        for one, cell in found
-        if cell is not None and cell.status == "done"
-    ]
+    return finished_cells(found for cell in document.cells if (found := cell.cells[number]) is not None)
 
 
 def _facts(document: SideBySide, number: int) -> Iterator[tuple[str, str]]:

@@ -60,7 +60,7 @@ def _many_methods(document: SweepDocument) -> list[Block]:
 
 def doubts_page(document: SweepDocument) -> Page:
     """The reasons not to trust numbers of this study."""
-    return doubts.page(document.doubts, finished_cells(document), document.pairs, document.study.methods)
+    return doubts.page(document.doubts, finished_cells(document.cells), document.pairs, document.study.methods)
 
 
 def speedup_page(document: SweepDocument) -> Page:

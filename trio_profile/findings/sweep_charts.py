@@ -6,8 +6,10 @@ from trio_profile import units
 from trio_profile.analysis.sweep import CellSummary, DenseSummary, SweepDocument
 from trio_profile.findings import break_even
 from trio_profile.findings.blocks import Axis, Chart, Dash, Marker, Series, Upright
-from trio_profile.findings.cells import finished, realised, selection_share, without_selection
+from trio_profile.findings.cells import finished
 from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, colour_of, ends, highest, percents
+from trio_profile.quantities.counted_macs import selection_share, without_selection
+from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.estimate import Measured
 
 
@@ -88,7 +90,7 @@ def accuracy(document: SweepDocument) -> Chart:
         points = [(cell, cell.accuracy) for cell in finished(document, method) if cell.accuracy]
         low, high = ends([found.ci95 for _, found in points], 100)
         text = [
-            f"{method} at {units.percent(realised(cell))}\n"
+            f"{method} at {units.percent(cell.realised)}\n"
             f"{units.percent_within(found.value, found.ci95)} of {found.samples} questions"
             for cell, found in points
         ]
@@ -141,7 +143,7 @@ def _speedup(
     return Chart(
         id,
         caption,
-        f"{break_even.NAMES[quantity]}, speed-up over dense by retention: {'; '.join(found)}",
+        f"{QUANTITIES[quantity].label}, speed-up over dense by retention: {'; '.join(found)}",
         RETENTION,
         Axis("Speed-up over dense", low, high, "×"),
         [line for line in lines if line.x],
@@ -192,7 +194,7 @@ def _break_even_line(document: SweepDocument, method: str, quantity: str) -> lis
 def _speedup_text(method: str, cell: CellSummary, found: Measured) -> str:
     budgets = ", ".join(units.exact(budget) for budget in cell.budgets)
     return (
-        f"{method} at {units.percent(realised(cell))}\n{units.times_within(found.value, found.ci95)}\n"
+        f"{method} at {units.percent(cell.realised)}\n{units.times_within(found.value, found.ci95)}\n"
         f"{found.samples} pairs, stopped: {found.stopped}\ntokens kept: {budgets}"
     )
 
@@ -247,11 +249,11 @@ def _counted(
     document: SweepDocument, method: str, count: Callable[[CellSummary], int | None]
 ) -> list[tuple[float, int]]:
     """Where a method's cells lie, and the count of each."""
-    return [(100 * realised(cell), n) for cell in finished(document, method) if (n := count(cell)) is not None]
+    return [(100 * cell.realised, n) for cell in finished(document, method) if (n := count(cell)) is not None]
 
 
 def _x(cells: Iterable[CellSummary]) -> list[float]:
-    return percents(realised(cell) for cell in cells)
+    return percents(cell.realised for cell in cells)
 
 
 def _time_text(found: Measured) -> str:
@@ -260,7 +262,7 @@ def _time_text(found: Measured) -> str:
 
 def _selection_text(cell: CellSummary, share: float) -> str:
     text = (
-        f"{cell.method} at {units.percent(realised(cell))}\n"
+        f"{cell.method} at {units.percent(cell.realised)}\n"
         f"{units.percent(share)}: {units.exact(cell.selection_macs or 0)} MACs"
     )
     if cell.gamma is not None and cell.gamma.counted is not None:

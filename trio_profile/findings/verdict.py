@@ -9,7 +9,7 @@ from trio_profile import units
 from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import CellSummary, SweepDocument
 from trio_profile.findings import answers, break_even, budget_notes
-from trio_profile.findings.cells import any_finished, finished, finished_cells, notes, realised
+from trio_profile.findings.cells import any_finished, finished, finished_cells, notes
 from trio_profile.findings.doubts import summary
 from trio_profile.findings.flops import named_factor
 from trio_profile.records.estimate import Measured, Ratio
@@ -51,7 +51,7 @@ def doubts(document: SweepDocument) -> list[str]:
     if missing > 0:
         found.append(f"Not measured yet: {_some(missing, planned)}; the sweep is not finished.")
     if document.doubts:
-        found.append(summary(document.doubts, finished_cells(document)))
+        found.append(summary(document.doubts, finished_cells(document.cells)))
     return found
 
 
@@ -59,7 +59,7 @@ def _speed(document: SweepDocument, cell: CellSummary) -> str:
     tokens = document.study.new_tokens
     total = f"prefill and {tokens} new token{'s' if tokens != 1 else ''} together"
     parts = [_ratio("prefill", cell.prefill_speedup), _ratio(total, cell.total_speedup)]
-    return f"{cell.method} at {units.percent(realised(cell))} retention: {', '.join(part for part in parts if part)}."
+    return f"{cell.method} at {units.percent(cell.realised)} retention: {', '.join(part for part in parts if part)}."
 
 
 def _ratio(what: str, speedup: Measured | None) -> str:
@@ -92,7 +92,7 @@ def _work(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     formula, counted = _fewer(dense.fastv_macs, cell.fastv_macs), _fewer(dense.counted_macs, cell.counted_macs)
     share = units.percent((cell.selection_macs or 0) / cell.counted_macs)
     yield (
-        f"Work of {cell.method} at {units.percent(realised(cell))}, exact counts: the formula says {formula} MACs, "
+        f"Work of {cell.method} at {units.percent(cell.realised)}, exact counts: the formula says {formula} MACs, "
         f"the counter says {counted}; selection is {share} of what was counted."
     )
 
@@ -118,7 +118,7 @@ def _overhead(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     pays = break_even.pays_with_counted_gamma(document, cell.method)
     yield (
         f"The formula takes γ = {units.plain(gamma.assumed)}. The selection of {cell.method} at "
-        f"{units.percent(realised(cell))} has {named_factor(gamma.counted)} by count. With it the formula says "
+        f"{units.percent(cell.realised)} has {named_factor(gamma.counted)} by count. With it the formula says "
         f"{_fewer(dense.fastv_macs, macs)} MACs; with what was counted in each cell, {cell.method} {pays}."
     )
 
@@ -132,7 +132,7 @@ def _cache(document: SweepDocument, cell: CellSummary) -> Iterator[str]:
     if cell.kv_bytes_predicted and cell.kv_bytes != cell.kv_bytes_predicted:
         told += f" ({units.size(cell.kv_bytes_predicted)})"
     yield (
-        f"The KV cache of {cell.method} at {units.percent(realised(cell))} holds {units.size(cell.kv_bytes)}, "
+        f"The KV cache of {cell.method} at {units.percent(cell.realised)} holds {units.size(cell.kv_bytes)}, "
         f"and dense holds {units.size(dense.kv_bytes)}: {change}, {told}."
     )
 

@@ -14,9 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from trio_profile.analysis.cells import MEASURED
 from trio_profile.analysis.gate import Command
-from trio_profile.analysis.times import speedup_centres, spent_seconds
+from trio_profile.analysis.times import MEASURED, speedup_centres, spent_seconds
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.gate.verdict import MAX_RATIO, ONE_PROCESS, Evidence, Measured, Samples, Summary, Verdict, judge
 from trio_profile.reading import parse_json

@@ -14,7 +14,8 @@ from tests.profile.examples import (
     with_cpu_times,
     with_pairs,
 )
-from trio_profile.analysis.sweep import QUANTITIES, SweepDocument, summarise
+from trio_profile.analysis.sweep import COSTS, SweepDocument, summarise
+from trio_profile.analysis.times import MEASURED
 from trio_profile.records.schema import Energy, Fidelity
 
 
@@ -113,7 +114,7 @@ def test_a_document_has_the_doubts_of_its_study():
 
 def test_a_study_without_cells_is_a_document():
     found = document(study(), [])
-    assert set(found.break_even) == set(QUANTITIES)
+    assert set(found.break_even) == {*MEASURED, *(cost.name for cost in COSTS if cost.exact)}
     assert {b.status for b in found.break_even.values()} == {"inconclusive"}
 
 

@@ -209,7 +209,7 @@ def test_answers_stand_with_the_difference_to_the_reference(answered: Comparison
         "−12.5 [−18.0, −6.7]",
     ]
     assert [row[1].tone for row in whole.rows] == ["", "gain", "", "", "loss"]
-    assert kinds.columns == ("Method", "1 hop", "2 hops") and len(kinds.rows) == 5
+    assert list(kinds.columns) == ["Method", "1 hop", "2 hops"] and len(kinds.rows) == 5
 
 
 def test_what_could_not_be_run_has_its_reason(compared: Comparison, answered: Comparison):

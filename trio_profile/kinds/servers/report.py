@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from trio_profile import units
 from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
-from trio_profile.findings.entries import NOTHING, speedup
 from trio_profile.findings.study_page import sessions_table
 from trio_profile.kinds.servers import charts
 from trio_profile.kinds.servers.advice import (
@@ -27,6 +26,7 @@ from trio_profile.kinds.servers.document import (
     Quantity,
 )
 from trio_profile.kinds.servers.requests import ARMS
+from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
 
 _HEADS: dict[Quantity, str] = {

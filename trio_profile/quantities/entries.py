@@ -1,15 +1,37 @@
-"""Entries that the tables of several reports share: a quantity as text, its interval as note or title."""
+"""One field of a table, and the values that fields show: a value as text, its interval as note or title."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.sweep import CellSummary
-from trio_profile.findings.blocks import Entry, Tone
 from trio_profile.records.estimate import Accuracy, Difference, Estimate, Interval, Measured, Share
-from trio_profile.records.schema import Cell
 
-NATS_COLUMNS = ("mean KL, nats", "95th percentile", "median KL")
-"""The columns of `divergence`."""
+Tone = Literal["", "gain", "loss", "absent"]
+"""How an entry is coloured: better than dense, worse, without a value, or plain."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One field of a table.
+
+    note: smaller, after the text.
+    title: more digits, or an explanation. The page shows it when the entry is pointed at, touched or focused.
+    doubt: why the entry is doubted; empty if it is not. The page marks it, and links to the doubts.
+    colour: number of a method's colour, drawn as a dot before the text.
+    span: how many columns it fills.
+    order: the number by which a column is sorted; None for the text.
+    """
+
+    text: str
+    note: str = ""
+    title: str = ""
+    doubt: str = ""
+    tone: Tone = ""
+    colour: int | None = None
+    span: int = 1
+    order: float | None = None
+
+
 NOTHING = Entry("–")
 """What stands where there is no value."""
 
@@ -50,11 +72,6 @@ def nats(found: Measured | None) -> Entry:
     return Entry(units.power(found.value), title=units.nats_within(found.value, found.ci95), order=found.value)
 
 
-def divergence(cell: CellSummary) -> list[Entry]:
-    """How far the next token lies from dense: the mean, the 95th percentile, the median. Old studies have the last."""
-    return [nats(cell.kl_nats_mean), nats(cell.kl_nats_p95), nats(cell.kl_nats)]
-
-
 def changed(found: Share | None) -> Entry:
     """The share of answers that differ from the dense model's: the rest of a share that agrees."""
     if found is None:
@@ -88,11 +105,11 @@ def num_bytes(value: int | None, dense: int | None = None) -> Entry:
     return Entry(units.size(value), note=note, title=f"{units.exact(value)} bytes", order=value)
 
 
-def ratio(value: int | None, whole: int | None, digits: int = 1) -> Entry:
+def ratio(value: int | None, whole: int | None, digits: int = 1, unit: str = "MACs") -> Entry:
     """A count as a share of another."""
     if value is None or not whole:
         return NOTHING
-    return Entry(units.percent(value / whole, digits), title=units.exact(value), order=value / whole)
+    return Entry(units.percent(value / whole, digits), title=f"{units.exact(value)} {unit}", order=value / whole)
 
 
 def share(found: Share | Accuracy | None) -> Entry:
@@ -116,40 +133,6 @@ def points(found: Difference | None) -> Entry:
     return Entry(text, tone=tone(found.ci95, 0), order=found.value)
 
 
-def overhead_factor(cell: CellSummary) -> Entry:
-    """The counted overhead factor, with the γ of the formula as a tooltip."""
-    if cell.gamma is None or cell.gamma.counted is None:
-        return NOTHING
-    return Entry(
-        units.factor(cell.gamma.counted), title=f"counted; the formula takes γ = {units.plain(cell.gamma.assumed)}"
-    )
-
-
-def budgets(cell: CellSummary) -> Entry:
-    """The visual tokens that each stage keeps."""
-    if not cell.budgets:
-        return NOTHING
-    return Entry(", ".join(map(str, cell.budgets)), title=f"after layers {', '.join(map(str, cell.layers))}")
-
-
-def budgets_title(cell: CellSummary) -> str:
-    """The budgets of a cell as a tooltip; empty if they are not known."""
-    if not cell.budgets:
-        return ""
-    kept, layers = (", ".join(map(str, numbers)) for numbers in (cell.budgets, cell.layers))
-    return f"keeps {kept} tokens after layers {layers}"
-
-
-def doubt(method: str, retention: float, marked: Mapping[str, str]) -> str:
-    """Why a cell is doubted; empty if it is not.
-
-    retention: the nominal one. marked: why each doubted cell is doubted, by its id, as `doubts.marks` returns it.
-    """
-    return marked.get(Cell(method=method, retention=retention).id, "") if marked else ""
-
-
-def unmeasured(cell: CellSummary | None, span: int) -> Entry:
-    """Why a cell has no numbers, over `span` columns."""
-    if cell is None:
-        return Entry("not measured yet", tone="absent", span=span)
-    return Entry(f"{cell.status}: {cell.reason or 'no reason was recorded'}", tone="absent", span=span)
+def pairs(found: Measured | None) -> Entry:
+    """The number of pairs behind a ratio, and why sampling ended."""
+    return NOTHING if found is None else Entry(str(found.samples), note=found.stopped)

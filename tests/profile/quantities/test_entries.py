@@ -1,7 +1,7 @@
 """Entries that several tables share."""
 
-from trio_profile.findings import entries
-from trio_profile.findings.blocks import Entry
+from trio_profile.quantities import entries
+from trio_profile.quantities.entries import Entry
 from trio_profile.records.estimate import Accuracy, Difference, Milliseconds, Nats, Ratio, Share
 
 

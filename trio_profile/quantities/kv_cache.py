@@ -1,0 +1,19 @@
+"""The size of the key-value cache after a prefill, measured and by formula."""
+
+from trio_profile.quantities import entries
+from trio_profile.quantities.quantity import Column, Quantity, exactly
+
+KV_BYTES = Quantity(
+    name="kv_bytes",
+    label="KV cache bytes",
+    summarise=lambda record: record.kv_bytes,
+    columns=(
+        Column("KV", lambda cell, dense: entries.ratio(cell.kv_bytes, dense and dense.kv_bytes, 0, "bytes")),
+        exactly("held", "kv_bytes", entries.num_bytes),
+    ),
+)
+KV_BYTES_PREDICTED = Quantity(
+    name="kv_bytes_predicted",
+    summarise=lambda record: record.kv_bytes_predicted,
+    columns=(exactly("predicted", "kv_bytes_predicted", entries.num_bytes, over_dense=False),),
+)

@@ -1,0 +1,80 @@
+"""What a quantity is, and what a column is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trio_profile.quantities import entries
+from trio_profile.quantities.entries import Entry
+from trio_profile.quantities.summary import CellSummary, DenseSummary
+from trio_profile.records.schema import Dense, Measurement
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table of cells.
+
+    name: tables list the column by it. No two columns have the same name.
+    entry: makes the entry of a cell from its CellSummary and the dense model's summary. The latter is None if the dense
+        model was not measured.
+    head: the text above the column; empty for the name.
+    of_dense: makes the entry of the dense model; None for a dash.
+    needs_answers: whether a table leaves it out if no right answers are known.
+    """
+
+    name: str
+    entry: Callable[[Any, DenseSummary | None], Entry]
+    head: str = ""
+    of_dense: Callable[[DenseSummary], Entry] | None = None
+    needs_answers: bool = False
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One quantity of a cell.
+
+    name: its field in `--json`. The last part says the unit.
+    label: its name in the table of break-evens; empty if it has no break-even.
+    columns: the columns that show it.
+    summarise: returns the value of a measurement, or of the dense model. None for a time, because times are summarised
+        over all cells together.
+    phase: what is run to measure the time: a prefill or a whole generation. None for any other quantity.
+    speedup: name of the speed-up of a time; empty if it has none.
+    cost: returns the cost whose break-even is looked for; None for the value of the field `name`.
+    exact: whether the cost is exact. The noise of any other cost is not known, so its break-even has no interval.
+    """
+
+    name: str
+    label: str = ""
+    columns: tuple[Column, ...] = ()
+    summarise: Callable[[Measurement | Dense], Any] | None = None
+    phase: Literal["prefill", "generation"] | None = None
+    speedup: str = ""
+    cost: Callable[[CellSummary | DenseSummary], float | None] | None = None
+    exact: bool = True
+
+    def cost_of(self, summary: CellSummary | DenseSummary) -> float | None:
+        """Return the cost of a cell or of the dense model; None if it is not known."""
+        return getattr(summary, self.name) if self.cost is None else self.cost(summary)
+
+
+def dense_and_pruned(what: str, time: str) -> tuple[Column, Column]:
+    """Return the columns of a time in the dense runs, and in the pruned runs. what: the first words of their names."""
+    return (
+        Column(f"{what} of dense", lambda cell, _: entries.milliseconds(getattr(cell, f"dense_{time}")), "dense"),
+        Column(f"{what} pruned", lambda cell, _: entries.milliseconds(getattr(cell, time)), "pruned"),
+    )
+
+
+def exactly(name: str, field: str, entry: Callable[..., Entry], *, over_dense: bool = True) -> Column:
+    """Return the column of an exact count, which also has an entry for the dense model.
+
+    field: of CellSummary and DenseSummary.
+    entry: makes an entry from a count and, for its ratio to dense, from the count of the dense model.
+    over_dense: whether the ratio is shown.
+    """
+
+    def of_cell(cell: CellSummary, dense: DenseSummary | None) -> Entry:
+        return entry(getattr(cell, field), getattr(dense, field) if dense and over_dense else None)
+
+    return Column(name, of_cell, of_dense=lambda dense: entry(getattr(dense, field)))
