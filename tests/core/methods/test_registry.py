@@ -106,7 +106,7 @@ def test_newlines_go_before_any_patch():
 
 def test_a_family_that_a_method_cannot_read_is_refused_in_one_line():
     for name, family in REFUSED:
-        with tiny.refused(TrioError, ""):
+        with tiny.refused(TrioError, "."):
             tiny.run(tiny.model(family), tiny.sample(family), made(name, 0.5))
 
 
