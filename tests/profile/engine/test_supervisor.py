@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,11 +53,23 @@ def study(tiny_study: Study) -> Study:
     return tiny_study.model_copy(update={"processes": 2, "methods": ("trio", "random"), "fidelity_inputs": 2})
 
 
-def exact(found: Contents) -> tuple[object, dict[str, object]]:
-    """Everything that does not depend on a clock."""
-    assert found.dense is not None
-    cells = {name: cell.model_dump(exclude=CLOCKED) for name, cell in found.cells.items()}
-    return found.dense.model_dump(exclude=CLOCKED), dict(sorted(cells.items()))
+def assert_same_study(one: Contents, other: Contents) -> None:
+    """Compare everything that does not depend on a clock.
+
+    Two processes may round a divergence differently: the sums of a matrix product depend on where its numbers lie.
+    """
+
+    def exact(contents: Contents) -> dict[str, object]:
+        assert contents.dense is not None
+        cells = {name: cell.model_dump(exclude={*CLOCKED, "fidelity"}) for name, cell in contents.cells.items()}
+        return {**cells, "dense": contents.dense.model_dump(exclude=CLOCKED)}
+
+    assert exact(one) == exact(other)
+    for name, cell in one.cells.items():
+        fidelity, expected = cell.fidelity, other.cells[name].fidelity
+        assert fidelity is not None and expected is not None
+        assert fidelity.kl_nats == pytest.approx(expected.kl_nats, rel=1e-4, abs=1e-7)
+        assert fidelity.model_copy(update={"kl_nats": expected.kl_nats}) == expected
 
 
 def started(directory: Path, name: str, **environment: str) -> subprocess.Popen[str]:
@@ -74,11 +87,15 @@ def wait_for(condition, seconds: float = 120) -> None:
 
 
 def holders(directory: Path) -> set[str]:
-    """The workers that hold a lease or held one."""
-    leases = [path for path in (directory / LEASES).glob("*.[0-9]") if path.name.rpartition(".")[2].isdecimal()]
-    return {path.read_text() for path in leases}
+    """Return the workers that hold a lease or held one. A lease that is being made or removed now is none."""
+    names: set[str] = set()
+    for path in (directory / LEASES).glob("*.[0-9]"):
+        with suppress(FileNotFoundError):
+            names.add(path.read_text())
+    return names - {""}
 
 
+@pytest.mark.slow
 def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(study, tmp_path):
     out = tmp_path / "out"
     assert shared.prepare(study, out) == 1 + 1 + 2
@@ -101,7 +118,7 @@ def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(s
     for cell in found.measurements:
         assert len({timing.session for timing in cell.timings}) == 2
     assert (out / "report.html").is_file()
-    assert exact(found) == exact(sweep.run(study, tmp_path / "local"))
+    assert_same_study(found, sweep.run(study, tmp_path / "local"))
     # The command that made the study reads it, and measures nothing again.
     assert sweep.run(study, out).runs == found.runs
     page = running.findings(running.read(out))
@@ -124,6 +141,7 @@ def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study
     ]
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_its_process_is_given_up_with_its_reason(study, tmp_path, monkeypatch, capsys):
     (tmp_path / "broken_method.py").write_text(BROKEN.format(fault="os.abort()"))
     monkeypatch.syspath_prepend(tmp_path)

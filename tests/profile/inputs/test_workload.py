@@ -54,7 +54,7 @@ def test_pocket_is_asked_its_own_questions_of_three_hops():
     assert not torch.equal(two.inputs["pixel_values"][0], two.inputs["pixel_values"][1])
     text = alone.processor.tokenizer.decode(alone.inputs["input_ids"][0], skip_special_tokens=True)
     assert exam(1)[0].kind == "3 hops" and exam(1)[0].text in text
-    assert len(alone.questions) == OWN_QUESTIONS == 32
+    assert len(alone.questions) == OWN_QUESTIONS == 24
     assert not build(Study(text_tokens=60)).inputs["input_ids"].equal(alone.inputs["input_ids"])
 
 
