@@ -33,29 +33,29 @@ def sentence(document: SweepDocument, method: str, quantity: str, name: str) -> 
 
 
 def table(document: SweepDocument) -> Table:
-    """The break-even of each quantity, a column for each method."""
-    methods = document.study.methods
-    rows: list[list[Entry]] = []
-    for quantity in document.break_even:
-        label = QUANTITIES[quantity].label
-        rows.append([Entry(label), *(_entry(find(document, method, quantity)) for method in methods)])
-        if quantity == "fastv_macs" and (counted := document.break_even_counted_gamma):
-            rows[-1][0] = Entry(label, note=f"γ = {units.plain(document.study.gamma)}")
-            entries = (_entry(counted[method]) if method in counted else Entry("–") for method in methods)
-            rows.append([Entry(label, note="overhead factor as counted"), *entries])
-    return Table("Break-even: pruning pays below this retention", ["", *methods], rows, compact=len(methods) < 4)
+    """The three ranges of each method and quantity, a row each."""
+    methods, rows = document.study.methods, list[list[Entry]]()
+    for method in methods:
+        name = [Entry(method)] if len(methods) > 1 else []
+        for quantity in document.break_even:
+            counted = document.break_even_counted_gamma.get(method) if quantity == "fastv_macs" else None
+            note = "" if counted is None else f"γ = {units.plain(document.study.gamma)}"
+            label = QUANTITIES[quantity].label
+            rows.append([*name, Entry(label, note=note), *_ranges(find(document, method, quantity))])
+            if counted is not None:
+                rows.append([*name, Entry(label, note="overhead factor as counted"), *_ranges(counted)])
+    heads = ["", "pays up to", "undecided", "costs more from", "curve crosses 1 at"]
+    keys = len(methods) > 1
+    return Table("Break-even, as retentions", ["method", *heads] if keys else heads, rows, keys=2 if keys else 1)
 
 
-def _entry(found: BreakEven) -> Entry:
-    """The break-even as a cell of the table: the point, and below it what is certain."""
-    if found.retention is not None and found.ci95 is None:
-        return Entry(units.percent(found.retention), note="measured once")
-    if found.status in ("always", "never"):
-        return Entry(_words(found))
-    point = "–" if found.retention is None else units.percent(found.retention)
-    if found.retention is not None and found.ci95 == (found.retention, found.retention):
-        return Entry(point, note="exact")
-    return Entry(point, note=_certainties(found))
+def _ranges(found: BreakEven) -> list[Entry]:
+    """The ends of the three ranges, and where the curve crosses 1."""
+    low, high = found.ci95 or (0.0, 0.0)
+    undecided = f"{units.percent(low)} to {units.percent(high)}" if low < high else "–"
+    ends = (found.certain_gain, found.certain_loss, found.retention)
+    gain, loss, crossing = ("–" if end is None else units.percent(end) for end in ends)
+    return [Entry(gain), Entry(undecided), Entry(loss), Entry(crossing)]
 
 
 def _words(found: BreakEven, of_what: str = "") -> str:
