@@ -127,7 +127,7 @@ def test_the_terminal_shows_the_verdict_and_its_tables_in_80_columns(quizzed: Sw
     text = out.getvalue()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "Pruning with trio pays in prefill:" in text and "Break-even, as retentions" in text
-    summary = text[text.index("trio: speed-up") : text.index("Break-even:")].splitlines()
+    summary = text[text.index("trio: speed-up") : text.index("Break-even, as")].splitlines()
     header = next(line for line in summary if line.startswith("Retention"))
     assert header.split() == ["Retention", "right", "points", "lost", "prefill", "total", "MACs", "KV"]
     assert "All cells" not in text and text.rstrip().endswith(terminal.HINT)
