@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 STEP = 3.0
 """The variance of a step of the drift over that of the noise. `python -m tests.benchmarks.drift DIR …` prints the
-intervals that follow from 0.1 to 10. In ten sweeps of `pocket` on two shared cores those of 3 were never more than 13 %
-wider than without any drift, and up to 57 % narrower."""
+intervals that follow from 0.1 to 10. It was chosen after nine sweeps of `pocket` on two shared cores: their intervals
+were between 13 % wider and 57 % narrower than without any drift."""
 _HUBER = 1.5
 _ITERATIONS = 8
 _SPREAD_OF_MEDIAN_DEVIATION = 1.4826
