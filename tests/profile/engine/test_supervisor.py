@@ -54,28 +54,27 @@ def study(tiny_study: Study) -> Study:
 
 
 def assert_same_study(one: Contents, other: Contents) -> None:
-    """Compare everything that does not depend on a clock.
+    """Compare everything that does not depend on a clock. `make test` gives both one thread (OMP_NUM_THREADS).
 
-    Two processes may round a divergence differently: the sums of a matrix product depend on where its numbers lie.
+    With two, a worker counts with both and a local run with one, and scores differ in their last digit.
     """
 
     def exact(contents: Contents) -> dict[str, object]:
         assert contents.dense is not None
-        cells = {name: cell.model_dump(exclude={*CLOCKED, "fidelity"}) for name, cell in contents.cells.items()}
+        cells = {name: cell.model_dump(exclude=CLOCKED) for name, cell in contents.cells.items()}
         return {**cells, "dense": contents.dense.model_dump(exclude=CLOCKED)}
 
     assert exact(one) == exact(other)
-    for name, cell in one.cells.items():
-        fidelity, expected = cell.fidelity, other.cells[name].fidelity
-        assert fidelity is not None and expected is not None
-        assert fidelity.kl_nats == pytest.approx(expected.kl_nats, rel=1e-4, abs=1e-7)
-        assert fidelity.model_copy(update={"kl_nats": expected.kl_nats}) == expected
 
 
 def started(directory: Path, name: str, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "trio_profile", "work", str(directory), "--name", name, "--lease-seconds", "3"]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
     )
 
 
