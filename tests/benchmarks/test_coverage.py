@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from tests.noise import MODELS, SESSION_SPREAD, sessions
+from trio_profile.records.schema import Round, Timed
 from trio_profile.records.study import PROCESSES
+from trio_profile.records.timing import pairs_of
 from trio_profile.stats.crossing import measured_break_even
 from trio_profile.stats.intervals import Interval, difference_interval, share_interval
 from trio_profile.stats.two_way import Centre, centre_of, centres
@@ -111,6 +113,42 @@ def test_coverage_with_the_rule_that_ends_timing(benchmark, model: str):
                 break
         intervals.append([one.interval() for one in ended])
     _report(benchmark, f"until ±{100 * PRECISION:g} %, {model}", {"6 rounds a process": _held(intervals, TRUTH)})
+
+
+@pytest.mark.benchmark(group="coverage of 95 % intervals")
+@pytest.mark.parametrize("rounds", [1, 2, 8])
+@pytest.mark.parametrize("walk", [0.0, 0.01, 0.03, 0.1], ids="steps of {:g}".format)
+def test_coverage_of_pairs_that_follow_the_drift(benchmark, walk: float, rounds: int):
+    """Of whole rounds: the drift is a random walk from run to run, a run has noise of its own, one in fifty is slow."""
+    found = {}
+    for processes in (8, 16):
+        draw, intervals = np.random.default_rng([processes, rounds]), []
+        for _ in range(STUDIES // 4):
+            of_process = [_rounds(draw, rounds, walk) for _ in range(processes)]
+            pairs = pairs_of(of_process)
+            cells = [[[pair.ratio("prefill_ms") or 0.0 for pair in by[cell]] for by in pairs] for cell in pairs[0]]
+            intervals.append([one.interval() for one in centres(cells)])
+        found[f"{processes} × {rounds}"] = _held(intervals, TRUTH)
+    _report(benchmark, f"rounds, steps of {walk:g}", found)
+
+
+def _rounds(draw: Draw, number: int, walk: float) -> list[Round]:
+    """The rounds of one process: CELLS cells of the speed-up TRUTH and three dense runs in each, in a random order.
+
+    A process moves each cell by SESSION_SPREAD, and the dense model by as much.
+    """
+    names = [*[""] * 3, *(f"c{cell}" for cell in range(CELLS))]
+    own = {name: SESSION_SPREAD * draw.standard_normal() for name in dict.fromkeys(names)}
+    place, made = 0.0, []
+    for _ in range(number):
+        runs = []
+        for name in draw.permutation(names):
+            place += walk * draw.standard_normal()
+            noise = 0.03 * draw.standard_normal() + 0.5 * (draw.random() < 0.02)
+            time = 100 / (TRUTH if name else 1.0) * np.exp(place + own[str(name)] + noise)
+            runs.append(Timed(cell=str(name), prefill_ms=float(time)))
+        made.append(Round(phase="prefill", runs=tuple(runs)))
+    return made
 
 
 @pytest.mark.benchmark(group="coverage of 95 % intervals")

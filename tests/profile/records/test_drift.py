@@ -33,12 +33,14 @@ def test_a_slow_drift_is_followed_at_each_run():
 
 
 def test_one_slow_run_hardly_changes_the_others():
-    cells = order(10)
-    noise = np.exp(0.01 * np.random.default_rng(1).standard_normal(len(cells)))
-    times = np.array([TIMES[cell] for cell in cells]) * noise
-    before = one(cells, times.tolist())
-    times[cells.index("a", 12)] *= 3
-    assert one(cells, times.tolist()) == pytest.approx(before, rel=0.03)
+    """It takes three times as long. In each of 20 orders it moves the drift at every run by less than 5 %."""
+    for seed in range(20):
+        cells = order(10, seed)
+        noise = np.exp(0.01 * np.random.default_rng(seed).standard_normal(len(cells)))
+        times = np.array([TIMES[cell] for cell in cells]) * noise
+        before = one(cells, times.tolist())
+        times[cells.index("a", 12)] *= 3
+        assert one(cells, times.tolist()) == pytest.approx(before, rel=0.05)
 
 
 def test_without_the_limit_it_is_least_squares_without_the_run_itself(monkeypatch: pytest.MonkeyPatch):
