@@ -29,14 +29,13 @@ class _State:
 def require_run(who: str, modules: Sequence[str] = RUN) -> None:
     """Raise StudyError if the extra `run` is not installed, or if its trio-core is of another version than we are.
 
-    A broken torchvision is set aside. Nothing is imported, unless torchvision is installed.
+    Nothing is imported. Call `set_broken_torchvision_aside` before transformers is.
 
     who: the verb that needs it, for the message.
     modules: those that it needs.
     """
     _require(who, "run", modules)
     _require_one_version()
-    set_broken_torchvision_aside()
 
 
 def require_serve(who: str) -> None:

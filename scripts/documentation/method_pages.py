@@ -11,7 +11,7 @@ from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Signal
 from trio_profile import units
-from trio_profile.profilers.declared import selection_cost
+from trio_profile.inputs.catalogue import facts_of
 
 TOP = """# Methods
 
@@ -72,7 +72,7 @@ def _row(cls: type[Method]) -> list[str]:
         f"[`{cls.name}`](#{cls.name})",
         cell(cls.summary()) + (f" *{cell(remark[0].upper() + remark[1:])}.*" if remark not in ("", "control") else ""),
         ", ".join(sorted(cls.needs)) or "–",
-        units.percent(selection_cost(cls)[1]).replace(" ", "\u00a0"),
+        units.percent(facts_of(cls).selection_share).replace(" ", "\u00a0"),
         paper(cls.reference),
     ]
 

@@ -3,7 +3,7 @@
 import pytest
 
 import trio_profile
-from tests.profile.command import complaint
+from tests.profile.command import complaint, document
 from trio_profile import optional
 from trio_profile.errors import StudyError
 from trio_profile.studies.kinds import KINDS
@@ -14,7 +14,7 @@ def without_torch(monkeypatch):
     monkeypatch.setattr(optional, "find_spec", lambda name: None if name in ("torch", "fvcore") else object())
 
 
-@pytest.mark.parametrize("name", [kind.name for kind in KINDS.values() if kind.runs_a_model] + ["models"])
+@pytest.mark.parametrize("name", [kind.name for kind in KINDS.values() if kind.runs_a_model])
 def test_a_verb_that_runs_a_model_names_the_extra(without_torch, capsys, name):
     line = complaint(capsys, name)
     assert line.startswith(f"trio-profile: error: {name} needs the extra 'run' (torch and fvcore are not installed): ")
@@ -26,8 +26,11 @@ def test_a_function_of_the_package_names_it_too(without_torch):
         trio_profile.sweep()
 
 
-def test_methods_needs_no_counter_of_flops(without_torch, capsys):
-    assert "methods needs the extra 'run' (torch is not installed)" in complaint(capsys, "methods")
+def test_what_only_lists_needs_no_torch_and_the_rest_names_the_extra(without_torch, capsys):
+    assert document(capsys, "models")["models"][0]["name"] == "llava-1.5-7b"
+    assert document(capsys, "methods", "trio")["methods"][0]["stage"] == "decoder layers"
+    assert "models needs the extra 'run'" in complaint(capsys, "models", "--check")
+    assert "methods needs the extra 'run' (torch is not installed)" in complaint(capsys, "methods", "visionzip+trio")
 
 
 def test_another_release_of_trio_core_is_refused(monkeypatch):

@@ -18,9 +18,7 @@ MAY_BE_HEAVY = {"inputs", "profilers", "extras"}
 RUN_A_MODEL = {
     *("engine/counting", "engine/measuring", "engine/plan", "engine/tasks"),
     *(
-        "studies/ablate",
         "studies/answering",
-        "studies/compare",
         "studies/flops",
         "studies/layer_times",
         "studies/layers",

@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-from trio_profile.cost.conventions import Match, Printed
+from trio_profile.cost.conventions import Match, Printed, figure, find
 from trio_profile.cost.formula import Causal
 from trio_profile.cost.reconciliation import Term
+from trio_profile.errors import StudyError
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.schema import Record, Retention
+from trio_profile.records.schema import Record, Retention, Study
 
 
 class Claimed(Record):
@@ -187,3 +188,19 @@ class FlopsDocument(StudyDocument):
     conventions: tuple[Match, ...] = ()
     num_layers: int
     report: str | None = None
+
+
+def prepare(study: Study) -> Study:
+    """Return the study with its method, which is trio by default. A study without a retention has no method.
+
+    Raises StudyError if a method has no retention, or if a convention has no claimed figure.
+    """
+    if study.methods and not study.retentions:
+        raise StudyError(f"method {study.methods[0]!r} prunes to a retention: give --retention too")
+    if study.convention and study.claimed is None:
+        raise StudyError(f"convention {study.convention!r} is for a printed figure: give --claimed too")
+    if study.claimed is not None:
+        figure(study.claimed)
+    if study.convention is not None:
+        find(study.convention)
+    return study.model_copy(update={"methods": study.methods or ("trio",)}) if study.retentions else study

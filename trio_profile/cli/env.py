@@ -6,7 +6,7 @@ import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
-from trio_profile.optional import require_run
+from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 if TYPE_CHECKING:
     from trio_profile.records.session import Environment
@@ -39,6 +39,7 @@ def _collected(device: str | None) -> "Environment":
 
         return without_torch()
     require_run("env", needed)
+    set_broken_torchvision_aside()
     import torch
 
     from trio_profile.inputs.environment import collect

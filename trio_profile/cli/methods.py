@@ -9,8 +9,7 @@ from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 from trio_profile.optional import require_run
 
 if TYPE_CHECKING:
-    from trio_core.methods.method import Method
-    from trio_profile.findings.listing import MethodRow
+    from trio_profile.records.facts import MethodFacts
 
 
 def command(
@@ -30,46 +29,29 @@ def command(
     A + combines a method that acts before the decoder with one that acts inside it: visionzip+trio.
     """
     form = printing.form(json=json, markdown=markdown, latex=latex)
-    require_run("methods", ("torch", "transformers", "trio_core"))
-    from trio_core import methods
     from trio_profile.findings import listing
+    from trio_profile.inputs import catalogue
 
-    classes = [methods.find(one) for one in name or methods.names()]
+    rows = [_facts(one) for one in name or catalogue.method_names()]
     printing.show(
-        form,
-        lambda: printing.listed(methods=[_document(cls) for cls in classes]),
-        lambda: listing.methods([_row(cls) for cls in classes]),
+        form, lambda: printing.listed(methods=[_document(row) for row in rows]), lambda: listing.methods(rows)
     )
 
 
-def _document(cls: "type[Method]") -> dict[str, Any]:
-    from dataclasses import asdict
+def _facts(name: str) -> "MethodFacts":
+    """The facts of a method. A class that is not in the catalogue is imported, which needs torch."""
+    from trio_profile.inputs import catalogue
 
-    from trio_profile.profilers.declared import selection_cost
+    if name in catalogue.methods():
+        return catalogue.methods()[name]
+    require_run("methods", ("torch", "transformers", "trio_core"))
+    catalogue.require_method(name)
+    from trio_core import methods
 
-    return {
-        "name": cls.name,
-        "summary": cls.summary(),
-        "stage": cls.stage,
-        "needs": sorted(cls.needs),
-        "selection_macs": selection_cost(cls)[0],
-        "options": cls.option_names(),
-        "reference": asdict(cls.reference),
-        "remark": cls.reference.remark,
-    }
+    return catalogue.facts_of(methods.find(name))
 
 
-def _row(cls: "type[Method]") -> "MethodRow":
-    from trio_profile.findings.listing import MethodRow
-    from trio_profile.profilers.declared import selection_cost
-
-    reference = cls.reference
-    return MethodRow(
-        name=cls.name,
-        acts_at=cls.stage,
-        needs=sorted(cls.needs),
-        selection_share=selection_cost(cls)[1],
-        summary=cls.summary(),
-        source=f"arXiv {reference.arxiv}" if reference.arxiv else reference.repository or reference.title,
-        remark=reference.remark,
-    )
+def _document(facts: "MethodFacts") -> dict[str, Any]:
+    document = {**vars(facts), "options": list(facts.options)}
+    del document["selection_share"]
+    return document

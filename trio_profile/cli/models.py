@@ -7,7 +7,7 @@ import typer
 from trio_profile.cli import printing
 from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.cli.options import JSON, LATEX, MARKDOWN
-from trio_profile.optional import require_run
+from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 
 def command(
@@ -47,13 +47,15 @@ def command(
         raise typer.BadParameter(f"`models {directory}` does nothing: `models --check {directory}` tries it")
     if directory is None and chosen:
         raise typer.BadParameter(f"--{next(iter(chosen))} is for `models --check DIR`")
+    if directory is None and not check:
+        _list(form)
+        return
     require_run("models")
+    set_broken_torchvision_aside()
     if directory is not None:
         _try(directory, chosen, form)
-    elif check:
-        _check(form)
     else:
-        _list(form)
+        _check(form)
 
 
 def _try(model: str, chosen: dict[str, str], form: printing.Form) -> None:
@@ -82,24 +84,18 @@ def _try(model: str, chosen: dict[str, str], form: printing.Form) -> None:
 
 def _list(form: printing.Form) -> None:
     from trio_profile.findings import listing
-    from trio_profile.inputs.builtin import BUILTIN
-    from trio_profile.inputs.models import without_weights
+    from trio_profile.inputs import catalogue
 
+    models = catalogue.models().values()
     rows = [
         {
-            "name": name,
-            "class": builtin.cls.__name__,
-            "parameters": sum(weights.numel() for weights in without_weights(builtin).parameters()),
-            "visual_tokens": builtin.visual_tokens,
-            "description": builtin.description,
+            "name": model.name,
+            "class": model.cls,
+            **{name: getattr(model, name) for name in ("parameters", "visual_tokens", "description")},
         }
-        for name, builtin in sorted(BUILTIN.items())
+        for model in models
     ]
-    shown = [
-        listing.ModelRow(**{name: row[name] for name in ("name", "parameters", "visual_tokens", "description")})
-        for row in rows
-    ]
-    printing.show(form, lambda: printing.listed(models=rows), lambda: listing.models(shown))
+    printing.show(form, lambda: printing.listed(models=rows), lambda: listing.models(models))
 
 
 def _check(form: printing.Form) -> None:

@@ -50,7 +50,7 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
         raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
     engines.require_ray(given)
     if given.get("engine") == "workers":
-        engines.write_for_workers(_study(kind, given), given)
+        engines.write_for_workers(_complete(_draft(kind, given)), given)
         return None
     finished = _finished(kind, given)
     printing.warn(finished.warnings)
@@ -65,7 +65,7 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
     if not kind.preview:
         raise typer.BadParameter(f"--dry-run: {kind.name} measures nothing; run it without --dry-run")
     with progress() as watch:
-        study = _study(kind, given)
+        study = _complete(_draft(kind, given))
         kind = find(study.verb)
         document = kind.load("preview")(study, watch)
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: kind.load("preview_report")(document))
@@ -73,14 +73,16 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
 
 def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
     """The study after it has run. Raises Interrupted on Ctrl-C, and LogError before it runs if it cannot be logged."""
+    from trio_profile.studies import logs, running
+
     out, logger = given["out"], given["log"]
     try:
+        draft = _draft(kind, given)
+        running.refuse(draft, out, resume=given["resume"])
+        if logger is not None:
+            logs.require(logger)
         with progress() as watch, _server(kind, given):
-            study = _study(kind, given)
-            from trio_profile.studies import logs, running
-
-            if logger is not None:
-                logs.require(logger)
+            study = _complete(draft)
             if given.get("engine") != "ray":
                 return running.run(study, out, resume=given["resume"], watch=watch)
         return engines.run_on_ray(study, given)
@@ -89,14 +91,20 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
 
 
 def _server(kind: Kind, given: dict[str, Any]) -> AbstractContextManager[None]:
-    """Start the process that will measure, while this one checks the study."""
+    """Start the process that will measure, while this one prepares the study."""
     from trio_profile.engine.processes import started_early
 
     is_local = given.get("engine") not in ("ray", "workers") and given.get("processes") != 1
     return started_early() if kind.file == MEASUREMENTS and is_local else nullcontext()
 
 
-def _study(kind: Kind, given: dict[str, Any]) -> Any:
+def _draft(kind: Kind, given: dict[str, Any]) -> Any:
     from trio_profile.studies import asked
 
-    return asked.make(kind.name, options.fields(given), given["study"])
+    return asked.draft(kind.name, options.fields(given), given["study"])
+
+
+def _complete(draft: Any) -> Any:
+    from trio_profile.studies import asked
+
+    return asked.complete(draft)

@@ -87,6 +87,9 @@ def resolve(study: Study, *, keep_refusals: bool = False, weights: bool = True) 
     Raises StudyError if the model or the input cannot be used. Raises a TrioError if a method refuses its options or
     its retention; with `keep_refusals` only if no cell can run.
     """
+    if not keep_refusals:
+        for cell in study.cells():
+            method_of(cell, study)  # before the model is loaded
     workload = build(study, weights=weights)
     cells, refused = _cells(study, workload.shape, keep_refusals)
     return Plan(study, workload, cells, refused, keep_refusals)

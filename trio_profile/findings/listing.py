@@ -3,44 +3,14 @@
 The rows are plain data. Whoever makes them may import torch; these tables do not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from trio_profile import units
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
+from trio_profile.records.facts import MethodFacts, ModelFacts
 from trio_profile.records.schema import Environment
-
-
-@dataclass(frozen=True)
-class MethodRow:
-    """One pruning method.
-
-    acts_at: its stage, as `encoder output`.
-    needs: what it reads besides the hidden states, by signal.
-    selection_share: work of all its selections, as a share of one dense decoder layer's.
-    summary: one sentence about what it does.
-    source: the paper or repository; empty without one.
-    remark: what must be known wherever the method is shown.
-    """
-
-    name: str
-    acts_at: str
-    needs: Sequence[str]
-    selection_share: float
-    summary: str
-    source: str
-    remark: str = ""
-
-
-@dataclass(frozen=True)
-class ModelRow:
-    """One built-in model. parameters: how many weights it has. description: what it is, in a few words."""
-
-    name: str
-    parameters: int
-    visual_tokens: int
-    description: str
 
 
 @dataclass(frozen=True)
@@ -82,16 +52,16 @@ _SIGNALS = (
 _PLACES = {"encoder output": "encoder", "decoder layers": "decoder", "encoder output, then decoder layers": "both"}
 
 
-def methods(rows: Sequence[MethodRow]) -> Report:
+def methods(rows: Sequence[MethodFacts]) -> Report:
     """The pruning methods: what each does, where it acts, what it needs, what it costs, where it comes from."""
     does = [[Entry(row.name), Entry(row.summary, note=f"({row.remark})" if row.remark else "")] for row in rows]
     facts = [
         [
             Entry(row.name),
-            Entry(_PLACES.get(row.acts_at, row.acts_at), title=row.acts_at),
+            Entry(_PLACES.get(row.stage, row.stage), title=row.stage),
             Entry(", ".join(row.needs) or "nothing"),
             Entry(units.percent(row.selection_share)),
-            Entry(row.source or "–"),
+            Entry(_source(row.reference)),
         ]
         for row in rows
     ]
@@ -112,7 +82,13 @@ def methods(rows: Sequence[MethodRow]) -> Report:
     return Report("Pruning methods", "trio-core", [], [page], preposition="of")
 
 
-def models(rows: Sequence[ModelRow]) -> Report:
+def _source(reference: dict[str, str]) -> str:
+    """The paper of a method; without one its repository, or its title."""
+    arxiv = reference["arxiv"]
+    return f"arXiv {arxiv}" if arxiv else reference["repository"] or reference["title"] or "–"
+
+
+def models(rows: Collection[ModelFacts]) -> Report:
     """The built-in models."""
     shown = [
         [

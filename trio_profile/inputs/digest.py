@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from trio_profile.inputs.catalogue import models
 from trio_profile.inputs.pocket import TRAINED
 from trio_profile.reading import open_regular, parse_json, read_bytes
 from trio_profile.records.files import WRITTEN
@@ -74,7 +75,7 @@ def _starts(size: int) -> Iterator[int]:
 
 def _checkpoint(model: str) -> Path | None:
     """Return the directory of a model's files; None if it has none on this machine."""
-    if model in TRAINED or _is_builtin(model):
+    if model in models():
         return TRAINED.get(model)
     try:
         if Path(model).is_dir():
@@ -89,15 +90,6 @@ def _checkpoint(model: str) -> Path | None:
     except (HFValidationError, OSError):
         return None
     return Path(config).parent if isinstance(config, str) else None
-
-
-def _is_builtin(model: str) -> bool:
-    """Return whether a name means a built-in model. A directory of this name is then not what is loaded."""
-    if os.sep in model:
-        return False
-    from trio_profile.inputs.builtin import BUILTIN
-
-    return model in BUILTIN
 
 
 def _of_directory(group: str, directory: Path, suffixes: Iterable[str] = ()) -> dict[str, FileDigest]:

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel
+from transformers import AutoModelForImageTextToText, PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import logging as transformers_logging
 
 from trio_profile import units
 from trio_profile.errors import StudyError
+from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.large_weights import LARGE, with_large_weights
-from trio_profile.inputs.pocket.exam import RECIPE, exam
+from trio_profile.inputs.pocket.exam import exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study
@@ -65,7 +66,7 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
     if builtin is not None:
         model, processor = _trained(str(builtin.checkpoint), study, device)
         return Loaded(model, processor, builtin)
-    check_name(study.model)
+    catalogue.require_model(study.model)
     model, processor = _trained(study.model, study, device)
     return Loaded(model, processor, None)
 
@@ -110,18 +111,6 @@ def _require_token_ids(generation: Any) -> None:
             raise ValueError(f"{name} = {value!r} of its generation config is no token id")
 
 
-def check_name(name: str) -> None:
-    """Raise StudyError unless a name is a built-in model, a directory, or the name of a hub repository."""
-    if name in BUILTIN:
-        return
-    # The empty path would mean the working directory.
-    if not (name and Path(name).is_dir()) and not _is_hub_name(name):
-        raise StudyError(
-            f"unknown model {name!r}: built in are {', '.join(sorted(BUILTIN))}; "
-            "otherwise name a checkpoint directory or a hub repository (owner/name)"
-        )
-
-
 def check_attention(name: str) -> None:
     """Raise StudyError unless transformers knows an attention of this name. A kernel of the hub has a name with `/`."""
     known = ["eager", *ALL_ATTENTION_FUNCTIONS.valid_keys()]
@@ -130,31 +119,12 @@ def check_attention(name: str) -> None:
         raise StudyError(f"attention {name!r} is unknown to transformers; choose {shown}")
 
 
-def num_layers(name: str) -> int:
-    """The number of decoder layers of a model, read from its configuration.
-
-    Raises StudyError if there is no such model.
-    """
-    if name in BUILTIN:
-        return BUILTIN[name].config().get_text_config().num_hidden_layers
-    check_name(name)
-    try:
-        return AutoConfig.from_pretrained(name).get_text_config().num_hidden_layers
-    except Exception as error:
-        raise StudyError(f"model {name!r} cannot be loaded: {first_line(error)}") from error
-
-
 def own_questions(study: Study) -> Callable[[int], list[Question]] | None:
     """A function from a number n to the first n questions that the model was trained to answer, with their answers.
 
-    Only pocket models have such questions: the built-in one, and those that scripts/train_pocket made. The recipe file
-    in their directory identifies them. The result is None for all other models, and if the study names a picture or a
-    prompt of its own.
+    None if the model has no such questions, or if the study sets a picture or a prompt of its own.
     """
-    builtin = BUILTIN.get(study.model)
-    directory = builtin.checkpoint if builtin is not None else Path(study.model)
-    known = directory is not None and (directory / RECIPE).exists()
-    return exam if known and study.image is None and study.prompt is None else None
+    return exam if catalogue.has_own_questions(study) else None
 
 
 def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedModel:
@@ -221,8 +191,3 @@ def device_of(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise StudyError(f"device {name!r} cannot be timed; choose cpu or cuda")
     return device
-
-
-def _is_hub_name(name: str) -> bool:
-    owner, slash, repository = name.partition("/")
-    return bool(slash and owner and repository) and "/" not in repository and owner not in (".", "..", "~")

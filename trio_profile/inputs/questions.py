@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -24,6 +24,7 @@ from trio_profile.text import first_line
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
+T = TypeVar("T")
 FEWEST = 10
 """An interval of an accuracy needs at least this many questions with answers."""
 
@@ -69,9 +70,19 @@ def open_picture(path: str | Path) -> Image.Image:
     Raises StudyError if the file is missing, no picture, of another format than FORMATS, incomplete, has more than
     MOST_PIXELS, or has 32-bit channels.
     """
+    return _opened(path, read_picture)
+
+
+def require_picture(path: str | Path) -> None:
+    """Raise StudyError as `open_picture` does, but from the header alone: the pixels are not read."""
+    _opened(path, size_of)
+
+
+def _opened(path: str | Path, read_file: Callable[[IO[bytes], str], T]) -> T:
+    """Read a picture file. Raises StudyError if it is missing, or as the reader does."""
     try:
         with open_regular(Path(path)) as file:
-            return read_picture(file, f"image {str(path)!r}")
+            return read_file(file, f"image {str(path)!r}")
     except FileNotFoundError as error:
         raise StudyError(f"image {str(path)!r} does not exist") from error
     except OSError as error:
@@ -146,15 +157,9 @@ def read(path: Path) -> list[Question]:
 
     Raises StudyError with the line of a wrong question, or if the file is missing or has too few questions.
     """
-    try:
+    with _readable(path):
         # `splitlines` would also split at characters that JSON texts may contain.
         lines = read_text(path).split("\n")
-    except FileNotFoundError as error:
-        raise StudyError(f"questions {path} do not exist") from error
-    except OSError as error:
-        raise StudyError(f"questions {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise StudyError(f"questions {path} cannot be read: {error}") from error
     by_line = {n: _question(line, f"{path}, line {n}", path.parent) for n, line in enumerate(lines, 1) if line.strip()}
     if not (found := list(by_line.values())):
         raise StudyError(f'questions {path} is empty: write one a line, {{"image": …, "question": …, "answer": …}}')
@@ -163,6 +168,23 @@ def read(path: Path) -> list[Question]:
         raise StudyError(f"questions {path}, line {unanswered[0]}: no answer, and others have one; give all or none")
     enough(len(found), str(path), answered=not unanswered)
     return found
+
+
+def require_file(path: Path) -> None:
+    """Raise StudyError if a file of questions is missing or cannot be opened. Its questions are not read."""
+    with _readable(path), open_regular(path):
+        pass
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn the error of a file of questions into a StudyError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StudyError(f"questions {path} do not exist") from error
+    except (OSError, ValueError) as error:
+        raise StudyError(f"questions {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def read_several(paths: Sequence[Path], most: int | None) -> list[Question]:

@@ -9,7 +9,8 @@ from trio_core.pruning import prune
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
-from trio_profile.inputs.models import Loaded, check_attention, check_name, device_of, load
+from trio_profile.inputs.catalogue import require_model
+from trio_profile.inputs.models import Loaded, check_attention, device_of, load
 from trio_profile.inputs.processors import VIDEO, NoVideos, load_processor
 from trio_profile.inputs.workload import Workload, placeholder, prepare
 from trio_profile.records.schema import Study
@@ -41,7 +42,7 @@ def try_checkpoint(study: Study) -> list[Step]:
     study: its model, device, dtype and attention are used.
     Raises StudyError if there is no such model, device or attention.
     """
-    check_name(study.model)
+    require_model(study.model)
     device_of(study.device)
     check_attention(study.attention)
     if study.model in BUILTIN and BUILTIN[study.model].checkpoint is None:

@@ -5,18 +5,14 @@ The groups `probe` and `saliency` are ours.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from trio_core.methods.trio import Trio
-from trio_core.methods.view import Probe, Rows
-from trio_core.rules.schedule import Layers, default_layers
 from trio_profile import units
 from trio_profile.engine import local
 from trio_profile.errors import StudyError
-from trio_profile.inputs.models import num_layers
+from trio_profile.inputs import catalogue
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Options, Study
@@ -24,6 +20,7 @@ from trio_profile.studies.compare import with_inputs
 
 K_POS = range(1, 9)
 THRESHOLDS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
+Layers = tuple[int, ...]
 
 
 def variants_of(study: Study, only: Sequence[str] = ()) -> dict[str, dict[str, Options]]:
@@ -34,9 +31,10 @@ def variants_of(study: Study, only: Sequence[str] = ()) -> dict[str, dict[str, O
     only: names of groups. Empty: all groups.
     Raises StudyError if a group or the model does not exist.
     """
-    layers = study.layers or default_layers(num_layers(study.model))
-    unchanged: dict[str, Any] = {field.name: field.default for field in fields(Trio)}
-    unchanged |= study.options | {"layers": layers}
+    from trio_core.rules.schedule import default_layers
+
+    layers = study.layers or default_layers(catalogue.num_layers(study.model))
+    unchanged = catalogue.methods()["trio"].options | study.options | {"layers": layers}
     groups: dict[str, dict[str, Options]] = {
         "k_pos": {str(k_pos): {"k_pos": k_pos} for k_pos in K_POS},
         "threshold": {
@@ -46,7 +44,7 @@ def variants_of(study: Study, only: Sequence[str] = ()) -> dict[str, dict[str, O
         "layers": {", ".join(map(str, nearby)): {"layers": nearby} for nearby in nearby_layers(layers)},
         "probe": {
             f"{probe}, {rows}": {"probe": probe, "rows": rows}
-            for probe, rows in product(get_args(Probe), get_args(Rows))
+            for probe, rows in product(("next", "current"), ("last", "shifted"))
         },
         "saliency": {saliency: {"saliency": saliency} for saliency in ("tail", "autograd")},
     }

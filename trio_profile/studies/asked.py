@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from trio_profile.errors import StudyError
+from trio_profile.inputs import catalogue
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.optional import require_run
+from trio_profile.optional import require_run, set_broken_torchvision_aside
 from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
@@ -22,14 +23,31 @@ _MOST_BYTES = 1_000_000
 _OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
 
 
+class Draft(NamedTuple):
+    """A study that was checked without torch.
+
+    study: with every default but those of the machine.
+    open: the fields whose defaults depend on the machine: `device` and `dtype`.
+    """
+
+    study: Any
+    open: frozenset[str] = frozenset()
+
+
 def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Any:
-    """Return a checked study of a kind: a Study, or what the kind has in its place (`Kind.study`).
+    """Return a checked study of a kind. The arguments and the errors are those of `draft` and `complete`."""
+    return complete(draft(kind_name, fields, file))
+
+
+def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Draft:
+    """Return a study of a kind, checked as far as that needs no torch: a Study, or what the kind has in its place.
 
     fields: given fields of the study. They override the file; the defaults of the kind fill the rest.
     file: a study.toml of the same kind.
     Raises StudyError if the file cannot be read or is of another kind, if the kind does not take a field, if a value is
-    out of range, if there are several values where the kind takes one, or if the kind runs a model and the extra `run`
-    is not installed. Raises UnknownMethod for an unknown method.
+    out of range, if there are several values where the kind takes one, if a model, a picture or a file of questions
+    does not exist, or if the kind runs a model and the extra `run` is not installed. Raises OptionError for an unknown
+    method, a retention or layers that no method can have.
     """
     kind = find(kind_name)
     given = {**(_read_kind(kind, file) if file else {}), **fields}
@@ -39,33 +57,62 @@ def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) ->
         return _ablation_on_tasks(kind, given)
     if given.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
-    study: Any = _validated({**_defaults(kind, given), **given, "verb": kind.name}, kind)
+    study: Any = _validated({**kind.defaults, **given, "verb": kind.name}, kind)
     _refuse_foreign_fields(kind, study)
-    if isinstance(study, Study):
-        _require_methods(study)
+    if isinstance(study, Study) and kind.runs_a_model:
+        for method in study.methods:
+            catalogue.require_method(method)
+        catalogue.require_model(study.model)
+        catalogue.require_device(study.device)
     if kind.prepare:
         study = kind.load("prepare")(study)
     if isinstance(study, Study):
         _refuse_several(kind, study)
-    return study
+        _require_files(study)
+        if kind.runs_a_model and not kind.keep_refusals:
+            _require_places(study)
+    return Draft(study, _open_fields(kind, given))
 
 
-def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Study:
+def complete(draft: Draft) -> Any:
+    """Return the study with the defaults of this machine: CUDA in bfloat16 if there is CUDA, otherwise the CPU.
+
+    Raises OptionError if a method of the user cannot be imported, or if two methods do not combine.
+    """
+    study = draft.study
+    if isinstance(study, Study) and find(study.verb).runs_a_model:
+        set_broken_torchvision_aside()
+    if isinstance(study, Study) and any(":" in name or "+" in name for name in study.methods):
+        from trio_core import methods
+
+        for name in study.methods:
+            methods.find(name)
+    device = study.device if isinstance(study, Study) else ""
+    if "device" in draft.open:
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    values = {"device": device, "dtype": "bfloat16" if device.startswith("cuda") else "float32"}
+    return study.model_copy(update={name: values[name] for name in draft.open})
+
+
+def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Draft:
     """Return the study of `ablate` with tasks or a suite: an evaluation with a row for each variant.
 
-    Of a suite it takes the benchmarks alone. Raises as `make` does.
+    Of a suite it takes the benchmarks alone. Raises as `draft` does.
     """
     taken = fields_of(find("eval"))
     for name, value in given.items():
         if name not in taken:
             raise StudyError(f"{name} = {value!r}: ablate on tasks has no such field; leave it out")
     alone = {"methods": METHODS, "retentions": kind.defaults["retentions"]}
-    study = make("eval", {**alone, **given, "verb": "eval"})
-    if any(study.ablations.values()):
-        return study
+    made = draft("eval", {**alone, **given, "verb": "eval"})
+    if any(made.study.ablations.values()):
+        return made
     from trio_profile.studies.ablate import variants_of
 
-    return study.model_copy(update={"ablations": variants_of(study, tuple(study.ablations))})
+    variants = variants_of(made.study, tuple(made.study.ablations))
+    return made._replace(study=made.study.model_copy(update={"ablations": variants}))
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -110,18 +157,11 @@ def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
     return fields
 
 
-def _defaults(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of the kind. The default device is CUDA if this machine has it, in bfloat16."""
-    found = dict(kind.defaults)
-    if "dtype" not in kind.options and "device" not in kind.defaults:
-        return found
-    if "device" not in given and "device" not in found:
-        import torch
-
-        found["device"] = "cuda" if torch.cuda.is_available() else "cpu"
-    device = str(given.get("device", found.get("device")))
-    found.setdefault("dtype", "bfloat16" if device.startswith("cuda") else "float32")
-    return found
+def _open_fields(kind: Kind, given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the fields that are not given and whose defaults depend on the machine."""
+    if "device" not in kind.options:
+        return frozenset()
+    return frozenset(name for name in ("device", "dtype") if name not in given and name not in kind.defaults)
 
 
 def _validated(fields: dict[str, Any], kind: Kind) -> AnyStudy:
@@ -147,13 +187,35 @@ def _refuse_foreign_fields(kind: Kind, study: AnyStudy) -> None:
             raise StudyError(f"{name} = {value!r}: a study of kind {kind.name!r} has no such field")
 
 
-def _require_methods(study: Study) -> None:
-    """Raise UnknownMethod if the study names an unknown method."""
-    if study.methods and "model" in fields_of(find(study.verb)):
-        from trio_core import methods
+def _require_files(study: Study) -> None:
+    """Raise StudyError for a picture or a file of questions that is missing."""
+    if study.image is None and study.questions is None:
+        return
+    from trio_profile.inputs import questions
 
-        for method in study.methods:
-            methods.find(method)
+    if study.image is not None:
+        questions.require_picture(study.image)
+    for file in study.question_files:
+        questions.require_file(Path(file))
+
+
+def _require_places(study: Study) -> None:
+    """Raise OptionError for a retention that no method can have, and for layers that the decoder does not have."""
+    from trio_core.errors import OptionError
+    from trio_core.rules.schedule import check_layers, check_retention
+
+    for retention in study.retentions:
+        check_retention(retention)
+    is_local = study.model in catalogue.models() or Path(study.model).is_dir()
+    depth = catalogue.known_num_layers(study.model) if study.layers and is_local else None
+    if study.layers and depth is not None:
+        check_layers(study.layers, depth)
+    known = catalogue.methods()
+    for name in study.methods:
+        if 0 in (study.layers or ()) and name in known and known[name].stage == "decoder layers":
+            raise OptionError(
+                f"{name}: layers {study.layers}: they are 1-based; the first place to prune is after layer 1"
+            )
 
 
 def _refuse_several(kind: Kind, study: Study) -> None:

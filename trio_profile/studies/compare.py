@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from trio_core import methods
 from trio_profile.engine import local
 from trio_profile.errors import StudyError
-from trio_profile.inputs.models import own_questions
+from trio_profile.inputs import catalogue
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
@@ -18,7 +17,7 @@ DRAWN = 8
 
 def prepare(study: Study) -> Study:
     """Return the study with its methods (all of them if it names none), with the controls, and with its inputs."""
-    named = study.methods or tuple(methods.names())
+    named = study.methods or tuple(catalogue.method_names())
     return with_inputs(study.model_copy(update={"methods": tuple(dict.fromkeys((*named, *CONTROLS)))}))
 
 
@@ -26,7 +25,7 @@ def with_inputs(study: Study) -> Study:
     """Return the study, with random pictures if it has no questions. Raises StudyError if it has no input at all."""
     if study.fidelity_inputs == 0:
         raise StudyError(f"--asked 0: {study.verb} compares answers with the dense model and needs at least 1")
-    if study.fidelity_inputs is None and study.questions is None and own_questions(study) is None:
+    if study.fidelity_inputs is None and study.questions is None and not catalogue.has_own_questions(study):
         return study.model_copy(update={"fidelity_inputs": DRAWN})
     return study
 

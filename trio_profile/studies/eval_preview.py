@@ -4,9 +4,8 @@ from pathlib import Path
 
 from trio_profile.analysis.preview import PlannedTask, Preview
 from trio_profile.errors import StudyError
-from trio_profile.inputs.builtin import BUILTIN
+from trio_profile.inputs import catalogue
 from trio_profile.inputs.environment import collect
-from trio_profile.inputs.models import check_name
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.schema import Study
 from trio_profile.studies import preview as cells
@@ -20,11 +19,10 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
     those that the study itself raises before it measures.
     """
     suite = chosen(study)
-    check_name(study.model)
     try:
         found = cells.preview(study, watch)
     except StudyError as error:
-        if study.model in BUILTIN or Path(study.model).is_dir():
+        if study.model in catalogue.models() or Path(study.model).is_dir():
             raise
         found = Preview(environment=collect("cpu"), study=study, shape=None, cells=(), seconds_reason=str(error))
     setting = suite.table.setting if suite else ""

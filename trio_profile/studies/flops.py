@@ -20,7 +20,6 @@ from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, m
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
 from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of
 from trio_profile.engine.plan import PlannedCell, plan_cell, resolve
-from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import lay_out
@@ -32,22 +31,6 @@ from trio_profile.profilers.flops_counted import Breakdown
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Shape, Study
 from trio_profile.studies import factors
-
-
-def prepare(study: Study) -> Study:
-    """Return the study with its method, which is trio by default. A study without a retention has no method.
-
-    Raises StudyError if a method has no retention, or if a convention has no claimed figure.
-    """
-    if study.methods and not study.retentions:
-        raise StudyError(f"method {study.methods[0]!r} prunes to a retention: give --retention too")
-    if study.convention and study.claimed is None:
-        raise StudyError(f"convention {study.convention!r} is for a printed figure: give --claimed too")
-    if study.claimed is not None:
-        figure(study.claimed)
-    if study.convention is not None:
-        find(study.convention)
-    return study.model_copy(update={"methods": study.methods or ("trio",)}) if study.retentions else study
 
 
 @dataclass(frozen=True)

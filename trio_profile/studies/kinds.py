@@ -216,7 +216,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["flops"],
             rows="terms",
             defaults={"methods": (), "retentions": (), "device": "cpu"},
-            prepare="trio_profile.studies.flops:prepare",
+            prepare="trio_profile.analysis.flops:prepare",
             several=(),
         ),
         Kind(

@@ -9,6 +9,7 @@ from typing import Any
 
 from trio_profile.errors import ProfileError, StoreError
 from trio_profile.findings.blocks import Report
+from trio_profile.inputs.catalogue import require_reachable
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.documents import read_document, write_document
@@ -55,8 +56,7 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
     out = Path(kind.out) if out is None and kind.out else out
     if out is None:
         return Finished(kind, kind.load("runner")(study, None, watch))
-    if not resume and (_study_files(out) or _is_unfinished(out, kind)):
-        raise StoreError(f"{out} holds a study already, and --no-resume was given; choose another --out")
+    _require_free(out, kind, resume=resume)
     with _own_directory(out):
         require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS, REQUESTS))
         html.require_ours(out / REPORT)  # before anything that takes long
@@ -67,6 +67,31 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
             write_document(out / kind.file, _measure(study, kind, out, watch))
             write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
         return write_report(read(out), out)
+
+
+def refuse(draft: asked.Draft, out: Path | None, *, resume: bool = True) -> None:
+    """Raise the errors of `run` that need no torch, before anything that takes long.
+
+    Raises StoreError if the directory holds another study, or if `resume` is False and it holds any. Raises StudyError
+    if the model is on a hub that cannot be reached.
+    """
+    kind, study = find(draft.study.verb), draft.study
+    out = Path(kind.out) if out is None and kind.out else out
+    if out is not None and out.is_dir():
+        _require_free(out, kind, resume=resume)
+        _refuse_others(out, kind)
+        is_kept = Store(out).exists() if kind.file == MEASUREMENTS else bool(_study_files(out))
+        if is_kept and (out / STUDY).is_file() and isinstance(study, Study):
+            there, here = asked.stored(out / STUDY), study.identity()
+            same = {name: value for name, value in here.items() if name not in draft.open}
+            require_same("study", there.model_dump(), same, out)
+    if kind.runs_a_model:
+        require_reachable(study.model)
+
+
+def _require_free(out: Path, kind: Kind, *, resume: bool) -> None:
+    if not resume and (_study_files(out) or _is_unfinished(out, kind)):
+        raise StoreError(f"{out} holds a study already, and --no-resume was given; choose another --out")
 
 
 def _measure(study: AnyStudy, kind: Kind, out: Path, watch: Watch) -> Any:

@@ -4,7 +4,7 @@ A suite is one YAML file: a built-in one in `data/suites/`, or one of the user's
 format.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -12,12 +12,12 @@ from pydantic import Field
 
 from trio_profile.analysis.evaluation import Benchmark, PrintedAverage
 from trio_profile.errors import ClaimsError, StudyError
+from trio_profile.inputs import catalogue
 from trio_profile.judge.audit import source as yaml
 from trio_profile.judge.audit.source import Source
-from trio_profile.reading import parse_json, read_text
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share, Study
-from trio_profile.text import first_line, listed
+from trio_profile.text import listed
 
 BUILTIN = Path(__file__).parent.parent / "data" / "suites"
 """The directory of the built-in suites."""
@@ -25,7 +25,6 @@ CONTROLS = ("grid", "random")
 """Methods that a paper compares with in another table. A table need not ask for them to have their averages."""
 METHODS, RETENTIONS = ("trio",), (0.333,)
 """What an evaluation without a suite asks for."""
-_MOST_BYTES = 1_000_000
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 Metric = Annotated[str, Field(pattern="^[^,]+,[^,]+$")]
@@ -181,12 +180,11 @@ def prepare(study: Study) -> Study:
 
     Raises StudyError if it has no tasks, or if its model has no processor. Raises as `chosen` does.
     """
-    from trio_profile.inputs.builtin import BUILTIN as MODELS
-
     study = with_suite(study)
     if not study.tasks:
         raise StudyError("no task is named: give --tasks pope,gqa, or --suite trio")
-    if study.model in MODELS and MODELS[study.model].processor is None:
+    model = catalogue.models().get(study.model)
+    if model is not None and not model.has_processor:
         raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
     return study.model_copy(update={"methods": study.methods or METHODS, "retentions": study.retentions or RETENTIONS})
 
@@ -265,12 +263,5 @@ def _is_named(model: str, names: tuple[str, ...]) -> bool:
 
 def _model_type(model: str) -> str:
     """Return the model type of a checkpoint directory; empty for anything else."""
-    path = Path(model) / "config.json"
-    if not yaml.exists(path):
-        return ""
-    try:
-        config = parse_json(read_text(path, _MOST_BYTES))
-    except (OSError, ValueError) as error:
-        raise StudyError(f"model {model!r}: config.json cannot be read: {first_line(error)}") from error
-    found = config.get("model_type") if isinstance(config, Mapping) else None
+    found = catalogue.read_config(model).get("model_type") if Path(model).is_dir() else None
     return found if isinstance(found, str) else ""

@@ -1,3 +1,5 @@
+import json
+import os
 import subprocess
 import sys
 from typing import get_args
@@ -7,6 +9,9 @@ import pytest
 from tests.profile.command import complaint
 from trio_profile.cli import run
 from trio_profile.cli.verbs import commands
+from trio_profile.records.files import STUDY
+from trio_profile.records.schema import Header, Study
+from trio_profile.records.store import Store, to_toml
 from trio_profile.studies.kinds import KINDS, Group
 
 GROUPS = {
@@ -65,88 +70,128 @@ def test_an_argument_that_is_missing_names_the_help(capsys):
     assert complaint(capsys, "show").endswith("see `trio-profile show --help`")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["sweep", "--bogus"], "--bogus"),
-        (["sweep", "--retention", "1.5"], "retentions.0 = 1.5"),
-        (["sweep", "--retention", "0"], "retention 0"),
-        (["sweep", "--retention", "nan"], "nan"),
-        (["sweep", "--retention", "0.02"], "lowest possible is 0.0642"),
-        (["sweep", "--retention", "half"], "--retention 'half'"),
-        (["sweep", "--layers", "1,40", "--retention", "0.5"], "(1, 40)"),
-        (["sweep", "--layers", "10,1", "--retention", "0.5"], "must ascend"),
-        (["sweep", "--layers", "0", "--retention", "0.5"], "(0,)"),
-        (["sweep", "--model", "nonesuch"], "unknown model 'nonesuch'"),
-        (["sweep", "--method", "fastw"], "unknown method 'fastw'"),
-        (["sweep", "--method", "no.such:Thing"], "no.such:Thing"),
-        (["sweep", "-o", "threshold=2"], "threshold 2"),
-        (["sweep", "-o", "k_pos=half"], "k_pos = 'half' of trio: input should be a valid integer"),
-        (["sweep", "-o", "probe=back"], "probe = 'back' of trio: input should be 'next' or 'current'"),
-        (["sweep", "-o", "colour=1"], "'colour'"),
-        (["sweep", "-o", "colour"], "name=value"),
-        (["sweep", "--image", "nowhere.png"], "nowhere.png' does not exist"),
-        (["sweep", "--image", "pyproject.toml"], "no picture"),
-        (["sweep", "--study", "nowhere.toml"], "nowhere.toml does not exist"),
-        (["sweep", "--device", "warp"], "device 'warp'"),
-        (["sweep", "--attention", "magic"], "attention 'magic'"),
-        (["sweep", "--attention", "magic", "--dry-run"], "attention 'magic'"),
-        (["sweep", "--pixels", "0,64"], "pixels = (0, 64): a picture has at least 1 pixel"),
-        (["compare", "--pixels", "64,63"], "pixels = (64, 63): the most is less than the least"),
-        (["layers", "--pixels", "64"], "pixels = (64,): this is not two whole numbers"),
-        (["theory", "--pixels", "64,1000000000"], "pixels = (64, 1000000000): the most can be 100000000"),
-        (["ablate", "--pixels", "few,many"], "--pixels 'few,many' is not a comma list of numbers"),
-        (["sweep", "--batch", "0"], "batch = 0"),
-        (["endpoints"], "no server is named: give --dense URL, and --pruned URL or --pruned-body JSON"),
-        (["endpoints", "--dense", "http://h"], "dense and pruned are the same server with the same requests"),
-        (["endpoints", "--dense", "http://h", "--pruned-body", "{}"], "dense and pruned are the same server"),
-        (["endpoints", "--dense", "h:80", "--pruned", "http://h"], "--dense 'h:80' is no address of a server"),
-        (["endpoints", "--dense", "ftp://h", "--pruned", "http://h"], "--dense 'ftp://h' is no address of a server"),
-        (["endpoints", "--dense", "http://h:99999", "--pruned", "http://h"], "--dense 'http://h:99999' is no address"),
-        (
-            ["endpoints", "--dense", "http://me:secret@h", "--pruned", "http://h"],
-            "--dense to the host h: an address is kept",
-        ),
-        (["endpoints", "--dense", "http://h", "--pruned-body", "{"], "--pruned-body '{' is not JSON"),
-        (["endpoints", "--dense", "http://h", "--pruned-body", "[1]"], "--pruned-body '[1]' is no JSON object"),
-        (["endpoints", "--dense", "http://h", "--pruned-body", '{"stream": false}'], "the study sets stream itself"),
-        ([*SERVERS, "--concurrency", "0"], "concurrency.0 = 0: input should be greater than or equal to 1"),
-        ([*SERVERS, "--concurrency", "many"], "--concurrency 'many' is not a comma list of numbers"),
-        ([*SERVERS, "--rate", "-1"], "rates.0 = -1.0: input should be greater than 0"),
-        ([*SERVERS, "--rounds", "1"], "rounds = 1: input should be greater than or equal to 2"),
-        ([*SERVERS, "--seconds", "nan"], "segment_seconds = nan"),
-        ([*SERVERS, "--pictures", "nowhere"], "nowhere cannot be read: No such file or directory"),
-        ([*SERVERS, "--pictures", "docs"], "docs has no pictures"),
-        (["report", "nowhere"], "nowhere does not exist"),
-        (["report", "nowhere", "--log", "mlflow"], "nowhere does not exist"),
-        (["report", "one", "two", "--log", "mlflow"], "--log goes with one study: name one directory"),
-        (["sweep", "--log", "nosuch"], "--log nosuch: there is no such logger; choose mlflow"),
-        (["flops", "--log", "mlflow"], "--log mlflow takes the study from its directory: name one with --out"),
-        (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),
-        (["audit", "nowhere.yaml"], "nowhere.yaml cannot be read"),
-        (["env", "--device", "cuda:7"], "cuda:7"),
-        (["show", "a" * 300], "File name too long"),
-        (["audit", "a" * 300 + ".yaml"], "File name too long"),
-        (["sweep", "--model", "a" * 300], "File name too long"),
-        (["sweep", "--study", "/dev/zero"], "is a device, not a regular file"),
-        (["sweep", "--image", "/dev/zero"], "is a device, not a regular file"),
-        (["sweep", "--questions", "/dev/zero"], "is a device, not a regular file"),
-        (["gate", "/dev/zero", "/dev/zero"], "is a device, not a regular file"),
-        (["sweep", "--seed", "9" * 25], "seed = 9"),
-        (["sweep", "--seed", "-1"], "seed = -1"),
-        (["sweep", "--seed", "9" * 5000], "--seed"),
-        (["sweep", "--seconds", "inf"], "seconds = inf"),
-        (["sweep", "-o", "threshold=" + "[" * 5000], "threshold"),
-        (["sweep", "-o", "threshold=" + "9" * 5000], "threshold"),
-        (["sweep", "--method", "[red]x[/red]"], "'[red]x[/red]'"),
-        (["sweep", "--method", "\x1b[31m\u202e\n"], "\\x1b[31m"),
-        (["show", "\x1b[31mred\nline"], "\\x1b[31mred line does not exist"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_2(arguments, says, tmp_path, capsys):
-    where = ["--out", str(tmp_path / "out")] if arguments[0] in ("sweep", "endpoints") else []
-    assert says in complaint(capsys, *arguments, *where)
+REFUSED_AT_ONCE = [
+    (["sweep", "--bogus"], "--bogus"),
+    (["sweep", "--retention", "1.5"], "retentions.0 = 1.5"),
+    (["sweep", "--retention", "0"], "retention 0"),
+    (["sweep", "--retention", "nan"], "nan"),
+    (["sweep", "--retention", "half"], "--retention 'half'"),
+    (["sweep", "--layers", "1,40", "--retention", "0.5"], "(1, 40)"),
+    (["sweep", "--layers", "10,1", "--retention", "0.5"], "must ascend"),
+    (["sweep", "--layers", "0", "--retention", "0.5"], "(0,)"),
+    (["sweep", "--model", "nonesuch"], "unknown model 'nonesuch'"),
+    (["sweep", "--method", "fastw"], "unknown method 'fastw'"),
+    (["sweep", "--method", "no.such:Thing"], "no.such:Thing"),
+    (["sweep", "-o", "colour"], "name=value"),
+    (["sweep", "--image", "nowhere.png"], "nowhere.png' does not exist"),
+    (["sweep", "--image", "pyproject.toml"], "no picture"),
+    (["sweep", "--study", "nowhere.toml"], "nowhere.toml does not exist"),
+    (["sweep", "--device", "warp"], "device 'warp'"),
+    (["sweep", "--pixels", "0,64"], "pixels = (0, 64): a picture has at least 1 pixel"),
+    (["compare", "--pixels", "64,63"], "pixels = (64, 63): the most is less than the least"),
+    (["layers", "--pixels", "64"], "pixels = (64,): this is not two whole numbers"),
+    (["theory", "--pixels", "64,1000000000"], "pixels = (64, 1000000000): the most can be 100000000"),
+    (["ablate", "--pixels", "few,many"], "--pixels 'few,many' is not a comma list of numbers"),
+    (["sweep", "--batch", "0"], "batch = 0"),
+    (["endpoints"], "no server is named: give --dense URL, and --pruned URL or --pruned-body JSON"),
+    (["endpoints", "--dense", "http://h"], "dense and pruned are the same server with the same requests"),
+    (["endpoints", "--dense", "http://h", "--pruned-body", "{}"], "dense and pruned are the same server"),
+    (["endpoints", "--dense", "h:80", "--pruned", "http://h"], "--dense 'h:80' is no address of a server"),
+    (["endpoints", "--dense", "ftp://h", "--pruned", "http://h"], "--dense 'ftp://h' is no address of a server"),
+    (["endpoints", "--dense", "http://h:99999", "--pruned", "http://h"], "--dense 'http://h:99999' is no address"),
+    (
+        ["endpoints", "--dense", "http://me:secret@h", "--pruned", "http://h"],
+        "--dense to the host h: an address is kept",
+    ),
+    (["endpoints", "--dense", "http://h", "--pruned-body", "{"], "--pruned-body '{' is not JSON"),
+    (["endpoints", "--dense", "http://h", "--pruned-body", "[1]"], "--pruned-body '[1]' is no JSON object"),
+    (["endpoints", "--dense", "http://h", "--pruned-body", '{"stream": false}'], "the study sets stream itself"),
+    ([*SERVERS, "--concurrency", "0"], "concurrency.0 = 0: input should be greater than or equal to 1"),
+    ([*SERVERS, "--concurrency", "many"], "--concurrency 'many' is not a comma list of numbers"),
+    ([*SERVERS, "--rate", "-1"], "rates.0 = -1.0: input should be greater than 0"),
+    ([*SERVERS, "--rounds", "1"], "rounds = 1: input should be greater than or equal to 2"),
+    ([*SERVERS, "--seconds", "nan"], "segment_seconds = nan"),
+    ([*SERVERS, "--pictures", "nowhere"], "nowhere cannot be read: No such file or directory"),
+    ([*SERVERS, "--pictures", "docs"], "docs has no pictures"),
+    (["report", "nowhere"], "nowhere does not exist"),
+    (["report", "nowhere", "--log", "mlflow"], "nowhere does not exist"),
+    (["report", "one", "two", "--log", "mlflow"], "--log goes with one study: name one directory"),
+    (["sweep", "--log", "nosuch"], "--log nosuch: there is no such logger; choose mlflow"),
+    (["flops", "--log", "mlflow"], "--log mlflow takes the study from its directory: name one with --out"),
+    (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),
+    (["audit", "nowhere.yaml"], "nowhere.yaml cannot be read"),
+    (["show", "a" * 300], "File name too long"),
+    (["audit", "a" * 300 + ".yaml"], "File name too long"),
+    (["sweep", "--model", "a" * 300], "File name too long"),
+    (["sweep", "--study", "/dev/zero"], "is a device, not a regular file"),
+    (["sweep", "--image", "/dev/zero"], "is a device, not a regular file"),
+    (["sweep", "--questions", "/dev/zero"], "is a device, not a regular file"),
+    (["gate", "/dev/zero", "/dev/zero"], "is a device, not a regular file"),
+    (["sweep", "--seed", "9" * 25], "seed = 9"),
+    (["sweep", "--seed", "-1"], "seed = -1"),
+    (["sweep", "--seed", "9" * 5000], "--seed"),
+    (["sweep", "--seconds", "inf"], "seconds = inf"),
+    (["sweep", "--method", "[red]x[/red]"], "'[red]x[/red]'"),
+    (["sweep", "--method", "\x1b[31m\u202e\n"], "\\x1b[31m"),
+    (["show", "\x1b[31mred\nline"], "\\x1b[31mred line does not exist"),
+]
+"""Command lines that are refused without torch, and a part of what is said."""
+REFUSED_BY_TORCH = [
+    (["sweep", "-o", "threshold=" + "[" * 5000], "threshold"),
+    (["sweep", "-o", "threshold=" + "9" * 5000], "threshold"),
+    (["sweep", "--retention", "0.02"], "lowest possible is 0.0642"),
+    (["sweep", "-o", "threshold=2"], "threshold 2"),
+    (["sweep", "-o", "k_pos=half"], "k_pos = 'half' of trio: input should be a valid integer"),
+    (["sweep", "-o", "probe=back"], "probe = 'back' of trio: input should be 'next' or 'current'"),
+    (["sweep", "-o", "colour=1"], "'colour'"),
+    (["sweep", "--attention", "magic"], "attention 'magic'"),
+    (["sweep", "--attention", "magic", "--dry-run"], "attention 'magic'"),
+    (["env", "--device", "cuda:7"], "cuda:7"),
+]
+"""Command lines that only the classes or a model can refuse."""
+IN_ONE_PROCESS = """
+import contextlib, io, json, sys
+from trio_profile.cli import run
+seen = []
+for arguments in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(arguments)
+    seen.append((code, out.getvalue(), err.getvalue(), "torch" in sys.modules))
+print(json.dumps(seen))
+"""
+
+
+def test_bad_input_is_one_line_and_exit_2_before_torch_is_imported(tmp_path):
+    cases = [([*arguments, *_out(arguments, tmp_path)], says) for arguments, says in REFUSED_AT_ONCE]
+    kept = Store(tmp_path / "kept")
+    kept.directory.mkdir()
+    kept.begin(Header(study=Study(seed=3)))
+    (kept.directory / STUDY).write_text(to_toml(Study(seed=3)))
+    cases += [
+        (["sweep", "--out", str(kept.directory)], "holds another study: seed (3 there, 0 here)"),
+        (["sweep", "--out", str(kept.directory), "--no-resume"], "holds a study already, and --no-resume was given"),
+        (["flops", "--out", str(kept.directory)], "holds measurements.jsonl, which is no study of kind 'flops'"),
+        (["sweep", "--model", "nobody/nothing"], "model 'nobody/nothing' cannot be loaded"),
+    ]
+    command = [sys.executable, "-c", IN_ONE_PROCESS, json.dumps([line for line, _ in cases])]
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=offline)
+    for (arguments, says), (code, out, err, has_torch) in zip(cases, json.loads(done.stdout), strict=True):
+        assert (code, out, has_torch) == (2, "", False), (arguments, err)
+        assert says in err and err.startswith("trio-profile: error: ") and len(err.splitlines()) == 1, err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED_BY_TORCH)
+def test_what_the_classes_refuse_is_one_line_too(arguments, says, tmp_path, capsys):
+    in_this_process = ["--processes", "1"] if arguments[0] == "sweep" else []
+    assert says in complaint(capsys, *arguments, *_out(arguments, tmp_path), *in_this_process)
+    assert not (tmp_path / "out").exists()
+
+
+def _out(arguments, tmp_path):
+    return ["--out", str(tmp_path / "out")] if arguments[0] in ("sweep", "endpoints") else []
 
 
 def test_help_imports_no_torch():

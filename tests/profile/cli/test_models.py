@@ -71,7 +71,7 @@ def test_models_check_says_what_a_checkpoint_lacks_and_exits_with_1(saved, capsy
         (["--check", "./nowhere"], "unknown model './nowhere'"),
         (["somewhere"], "`models --check somewhere` tries it"),
         (["--check", "--device", "cpu"], "--device is for `models --check DIR`"),
-        (["--check", "pocket", "--device", "tpu9"], "device 'tpu9' is unknown to torch"),
+        (["--check", "pocket", "--device", "tpu9"], "device 'tpu9' is none that can be timed"),
         (["--check", "pocket", "--attention", "nonsense"], "attention 'nonsense' is unknown to transformers"),
         (["--check", ""], "unknown model ''"),
     ],

@@ -7,16 +7,16 @@ from tests.profile.examples import environment
 from tests.profile.reading import rows, sentences, table, terms, too_wide
 from trio_profile.findings import listing
 from trio_profile.findings.blocks import Table
-from trio_profile.findings.listing import CheckRow, MethodRow, ModelRow
+from trio_profile.findings.listing import CheckRow
+from trio_profile.records.facts import MethodFacts, ModelFacts
 
 
 def test_methods_say_what_they_do_where_they_act_and_what_they_cost():
+    paper, rule = ({"arxiv": arxiv, "repository": "", "title": ""} for arxiv in ("2602.04657", ""))
     report = listing.methods(
         [
-            MethodRow(
-                "trio", "decoder layers", ("layers", "readout"), 0.5143, "Keep some.", "arXiv 2602.04657", "ours"
-            ),
-            MethodRow("grid", "encoder output, then decoder layers", (), 0.0, "Keep others.", ""),
+            MethodFacts("trio", "Keep some.", "decoder layers", ("layers", "readout"), 9, 0.5143, {}, paper, "ours"),
+            MethodFacts("grid", "Keep others.", "encoder output, then decoder layers", (), 0, 0.0, {}, rule, ""),
         ]
     )
     assert rows(table(report, "What each method does")) == [["trio", "Keep some. (ours)"], ["grid", "Keep others."]]
@@ -31,7 +31,7 @@ def test_methods_say_what_they_do_where_they_act_and_what_they_cost():
 
 
 def test_models_have_their_sizes():
-    report = listing.models([ModelRow("llava-1.5-7b", 7_063_427_072, 576, "LLaVA-1.5-7B")])
+    report = listing.models([ModelFacts("llava-1.5-7b", "Llava", 7_063_427_072, 32, 576, False, "LLaVA-1.5-7B")])
     (found,) = [block for block in report.pages[0].blocks if isinstance(block, Table)]
     assert rows(found) == [["llava-1.5-7b", "7.063 G", "576", "LLaVA-1.5-7B"]]
     assert report.pages[0].title == "1 built-in model"

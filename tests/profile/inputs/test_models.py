@@ -3,10 +3,9 @@ import torch
 
 from tests.core.tiny import fast_first
 from tests.profile.family_checkpoints import Saved
-from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
-from trio_profile.inputs.models import load, num_layers, without_weights
+from trio_profile.inputs.models import load, without_weights
 from trio_profile.records.schema import Study
 
 
@@ -125,16 +124,3 @@ def test_a_directory_without_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(StudyError, match="cannot be loaded") as caught:
         load(Study(model=str(tmp_path)))
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("model", fast_first(sorted(BUILTIN), "pocket", "qwen2.5-vl-7b"))
-def test_the_depth_is_known_without_the_model(model: str):
-    from trio_profile.inputs.models import without_weights
-
-    assert num_layers(model) == len(adapter_for(without_weights(BUILTIN[model])).layers)
-
-
-def test_the_depth_of_a_checkpoint_is_read_from_its_configuration(tiny_study: Study, tiny_workload):
-    assert num_layers(tiny_study.model) == tiny_workload.shape.num_layers
-    with pytest.raises(StudyError, match="unknown model 'nonsense'"):
-        num_layers("nonsense")

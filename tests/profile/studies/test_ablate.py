@@ -15,7 +15,7 @@ from trio_profile.analysis.doubt import cell_name
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.gate.evidence import of_study
-from trio_profile.inputs.models import num_layers
+from trio_profile.inputs.catalogue import num_layers
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Study
 from trio_profile.records.store import to_toml

@@ -65,11 +65,13 @@ def test_what_is_given_overrides_the_file_and_the_file_overrides_the_kind(tmp_pa
 
 
 def test_a_study_that_was_kept_can_be_asked_again(tmp_path):
-    file = tmp_path / "study.toml"
+    file, files = tmp_path / "study.toml", (tmp_path / "a", tmp_path / "b")
+    for one in files:
+        one.touch()
     for kind, fields in (
         ("flops", {"retentions": (0.5,)}),
         ("audit", {"claims": "fastv"}),
-        ("theory", {"questions": ("a", "b")}),
+        ("theory", {"questions": tuple(map(str, files))}),
     ):
         study = asked.make(kind, fields)
         file.write_text(to_toml(study))

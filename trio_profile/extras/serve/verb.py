@@ -11,7 +11,7 @@ from trio_profile.cli import options, printing
 from trio_profile.cli.option import MODEL, SERVER, Option
 from trio_profile.cli.options import OPTIONS
 from trio_profile.errors import StudyError
-from trio_profile.optional import require_serve
+from trio_profile.optional import require_serve, set_broken_torchvision_aside
 from trio_profile.text import first_line
 
 GROUP = "Run"
@@ -47,6 +47,7 @@ def command(model: str, host: str | None, port: int | None, method: str | None, 
     if method is None and (named := next((name for name in _PRUNING if given[name]), None)):
         raise typer.BadParameter(f"--{named.replace('_', '-')} needs --method: name one, such as --method trio")
     require_serve("serve")
+    set_broken_torchvision_aside()
     from trio_profile import units
     from trio_profile.studies.asked import make
 

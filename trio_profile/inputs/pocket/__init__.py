@@ -4,3 +4,5 @@ from pathlib import Path
 
 TRAINED = {"pocket": Path(__file__).parents[2] / "data" / "pocket"}
 """The built-in models with trained weights, and the directory of each. `scripts/train_pocket` made them."""
+RECIPE = "recipe.json"
+"""The file that training writes beside a checkpoint. It shows that the model can be asked the exam's questions."""

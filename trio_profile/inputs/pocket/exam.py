@@ -8,8 +8,6 @@ from trio_profile.inputs.pocket.grammar import MOST_HOPS, ask
 from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.questions import Question
 
-RECIPE = "recipe.json"
-"""The file that training writes beside a checkpoint. It shows that the model can be asked these questions."""
 TRAINED_FROM = 1_000_000
 """Scenes with this seed or a higher one are for training, lower seeds are for the exam."""
 

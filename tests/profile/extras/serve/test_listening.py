@@ -44,9 +44,8 @@ def test_an_address_of_ipv6_has_brackets():
     ],
 )
 def test_what_cannot_be_served_is_said_at_the_start(fields, says):
-    study = make(**{"model": "pocket", "device": "cpu", "retentions": (0.222,), **fields})
     with pytest.raises((StudyError, OptionError), match=says):
-        prepare(study)
+        prepare(make(**{"model": "pocket", "device": "cpu", "retentions": (0.222,), **fields}))
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["the processor refuses", "the processor drops it"])

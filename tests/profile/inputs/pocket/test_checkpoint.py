@@ -15,9 +15,9 @@ from tests.profile.studying import make
 from trio_core import methods, prune
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question
 from trio_profile.inputs.builtin import BUILTIN
-from trio_profile.inputs.pocket import grammar
+from trio_profile.inputs.pocket import RECIPE, grammar
 from trio_profile.inputs.pocket.checkpoint import CHAT_TEMPLATE, VISUAL_TOKENS, VOCABULARY, config
-from trio_profile.inputs.pocket.exam import RECIPE, exam
+from trio_profile.inputs.pocket.exam import exam
 from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity

@@ -1,0 +1,46 @@
+"""Facts of methods and built-in models, as `data/catalogue.json` keeps them: `inputs/catalogue.py` reads it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """What the class of a method declares.
+
+    stage: where it acts.
+    needs: the signals that it reads, sorted.
+    selection_macs: the declared MACs of all its selections in one prompt of LLaVA-1.5-7B.
+    selection_share: these MACs as a share of one dense decoder layer.
+    options: the default of each option.
+    reference: its source: the fields of `trio_core.Reference`.
+    remark: what must be known wherever the method is shown.
+    """
+
+    name: str
+    summary: str
+    stage: str
+    needs: tuple[str, ...]
+    selection_macs: int
+    selection_share: float
+    options: dict[str, Any]
+    reference: dict[str, str]
+    remark: str
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What is known of a built-in model.
+
+    cls: its transformers class.
+    layers: its decoder layers.
+    has_processor: whether it can be asked about a picture.
+    """
+
+    name: str
+    cls: str
+    parameters: int
+    layers: int
+    visual_tokens: int
+    has_processor: bool
+    description: str
