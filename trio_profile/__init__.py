@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from trio_profile.analysis.flops import FlopsDocument
     from trio_profile.analysis.layers import LayersDocument
     from trio_profile.analysis.sweep import SweepDocument
-    from trio_profile.analysis.theory import TheoryDocument
     from trio_profile.judge.audit.document import AuditDocument
     from trio_profile.kinds.servers.document import EndpointsDocument
 
-__all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "read", "sweep", "theory"]
+__all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "read", "run", "sweep"]
 
 
 def sweep(out: str | Path | None = None, **fields: Any) -> "SweepDocument":
@@ -31,7 +30,7 @@ def sweep(out: str | Path | None = None, **fields: Any) -> "SweepDocument":
     fields: fields of `trio_profile.records.study.Study`.
     Raises ProfileError or TrioError, in one line, if something cannot be measured.
     """
-    return _run("sweep", out, fields)
+    return run("sweep", out, **fields)
 
 
 def compare(out: str | Path | None = None, **fields: Any) -> "Comparison":
@@ -40,7 +39,7 @@ def compare(out: str | Path | None = None, **fields: Any) -> "Comparison":
     out: directory of the study. None: `runs/compare`.
     The other arguments and the errors are those of `sweep`.
     """
-    return _run("compare", out, fields)
+    return run("compare", out, **fields)
 
 
 def ablate(out: str | Path | None = None, **fields: Any) -> "Ablation":
@@ -49,7 +48,7 @@ def ablate(out: str | Path | None = None, **fields: Any) -> "Ablation":
     out: directory of the study. None: `runs/ablate`.
     The other arguments and the errors are those of `sweep`.
     """
-    return _run("ablate", out, fields)
+    return run("ablate", out, **fields)
 
 
 def evaluate(out: str | Path | None = None, **fields: Any) -> "Evaluation":
@@ -58,7 +57,7 @@ def evaluate(out: str | Path | None = None, **fields: Any) -> "Evaluation":
     out: directory of the study. None: nothing is written.
     The other arguments and the errors are those of `sweep`.
     """
-    return _run("eval", out, fields)
+    return run("eval", out, **fields)
 
 
 def endpoints(out: str | Path | None = None, **fields: Any) -> "EndpointsDocument":
@@ -68,7 +67,7 @@ def endpoints(out: str | Path | None = None, **fields: Any) -> "EndpointsDocumen
     fields: fields of `trio_profile.kinds.servers.study.EndpointStudy`.
     Raises ProfileError, in one line, if something cannot be measured.
     """
-    return _run("endpoints", out, fields)
+    return run("endpoints", out, **fields)
 
 
 def flops(out: str | Path | None = None, **fields: Any) -> "FlopsDocument":
@@ -77,7 +76,7 @@ def flops(out: str | Path | None = None, **fields: Any) -> "FlopsDocument":
     out: directory of the study. None: nothing is written.
     The other arguments and the errors are those of `sweep`.
     """
-    return _run("flops", out, fields)
+    return run("flops", out, **fields)
 
 
 def layers(out: str | Path | None = None, **fields: Any) -> "LayersDocument":
@@ -86,16 +85,7 @@ def layers(out: str | Path | None = None, **fields: Any) -> "LayersDocument":
     out: directory of the study. None: nothing is written.
     The other arguments and the errors are those of `sweep`.
     """
-    return _run("layers", out, fields)
-
-
-def theory(out: str | Path | None = None, **fields: Any) -> "TheoryDocument":
-    """Compare the paper's bound with the measured divergence on a model's questions.
-
-    out: directory of the study. None: nothing is written.
-    The other arguments and the errors are those of `sweep`.
-    """
-    return _run("theory", out, fields)
+    return run("layers", out, **fields)
 
 
 def audit_paper(claims: str, out: str | Path | None = None, **fields: Any) -> "AuditDocument":
@@ -105,7 +95,7 @@ def audit_paper(claims: str, out: str | Path | None = None, **fields: Any) -> "A
     out: directory of the study. None: nothing is written.
     The other arguments and the errors are those of `sweep`.
     """
-    return _run("audit", out, {"claims": str(claims), **fields})
+    return run("audit", out, claims=str(claims), **fields)
 
 
 def read(directory: str | Path) -> Any:
@@ -118,8 +108,13 @@ def read(directory: str | Path) -> Any:
     return running.read(Path(directory)).document
 
 
-def _run(kind: str, out: str | Path | None, fields: dict[str, Any]) -> Any:
-    """Run a study of this kind and return its document."""
+def run(kind: str, out: str | Path | None = None, **fields: Any) -> Any:
+    """Run a study of any kind, such as `theory`, and return its document.
+
+    kind: a name as on the command line.
+    out: directory of the study. None: the default of the kind.
+    The other arguments and the errors are those of `sweep`.
+    """
     from trio_profile import process
 
     process.prepare()  # before torch is imported

@@ -3,7 +3,6 @@
 layers_document()      a prefill of four layers, with a stage after the second
 layers_at(0.1, 0.5)    the same at several retentions
 evaluation()           the dense model and three cells on three tasks
-theory_document()      one stage, ten questions
 endpoints_document()   two servers at four loads, with a break-even between 4 and 8
 swept()                a sweep in four processes
 with_tokens(sweep)     the same sweep with a photograph of 576 tokens
@@ -14,6 +13,7 @@ KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--o
 import io
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -23,7 +23,7 @@ from PIL import Image
 
 from tests.profile import examples
 from tests.profile.studying import make
-from trio_profile.analysis import theory
+from trio_profile import parts
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.evaluation import (
     Benchmark,
@@ -49,7 +49,6 @@ from trio_profile.analysis.layers import (
     Totals,
 )
 from trio_profile.analysis.sweep import SweepDocument, summarise
-from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.plan import prepare
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment, ServerFacts
@@ -63,7 +62,6 @@ from trio_profile.records.schema import (
     Environment,
     Measurement,
     Picture,
-    Removal,
     Retention,
     Study,
     TokenGrid,
@@ -304,40 +302,6 @@ def _task(column: Benchmark, found: BenchmarkScore, retention: float, speedup: f
     )
 
 
-# --- theory ----------------------------------------------------------------------------------------------------------
-
-
-def removal(question: int, kept: int, bound: float, norms: float, kl: float, layer: int = 1) -> Removal:
-    """One removal of tokens at random after a layer."""
-    return Removal(question=question, layer=layer, selection="random", kept=kept, bound=bound, norms=norms, kl_nats=kl)
-
-
-def theory_document(names: Sequence[str] = ("",) * 10, tokens: int = 20) -> TheoryDocument:
-    """One stage and four layers, over ten questions with numbers drawn at random.
-
-    names: the benchmark of each question. tokens: how many visual tokens the last question has.
-    """
-    draw = np.random.default_rng(3)
-    count = len(names)
-    removals = [removal(q, kept, *draw.random(3)) for q in range(count) for kept in (5, 9) for _ in range(4)]
-    visual_tokens = [20] * (count - 1) + [tokens]
-    saliency = [draw.random((4, own)) for own in visual_tokens]
-    return TheoryDocument(
-        environment=examples.environment(),
-        study=Study(verb="theory"),
-        questions=count,
-        visual_tokens=20,
-        visual_tokens_range=(20, tokens),
-        probe="next",
-        rows="last",
-        k_pos=4,
-        stages=(theory.stage(1, removals),),
-        layers=theory.by_depth(saliency, saliency, names=names),
-        agreement_trend=theory.agreement_trend(saliency, saliency),
-        benchmarks=theory.benchmarks(names, visual_tokens),
-    )
-
-
 # --- several processes -----------------------------------------------------------------------------------------------
 
 
@@ -515,7 +479,8 @@ KEPT: dict[str, Callable[[Path], object]] = {
     "layers": _document("layers", layers_document),
     "audit": lambda directory: copy(REPORTS / "trio-2026" / "audit.json", directory),
     "ablate": _cells("ablate", ablations={"k_pos": {"1": {"k_pos": 1}}}),
-    "theory": _document("theory", theory_document),
     "endpoints": _document("endpoints", endpoints_document),
 }
-"""By kind: puts a small study of this kind into a directory."""
+"""By kind: puts a small study of this kind into a directory. An optional part has its own in `kept.py` of its tests."""
+for _part in parts.names("kind"):
+    KEPT |= import_module(f"tests.profile.extras.{_part}.kept").KEPT

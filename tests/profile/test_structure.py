@@ -23,7 +23,6 @@ RUN_A_MODEL = {
         "studies/layer_times",
         "studies/layers",
     ),
-    "studies/theory",
 }
 """Modules of engine/ and studies/ that run a model. They are loaded by name, when a study runs."""
 

@@ -48,7 +48,7 @@ LOG = Annotated[
     typer.Option(
         "--log",
         metavar="LOGGER",
-        help=f"Also log the study, its numbers and its page to this logger: {', '.join(LOGGERS)}. "
+        help=f"Also log the study, its numbers and its page to this logger: {', '.join(LOGGERS) or 'none is here'}. "
         "It needs the extra of the same name.",
         rich_help_panel=OUTPUT,
         show_default=False,

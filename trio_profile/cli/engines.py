@@ -1,21 +1,37 @@
-"""The engines besides this process: workers that are started by hand, and a Ray cluster."""
+"""Who measures a study of cells: this command, workers that are started by hand, or an engine of an optional part."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trio_profile.cli import overview, worker_options
+from trio_profile import parts
+from trio_profile.cli.worker_options import Engine, option
 
 if TYPE_CHECKING:
     from trio_profile.records.schema import Study
-    from trio_profile.studies.running import Finished
+
+ENGINES: dict[str, Engine] = {name: module.ENGINE for name, module in parts.modules("engine")}
+"""The engines of the optional parts, by name."""
+ENGINE_OPTIONS = {name: declared for engine in ENGINES.values() for name, declared in engine.options.items()}
+"""The options of these engines, by name, each with its default."""
+ENGINE = Annotated[
+    Literal["local", "workers", *ENGINES] | None,
+    option(
+        "--engine",
+        "Who measures. local: this command. workers: this command only writes the study, and any number of "
+        "`trio-profile work DIRECTORY` measure it, on any machine that sees --out. "
+        + "".join(f"{name}: {engine.help} " for name, engine in ENGINES.items())
+        + "Default: local.",
+    ),
+]
 
 
-def require_ray(given: dict[str, Any]) -> None:
-    """Raise BadParameter if an option of `--engine ray` is given without it. given: the options, by name."""
-    for name, (_, default) in worker_options.OF_RAY.items():
-        if given.get(name, default) != default and given["engine"] != "ray":
-            raise typer.BadParameter(f"--{name.replace('_', '-')} needs --engine ray")
+def require_engine(given: dict[str, Any]) -> None:
+    """Raise BadParameter if an option of an engine is given without this engine. given: the options, by name."""
+    for name, (_, default) in ENGINE_OPTIONS.items():
+        takers = [engine for engine, described in ENGINES.items() if name in described.options]
+        if given.get(name, default) != default and given["engine"] not in takers:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} needs --engine {' or '.join(takers)}")
 
 
 def write_for_workers(study: "Study", given: dict[str, Any]) -> None:
@@ -40,22 +56,3 @@ def write_for_workers(study: "Study", given: dict[str, Any]) -> None:
     held = f"{units.number_of(runs, 'run')} on {study.device}"
     print(f"{out} holds a study of {held}. Any number of workers may measure it:")
     print(f"    trio-profile work {out}")
-
-
-def run_on_ray(study: "Study", given: dict[str, Any]) -> "Finished":
-    """Measure a study on a Ray cluster, and write its report. given: the options, by name.
-
-    Raises the errors of `ray_engine.run`.
-    """
-    from trio_profile.studies import ray_engine, running
-
-    need = ray_engine.Need(
-        cores=given["cores"],
-        gpus=int(study.device.startswith("cuda")),
-        memory_bytes=int((given["memory"] or 0) * 2**30),
-        workers=given["workers"],
-    )
-    out, address, terms = given["out"], given["address"] or "auto", worker_options.terms(given)
-    with overview.live() as show:
-        ray_engine.run(study, out, need, show, address=address, terms=terms, resume=given["resume"])
-    return running.write_report_again(out)

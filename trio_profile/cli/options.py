@@ -13,12 +13,13 @@ import typer
 
 from trio_profile import units
 from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, LOG, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.engines import ENGINE, ENGINE_OPTIONS
 from trio_profile.cli.option import CLAIM, INPUT, METHOD, MODEL, PANELS, SAMPLING, Option
 from trio_profile.cli.server_options import SERVER_OPTIONS
 from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
-from trio_profile.cli.worker_options import ENGINE, OF_RAY
 from trio_profile.records.files import MEASUREMENTS
-from trio_profile.studies.kinds import FIELDS, Kind
+from trio_profile.studies.kind import Kind
+from trio_profile.studies.kinds import FIELDS
 
 OPTIONS: dict[str, Option] = {
     "claims": Option(
@@ -191,10 +192,6 @@ SPECIAL: dict[tuple[str, str], Option] = {
     ("eval", "method"): replace(OPTIONS["method"], empty="the suite's; without a suite trio"),
     ("eval", "retention"): replace(OPTIONS["retention"], empty="the suite's; without a suite 0.333"),
     ("flops", "method"): replace(OPTIONS["method"], empty="trio if --retention is given; otherwise the dense model"),
-    ("theory", "questions"): replace(
-        OPTIONS["questions"], help=f"{OPTIONS['questions'].help} Repeat it for several benchmarks, one file for each."
-    ),
-    ("theory", "asked"): replace(OPTIONS["asked"], help="Ask the first N questions of each file."),
 }
 """Options that mean something else for one kind: by the kind and the option's name."""
 
@@ -221,7 +218,7 @@ def parameters(kind: Kind) -> list[Parameter]:
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
     common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
     if kind.file == MEASUREMENTS:
-        common |= {"engine": (ENGINE, None), **OF_RAY}
+        common |= {"engine": (ENGINE, None), **ENGINE_OPTIONS}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
 
@@ -272,6 +269,7 @@ def field_of(name: str) -> str:
 def option_of(name: str, kind: Kind) -> Option:
     """The option of this name, as a kind of study takes it."""
     option = SPECIAL.get((kind.name, name), OPTIONS[name])
+    option = replace(option, help=kind.helps.get(name, option.help))
     field = field_of(name)
     if field in _ONE and field not in kind.several:
         return replace(option, help=_ONE[field])

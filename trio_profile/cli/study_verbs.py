@@ -11,7 +11,8 @@ from trio_profile.cli import engines, options, printing
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.records.files import MEASUREMENTS
-from trio_profile.studies.kinds import Kind, find
+from trio_profile.studies.kind import Kind
+from trio_profile.studies.kinds import find
 
 if TYPE_CHECKING:
     from trio_profile.studies.running import Finished
@@ -48,7 +49,7 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
         return None
     if given["log"] is not None and given["out"] is None:
         raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
-    engines.require_ray(given)
+    engines.require_engine(given)
     if given.get("engine") == "workers":
         engines.write_for_workers(_complete(_draft(kind, given)), given)
         return None
@@ -83,9 +84,10 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
             logs.require(logger)
         with progress() as watch, _server(kind, given):
             study = _complete(draft)
-            if given.get("engine") != "ray":
+            engine = engines.ENGINES.get(given.get("engine") or "")
+            if engine is None:
                 return running.run(study, out, resume=given["resume"], watch=watch)
-        return engines.run_on_ray(study, given)
+        return engine.run(study, given)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=out is not None and kind.goes_on) from error
 
@@ -94,7 +96,7 @@ def _server(kind: Kind, given: dict[str, Any]) -> AbstractContextManager[None]:
     """Start the process that will measure, while this one prepares the study."""
     from trio_profile.engine.processes import started_early
 
-    is_local = given.get("engine") not in ("ray", "workers") and given.get("processes") != 1
+    is_local = given.get("engine") in (None, "local") and given.get("processes") != 1
     return started_early() if kind.file == MEASUREMENTS and is_local else nullcontext()
 
 

@@ -5,15 +5,13 @@ What is slow to import is imported inside functions, so that `--help` answers at
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, get_args
 
 import typer
 
+from trio_profile import parts
 from trio_profile.cli import (
     audit,
     check,
@@ -29,7 +27,8 @@ from trio_profile.cli import (
     work,
 )
 from trio_profile.cli.words import ExplainedCommand
-from trio_profile.studies.kinds import KINDS, Group
+from trio_profile.studies.kind import Group
+from trio_profile.studies.kinds import KINDS
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (check, gate, audit),
@@ -37,8 +36,6 @@ VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Run": (work,),
 }
 """Verbs that have a file each, by their heading in the help."""
-EXTRAS = "trio_profile.extras"
-"""The package of optional parts. Each may have a verb of its own name: `command` and `GROUP` of its module `verb`."""
 
 
 def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
@@ -50,18 +47,9 @@ def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
                 yield kind.name, group, study_verbs.build(kind)
         for name, module in files.items():
             yield name, group, module.command
-        for name, module in _extra_verbs():
+        for name, module in parts.modules("verb"):
             if group == module.GROUP:
                 yield name, group, module.command
-
-
-def _extra_verbs() -> Iterator[tuple[str, ModuleType]]:
-    """Yield the module of each optional part that has a verb. A part that was deleted has none."""
-    if find_spec(EXTRAS) is None:
-        return
-    for part in iter_modules(import_module(EXTRAS).__path__):
-        if part.ispkg and find_spec(f"{EXTRAS}.{part.name}.verb") is not None:
-            yield part.name, import_module(f"{EXTRAS}.{part.name}.verb")
 
 
 app = typer.Typer(

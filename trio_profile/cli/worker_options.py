@@ -1,62 +1,27 @@
-"""The options of verbs whose study may be measured by several workers."""
+"""The options of verbs whose study may be measured by several workers, and what an engine is."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from trio_profile.records.schema import Study
+    from trio_profile.studies.running import Finished
 
 WORKERS = "Workers"
 """The panel of these options."""
 
 
-def _option(name: str, text: str, **more: Any) -> Any:
+def option(name: str, text: str, **more: Any) -> Any:
     """An option of these verbs. text: its help, with its default."""
     return typer.Option(name, help=text, rich_help_panel=WORKERS, show_default=False, **more)
 
 
-ENGINE = Annotated[
-    Literal["local", "workers", "ray"] | None,
-    _option(
-        "--engine",
-        "Who measures. local: this command. workers: this command only writes the study, and any number of "
-        "`trio-profile work DIRECTORY` measure it, on any machine that sees --out. ray: workers on a Ray cluster whose "
-        "nodes see --out. Default: local.",
-    ),
-]
-ADDRESS = Annotated[
-    str | None,
-    _option(
-        "--address",
-        "Ray: the cluster's HOST:PORT, or auto for the one of this machine. Default: auto.",
-    ),
-]
-MOST_WORKERS = Annotated[
-    int | None,
-    _option(
-        "--workers",
-        "Ray: the most workers at a time. Default: one for each device.",
-        min=1,
-    ),
-]
-CORES = Annotated[
-    int | None,
-    _option(
-        "--cores",
-        "Ray: CPU cores that a worker has for itself. Default: those of the smallest node; on CUDA, its share for "
-        "each GPU.",
-        min=1,
-    ),
-]
-MEMORY = Annotated[
-    float | None,
-    _option(
-        "--memory",
-        "Ray: GiB of main memory to reserve for a worker. Default: none.",
-        min=0.0,
-    ),
-]
 LIMIT = Annotated[
     float | None,
-    _option(
+    option(
         "--limit-seconds",
         "Seconds without progress after which a process is taken for hung, and its run goes back. Default: 3600.",
         min=1,
@@ -64,7 +29,7 @@ LIMIT = Annotated[
 ]
 LEASE = Annotated[
     float | None,
-    _option(
+    option(
         "--lease-seconds",
         "Seconds after which a silent worker is taken for dead. Default: 60.",
         min=1,
@@ -72,7 +37,7 @@ LEASE = Annotated[
 ]
 ATTEMPTS = Annotated[
     int | None,
-    _option(
+    option(
         "--attempts",
         "Failed attempts after which a run is given up. Default: 3.",
         min=1,
@@ -86,17 +51,29 @@ RETRY = Annotated[
         rich_help_panel=WORKERS,
     ),
 ]
-OF_RAY: dict[str, tuple[Any, Any]] = {
-    "address": (ADDRESS, None),
-    "workers": (MOST_WORKERS, None),
-    "cores": (CORES, None),
-    "memory": (MEMORY, None),
+OF_WORKERS = {
     "limit_seconds": (LIMIT, None),
     "lease_seconds": (LEASE, None),
     "attempts": (ATTEMPTS, None),
     "retry": (RETRY, False),
 }
-"""The options that only `--engine ray` takes, by name, with their defaults."""
+"""The options of an engine that starts workers, by name, each with its default."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who measures a study of cells.
+
+    name: as `--engine` takes it.
+    help: one sentence.
+    options: the options that only this engine takes, by name, each with its default.
+    run: measures a study: `run(study, given)`, where `given` has all options by name. It returns the finished study.
+    """
+
+    name: str
+    help: str
+    options: dict[str, tuple[Any, Any]]
+    run: "Callable[[Study, dict[str, Any]], Finished]"
 
 
 def terms(given: dict[str, Any], **more: Any) -> Any:

@@ -4,8 +4,9 @@ import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -40,6 +41,8 @@ class Terms:
     most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
     retry: measure the runs again that were given up before.
     engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
+    meter: "module:function" of what measures the engine's own processes; empty for none. The function starts it, and
+        returns a function that says how many cores they have kept busy since.
     """
 
     name: str = ""
@@ -48,6 +51,12 @@ class Terms:
     most_attempts: int = MOST_ATTEMPTS
     retry: bool = False
     engine: str = ""
+    meter: str = ""
+
+    def start_meter(self) -> Callable[[], float] | None:
+        """Start to measure the engine's own processes. None without an engine."""
+        module, _, name = self.meter.partition(":")
+        return getattr(import_module(module), name)() if module else None
 
     @property
     def worker(self) -> str:

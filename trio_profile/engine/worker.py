@@ -22,7 +22,6 @@ from trio_profile.engine.measuring import (
 )
 from trio_profile.engine.processes import Say
 from trio_profile.engine.shares import Parts
-from trio_profile.inputs import ray_cost
 from trio_profile.records.differences import require_same_environment, require_same_inputs
 from trio_profile.records.leases import LEASES
 from trio_profile.records.run import DENSE, Run
@@ -70,7 +69,7 @@ def work(assignment: Assignment, report: Report, say: Say) -> None:
 def _open(assignment: Assignment, report: Report) -> Opened:
     """Load the model. Return it with the session, which is not written yet."""
     study, engine = assignment.study, assignment.terms.engine
-    of_ray, start = ray_cost.cpu_seconds(), time.perf_counter()
+    busy_cores = assignment.terms.start_meter()
     if (first := first_session(assignment.directory)) is not None:
         from trio_profile.inputs.environment import collect
 
@@ -78,9 +77,8 @@ def _open(assignment: Assignment, report: Report) -> Opened:
     report(f"loading {study.model}", 0, 0)
     opened = open_process(study, assignment.command, keep_refusals=assignment.keep_refusals, engine=engine)
     session = opened.session
-    if engine:
-        cores = ray_cost.cores(of_ray, ray_cost.cpu_seconds(), time.perf_counter() - start)
-        session = session.model_copy(update={"engine_cores": cores})
+    if busy_cores is not None:
+        session = session.model_copy(update={"engine_cores": busy_cores()})
     first = agree(assignment.directory, session)
     require_same_environment([first], session.environment, assignment.directory, _UNLIKE)
     require_same_inputs(study, [first], session.inputs, assignment.directory)

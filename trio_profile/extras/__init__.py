@@ -1,1 +1,1 @@
-"""Optional parts. Each is a folder that can be deleted: nothing imports it, and `cli/verbs.py` finds its verb."""
+"""Optional parts. Each is a folder that can be deleted: nothing imports it, and `trio_profile/parts.py` finds it."""

@@ -220,11 +220,6 @@ def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     return tuple(numbers.setdefault(one.source or position, len(numbers)) for position, one in enumerate(questions))
 
 
-def benchmarks_of(questions: Sequence[Question]) -> tuple[str, ...]:
-    """The benchmark of each question: the name of its file if there are several files, otherwise its kind."""
-    return tuple(one.benchmark or one.kind for one in questions)
-
-
 def _question(line: str, where: str, directory: Path) -> Question:
     try:
         fields: Any = parse_json(line)

@@ -105,30 +105,6 @@ class Difference(Estimate):
     unit: ClassVar[str] = "points"
 
 
-class Correlation(Estimate):
-    """A rank correlation, −1 to 1."""
-
-    unit: ClassVar[str] = "correlation"
-
-
-class Overlap(Estimate):
-    """The share of members that two sets have in common, 0 to 1, averaged over questions."""
-
-    unit: ClassVar[str] = "share"
-
-
-class TokenShare(Estimate):
-    """A share of a question's visual tokens, 0 to 1, averaged over questions."""
-
-    unit: ClassVar[str] = "share"
-
-
-class Count(Estimate):
-    """A number of tokens, averaged over questions."""
-
-    unit: ClassVar[str] = "tokens"
-
-
 class OverRounds(Estimate):
     """A value over several rounds: the geometric mean of the rounds' values, with the interval of another study.
 

@@ -3,7 +3,7 @@
 from collections.abc import Sized
 from typing import Annotated
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
 from trio_profile.records.study import Share
@@ -115,27 +115,6 @@ class Fidelity(Record):
         if len(self.kl_nats) % self.draws:
             raise ValueError(f"{len(self.kl_nats)} values cannot come from {self.draws} seeds")
         return self
-
-
-class Removal(Record):
-    """Tokens of one question that one selection removed after one layer.
-
-    question: number of the question, from 0.
-    layer: the layer after which tokens are removed, from 1.
-    selection: name of the selection. Old records call this field `choice`.
-    kept: number of visual tokens that stayed.
-    bound: (Σ s_i · ‖h_i‖)² over the removed tokens: the paper's bound on the divergence, without its constant.
-    norms: the same without saliency, (Σ ‖h_i‖)².
-    kl_nats: KL(dense ‖ pruned) of the next token.
-    """
-
-    question: ZeroOrMore
-    layer: OneOrMore
-    selection: str = Field(validation_alias=AliasChoices("selection", "choice"))
-    kept: ZeroOrMore
-    bound: Annotated[float, Field(ge=0)]
-    norms: Annotated[float, Field(ge=0)]
-    kl_nats: float
 
 
 class Retention(Record):

@@ -14,7 +14,8 @@ from trio_profile.optional import require_run, set_broken_torchvision_aside
 from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
-from trio_profile.studies.kinds import FIELDS, Kind, find
+from trio_profile.studies.kind import Kind
+from trio_profile.studies.kinds import FIELDS, find
 from trio_profile.studies.suites import METHODS
 
 AnyStudy = Study | EndpointStudy

@@ -1,16 +1,9 @@
-"""The kinds of study. To add a kind, write its file and add one entry to KINDS.
+"""The kinds of study. To add a kind, write its file and add one entry to KINDS."""
 
-A kind names its functions as "module:name". They are imported when they are used. So the command line prints its help
-at once, and a report needs no torch.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Literal
-
+from trio_profile import parts
 from trio_profile.errors import StudyError
-from trio_profile.records.files import ANSWERS, DOCUMENTS, MEASUREMENTS, REQUESTS
+from trio_profile.records.files import ANSWERS, DOCUMENTS, REQUESTS
+from trio_profile.studies.kind import CELLS, INPUT, MODEL, SAMPLING, Kind
 
 FIELDS = {
     "method": "methods",
@@ -27,99 +20,6 @@ FIELDS = {
     "picture_directory": "pictures",
 }
 """The options of the command line whose field of Study has another name."""
-
-Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
-"""The headings in the help of the command line."""
-
-Part = Literal["study", "runner", "document", "report", "preview", "preview_report", "prepare", "so_far"]
-"""The fields of a Kind that name a function or a class."""
-
-MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")
-"""The options of every kind that runs a model on pictures."""
-INPUT = ("image", "prompt", "picture", "questions", "asked", "text_tokens", "new_tokens", "batch")
-SAMPLING = ("seconds", "until", "preroll_ms", "cold_l2")
-CELLS = ("processes", *SAMPLING)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of study.
-
-    name: name of the kind, and of its verb on the command line.
-    group: the heading under which the help lists it.
-    summary: its help. The first line says what it does.
-    options: its options, by their names on the command line. Every kind also has `study`, `out`, `resume`, `log`,
-        `dry_run` and `json`.
-    study: the class that says what to measure.
-    runner: the function that measures: `run(study, directory, watch)`. It returns the document. The runner of a kind
-        that is measured cell by cell writes its cells to `directory` instead.
-    document: the class of the document. For a kind that is measured cell by cell: the function that makes the document
-        from the contents of the store.
-    report: the function that makes a Report from the document.
-    fields: fields of Study that it takes and that have no option of their own.
-    file: the file that the study writes to its directory.
-    unfinished: the file of an unfinished study, from which the same command goes on; empty if `file` is this file, and
-        if the study begins anew.
-    so_far: the function that makes the document of an unfinished study: `so_far(study, directory)`. It raises
-        MeasurementError if the directory does not hold enough. Empty if there is none.
-    defaults: the fields of Study with another default than Study's own.
-    several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
-    preview: the function of its dry run: `preview(study, watch)` returns a Preview. Empty if it has none.
-    preview_report: the function that makes a Report from the Preview.
-    prepare: the function that completes a checked Study, if its defaults depend on the model; otherwise empty.
-    keep_refusals: whether a refused cell is recorded and the study continues. Otherwise the whole study is refused.
-    out: the default directory; empty if the result is only printed by default.
-    rows: the list of the document that `export` writes as rows; empty for cells, and if there is none.
-    extra: the extra of this package that the runner needs; otherwise empty.
-    """
-
-    name: str
-    group: Group
-    summary: str
-    options: tuple[str, ...]
-    runner: str
-    document: str
-    report: str
-    fields: tuple[str, ...] = ()
-    file: str = MEASUREMENTS
-    unfinished: str = ""
-    so_far: str = ""
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    several: tuple[str, ...] = ("methods", "retentions")
-    study: str = "trio_profile.records.study:Study"
-    preview: str = "trio_profile.studies.preview:preview"
-    preview_report: str = "trio_profile.findings.preview:report"
-    prepare: str = ""
-    keep_refusals: bool = False
-    out: str = ""
-    rows: str = ""
-    extra: str = ""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether an interrupted study goes on where it was."""
-        return bool(self.unfinished) or self.file == MEASUREMENTS
-
-    @property
-    def runs_a_model(self) -> bool:
-        """Whether it runs a model. An audit does not."""
-        return "model" in self.options
-
-    def load(self, part: Part) -> Any:
-        """Import and return the function or class that a field names.
-
-        Raises StudyError if the extra that it needs is not installed.
-        """
-        module, _, name = getattr(self, part).partition(":")
-        try:
-            return getattr(import_module(module), name)
-        except ModuleNotFoundError as error:
-            if not self.extra:
-                raise
-            raise StudyError(
-                f"{self.name} needs the extra {self.extra!r} ({error}): pip install 'trio-profile[{self.extra}]'"
-            ) from error
-
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -269,22 +169,7 @@ KINDS: dict[str, Kind] = {
             several=("retentions",),
             out="runs/ablate",
         ),
-        Kind(
-            name="theory",
-            group="Paper",
-            summary="Compare the paper's bound with the divergence that removing tokens causes, stage by stage.\n\n"
-            "It also compares each layer's saliency with the last layer's, and says which share of the visual tokens "
-            "lies above the layer's mean, benchmark by benchmark.",
-            options=(*MODEL, "retention", "questions", "asked"),
-            runner="trio_profile.studies.theory:run",
-            document="trio_profile.analysis.theory:TheoryDocument",
-            report="trio_profile.findings.theory:report",
-            preview="trio_profile.studies.theory:preview",
-            file=DOCUMENTS["theory"],
-            rows="layers",
-            defaults={"retentions": (0.05, 0.11, 0.33, 0.66), "fidelity_inputs": 30},
-            several=("retentions", "questions"),
-        ),
+        *(module.KIND for _, module in parts.modules("kind")),
     )
 }
 """All kinds by name, in the order of the help."""

@@ -1,6 +1,6 @@
-"""Log a kept study elsewhere, as `--log` asks. To add a logger, write its module and add one entry to LOGGERS.
+"""Log a kept study elsewhere, as `--log` asks. A logger is the module `logger` of an optional part (parts.py).
 
-A logger's module has two functions: `check()`, which raises if nothing can be logged now, and `send(entry)`, which
+It has two functions: `check()`, which raises if nothing can be logged now, and `send(entry)`, which
 returns one line about what was logged. Both run in a process of their own. So the logger's libraries do not change the
 process that measures, and what they print does not get into our output.
 """
@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trio_profile import parts
 from trio_profile.errors import LogError
 from trio_profile.records.files import STUDY
 from trio_profile.text import first_line
@@ -38,16 +39,7 @@ class Logger:
     extra: str
 
 
-LOGGERS = {
-    logger.name: logger
-    for logger in (
-        Logger(
-            name="mlflow",
-            module="trio_profile.studies.log_mlflow",
-            extra="mlflow",
-        ),
-    )
-}
+LOGGERS = {name: Logger(name, f"{parts.EXTRAS}.{name}.logger", extra=name) for name in parts.names("logger")}
 """All loggers by name."""
 
 CHECK_SECONDS = 60
@@ -85,7 +77,7 @@ class Entry:
 def find(name: str) -> Logger:
     """Return the logger with this name. Raises LogError if there is none."""
     if name not in LOGGERS:
-        raise LogError(f"--log {name}: there is no such logger; choose {', '.join(LOGGERS)}")
+        raise LogError(f"--log {name}: there is no such logger; choose {', '.join(LOGGERS) or 'none'}")
     return LOGGERS[name]
 
 

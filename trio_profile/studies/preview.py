@@ -16,7 +16,8 @@ from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.schema import Shape, Study
-from trio_profile.studies.kinds import Kind, find
+from trio_profile.studies.kind import Kind
+from trio_profile.studies.kinds import find
 
 COUNT_PREFILLS = 14
 """All exact counts of a cell take as long as so many prefills. Of `pocket` with one thread: 1.8 s and 0.13 s."""

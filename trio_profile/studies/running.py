@@ -22,7 +22,8 @@ from trio_profile.records.writing import make_directory, require_regular, requir
 from trio_profile.render import html
 from trio_profile.studies import asked
 from trio_profile.studies.asked import AnyStudy
-from trio_profile.studies.kinds import KINDS, Kind, find
+from trio_profile.studies.kind import Kind
+from trio_profile.studies.kinds import KINDS, find
 
 
 @dataclass(frozen=True)

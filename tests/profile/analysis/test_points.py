@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import KEPT, evaluation, layers_at, theory_document
+from tests.profile.documents import KEPT, evaluation, layers_at
 from tests.profile.examples import ablation, document, study
 from trio_profile.analysis.points import Point, points_of
 from trio_profile.analysis.table_rows import rows_of
@@ -59,7 +59,6 @@ def test_layers_are_steps_and_retentions_are_curves():
         == {1, 2, 3, 4}
         == set(curve_of(points, "forward_ms", "trio 0.5"))
     )
-    assert set(curve_of(points_of(theory_document(), "layers"), "top_overlap", "")) == {1, 2, 3, 4}
 
 
 def test_a_task_of_each_method_is_a_curve_and_dense_keeps_all():

@@ -12,7 +12,8 @@ from trio_profile.cli.verbs import commands
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Header, Study
 from trio_profile.records.store import Store, to_toml
-from trio_profile.studies.kinds import KINDS, Group
+from trio_profile.studies.kind import Group
+from trio_profile.studies.kinds import KINDS
 
 GROUPS = {
     "Measure": ["sweep", "compare", "eval", "endpoints"],
@@ -90,7 +91,7 @@ REFUSED_AT_ONCE = [
     (["sweep", "--pixels", "0,64"], "pixels = (0, 64): a picture has at least 1 pixel"),
     (["compare", "--pixels", "64,63"], "pixels = (64, 63): the most is less than the least"),
     (["layers", "--pixels", "64"], "pixels = (64,): this is not two whole numbers"),
-    (["theory", "--pixels", "64,1000000000"], "pixels = (64, 1000000000): the most can be 100000000"),
+    (["layers", "--pixels", "64,1000000000"], "pixels = (64, 1000000000): the most can be 100000000"),
     (["ablate", "--pixels", "few,many"], "--pixels 'few,many' is not a comma list of numbers"),
     (["sweep", "--batch", "0"], "batch = 0"),
     (["endpoints"], "no server is named: give --dense URL, and --pruned URL or --pruned-body JSON"),

@@ -49,11 +49,9 @@ def test_the_help_says_the_default_of_a_study():
 
 def test_the_help_says_the_default_of_a_kind():
     assert default_of("retention", KINDS["compare"]) == "0.333"
-    assert default_of("retention", KINDS["theory"]) == "0.05,0.11,0.33,0.66"
     assert default_of("retention", KINDS["flops"]) == "the dense model alone"
     assert default_of("method", KINDS["compare"]) == "all methods"
     assert default_of("seconds", KINDS["layers"]) == "20"
-    assert default_of("asked", KINDS["theory"]) == "30"
     assert default_of("device", KINDS["flops"]) == "cpu"
     assert default_of("method", KINDS["flops"]) == "trio if --retention is given; otherwise the dense model"
 

@@ -12,9 +12,9 @@ from tests.profile import lmms_stand_in
 from tests.profile.command import complaint, document
 from trio_core.methods.method import registry
 from trio_profile.cli import run, study_verbs
+from trio_profile.cli.engines import ENGINE_OPTIONS
 from trio_profile.cli.option import PANELS
 from trio_profile.cli.verbs import app
-from trio_profile.cli.worker_options import OF_RAY
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
@@ -59,7 +59,7 @@ def test_a_verb_takes_the_options_of_its_kind(kind):
     assert set(verb) - set(KINDS[kind].options) <= {
         *("study", "out", "resume", "log", "dry_run", "json", "markdown", "latex"),
         *(("new", "strict") if kind == "audit" else ()),
-        *(("engine", *OF_RAY) if KINDS[kind].file == MEASUREMENTS else ()),
+        *(("engine", *ENGINE_OPTIONS) if KINDS[kind].file == MEASUREMENTS else ()),
     }
 
 

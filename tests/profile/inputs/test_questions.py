@@ -18,7 +18,6 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs.questions import (
     FEWEST,
     Question,
-    benchmarks_of,
     open_picture,
     pictures_of,
     plain,
@@ -98,9 +97,9 @@ def test_questions_of_several_files_have_the_name_of_their_file(directory: Path)
     second = written(directory, *[{"image": "grey.png", "question": "Why?"}] * FEWEST).rename(directory / "gqa.jsonl")
     found = read_several([first, second], FEWEST)
     assert [one.text for one in found] == ["What is it?"] * FEWEST + ["Why?"] * FEWEST
-    assert benchmarks_of(found) == ("pope",) * FEWEST + ("gqa",) * FEWEST
+    assert [one.benchmark for one in found] == ["pope"] * FEWEST + ["gqa"] * FEWEST
     assert set(pictures_of(found)) == {0}  # both files name the same picture
-    assert benchmarks_of(read(first)) == ("what",) * (FEWEST + 2)
+    assert [one.kind for one in read(first)] == ["what"] * (FEWEST + 2)
 
 
 def test_several_files_of_one_name_or_with_few_questions_are_refused(directory: Path):

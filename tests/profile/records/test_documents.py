@@ -7,7 +7,6 @@ import pytest
 
 from tests.profile.documents import layers_document
 from trio_profile.analysis.layers import LayersDocument
-from trio_profile.analysis.theory import TheoryDocument
 from trio_profile.errors import StoreError
 from trio_profile.records.documents import read_document, write_document
 from trio_profile.records.record import VERSION
@@ -59,5 +58,5 @@ def test_another_document_is_refused_in_one_line(kept, fields, says):
 def test_what_is_no_document_is_refused_in_one_line(kept, text):
     kept.write_bytes(text)
     with pytest.raises(StoreError, match=r"layers\.json") as caught:
-        read_document(kept, TheoryDocument)
+        read_document(kept, LayersDocument)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400

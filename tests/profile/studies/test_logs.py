@@ -34,7 +34,7 @@ def logger(tmp_path, monkeypatch):
 def kept(tmp_path):
     directory = tmp_path / "kept"
     directory.mkdir()
-    KEPT["theory"](directory)
+    KEPT["layers"](directory)
     return directory, running.write_report(running.read(directory), directory)
 
 
@@ -44,7 +44,7 @@ def test_what_a_logger_prints_is_not_in_its_answer(logger, kept, capfd):
     logs.require("mine")
     points = len(logs.entry_of(finished, directory).points)
     assert logs.log("mine", finished, directory) == (
-        f"theory kept with {points} points and ['report.html', 'theory.json']"
+        f"layers kept with {points} points and ['layers.json', 'report.html']"
     )
     assert capfd.readouterr() == ("", "")
 

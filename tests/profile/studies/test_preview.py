@@ -4,7 +4,6 @@ import pytest
 
 from tests.profile.studying import make
 from trio_core.errors import RetentionError
-from trio_profile.studies.kinds import find
 from trio_profile.studies.preview import preview
 
 
@@ -39,10 +38,3 @@ def test_a_small_study_says_how_long_it_takes(tiny_study):
     found = preview(tiny_study)
     assert found.seconds is not None and found.seconds > 0
     assert found.seconds_reason is None
-
-
-def test_the_theory_has_no_cells_and_is_timed_by_its_questions(checkpoint):
-    study = make("theory", model=str(checkpoint), layers=(1,), retentions=(0.5,), fidelity_inputs=12)
-    found = find("theory").load("preview")(study)
-    assert found.cells == () and found.seconds_reason is None
-    assert found.seconds is not None and found.seconds > 0

@@ -231,7 +231,7 @@ def test_a_second_process_is_refused_while_the_first_writes(runs, tmp_path):
 
 
 def test_a_report_is_not_written_while_another_process_measures(tmp_path):
-    KEPT["theory"](tmp_path)
+    KEPT["layers"](tmp_path)
     with lock_directory(tmp_path), pytest.raises(StoreError, match="another process is writing to"):
         running.write_report_again(tmp_path)
     assert not (tmp_path / "report.html").exists()
@@ -302,7 +302,7 @@ def test_a_refused_driver_does_not_remove_the_directory_of_the_first(document, t
 
 
 def test_a_study_is_read_while_it_is_locked_before_its_page_is_written(tmp_path, monkeypatch):
-    KEPT["theory"](tmp_path)
+    KEPT["layers"](tmp_path)
     seen = []
     read = running.read
     monkeypatch.setattr(running, "read", lambda directory: seen.append(lock_descriptors()) or read(directory))

@@ -7,7 +7,7 @@ other. Questions that share a picture are resampled together. `pictures` is the 
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from scipy.stats import pearsonr, rankdata
 
 from trio_profile.inputs.questions import FEWEST
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.estimate import Correlation, Count, Estimate, Overlap, TokenShare
-from trio_profile.records.schema import Record, Removal
+from trio_profile.records.estimate import Estimate
+from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
 from trio_profile.stats.resampling import draws, percentile_interval
 
 TOP = 0.11
@@ -26,6 +26,51 @@ RESAMPLES = 1000
 
 Values = NDArray[np.float64]
 E = TypeVar("E", bound=Estimate)
+
+
+class Correlation(Estimate):
+    """A rank correlation, −1 to 1."""
+
+    unit: ClassVar[str] = "correlation"
+
+
+class Overlap(Estimate):
+    """The share of members that two sets have in common, 0 to 1, averaged over questions."""
+
+    unit: ClassVar[str] = "share"
+
+
+class TokenShare(Estimate):
+    """A share of a question's visual tokens, 0 to 1, averaged over questions."""
+
+    unit: ClassVar[str] = "share"
+
+
+class Count(Estimate):
+    """A number of tokens, averaged over questions."""
+
+    unit: ClassVar[str] = "tokens"
+
+
+class Removal(Record):
+    """Tokens of one question that one selection removed after one layer.
+
+    question: number of the question, from 0.
+    layer: the layer after which tokens are removed, from 1.
+    selection: name of the selection.
+    kept: number of visual tokens that stayed.
+    bound: (Σ s_i · ‖h_i‖)² over the removed tokens: the paper's bound on the divergence, without its constant.
+    norms: the same without saliency, (Σ ‖h_i‖)².
+    kl_nats: KL(dense ‖ pruned) of the next token.
+    """
+
+    question: ZeroOrMore
+    layer: OneOrMore
+    selection: str
+    kept: ZeroOrMore
+    bound: Annotated[float, Field(ge=0)]
+    norms: Annotated[float, Field(ge=0)]
+    kl_nats: float
 
 
 class StageTheory(Record):

@@ -12,10 +12,11 @@ from tests.core.tiny import fast_first
 from tests.profile.family_checkpoints import FILES, Saved
 from trio_core import Trio, prune
 from trio_core.models import families
-from trio_profile.analysis import theory as analysis
+from trio_profile.extras.theory import document as analysis
+from trio_profile.extras.theory import removals as profiler
+from trio_profile.extras.theory.document import Removal
 from trio_profile.inputs.workload import Workload, build
-from trio_profile.profilers import removals as profiler
-from trio_profile.records.schema import Removal, Study
+from trio_profile.records.schema import Study
 
 K_POS, LAYER = 4, 3
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from trio_profile import units
-from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
-from trio_profile.findings import above_mean
-from trio_profile.findings import theory_charts as charts
+from trio_profile.extras.theory import above_mean, charts
+from trio_profile.extras.theory.document import TOP, StageTheory, TheoryDocument
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.study_page import pixel_facts
 from trio_profile.quantities import entries

@@ -1,6 +1,8 @@
 """What Ray's own processes cost on this machine: its daemons, agents and actors. What an actor starts is not Ray's."""
 
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,6 +10,12 @@ _LOOKED_AT = 3
 """How many words of a command line tell whether it is Ray's. The later ones may name folders of Ray."""
 _FOLDERS = (b"/ray/core/src/ray/", b"/ray/_private/", b"/ray/dashboard/", b"/ray/autoscaler/")
 """Where the programs of Ray are. `/ray/` alone may be the home of a user."""
+
+
+def start() -> Callable[[], float]:
+    """Return a function that says how many cores Ray's processes kept busy since now."""
+    before, begin = cpu_seconds(), time.perf_counter()
+    return lambda: cores(before, cpu_seconds(), time.perf_counter() - begin)
 
 
 def cpu_seconds() -> dict[int, float]:

@@ -12,9 +12,10 @@ import pytest
 from tests import needs
 from tests.profile.documents import KEPT
 from trio_profile.errors import LogError
-from trio_profile.studies import log_mlflow, logs, running
+from trio_profile.extras.mlflow import logger as log_mlflow
+from trio_profile.extras.mlflow.logger import LONGEST_NAME, metric_names, without_password
+from trio_profile.studies import logs, running
 from trio_profile.studies.exporting import exported
-from trio_profile.studies.log_mlflow import LONGEST_NAME, metric_names, without_password
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 mlflow = needs.package("mlflow", "mlflow")

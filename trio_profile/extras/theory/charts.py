@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trio_profile import units
-from trio_profile.analysis.theory import TOP, StageTheory, TheoryDocument
-from trio_profile.findings.above_mean import group, shares
+from trio_profile.extras.theory.above_mean import group, shares
+from trio_profile.extras.theory.document import TOP, StageTheory, TheoryDocument, TokenShare
 from trio_profile.findings.blocks import Axis, Chart, Series, Upright
-from trio_profile.records.estimate import Estimate, TokenShare
+from trio_profile.records.estimate import Estimate
 
 _VALUES = 'The table "Saliency by depth" has the values.'
 """Where the values of the charts over layers stand."""

@@ -8,8 +8,9 @@ from PIL import Image
 
 from tests.profile.studying import make
 from trio_profile.cli import run
-from trio_profile.profilers import removals as profiler
+from trio_profile.extras.theory import removals as profiler
 from trio_profile.studies import running
+from trio_profile.studies.kinds import find
 
 
 def line(checkpoint, *more: str) -> list[str]:
@@ -97,3 +98,10 @@ def test_bad_input_is_one_line(capsys, checkpoint, photograph, monkeypatch, tmp_
     assert run(line(checkpoint, *arguments)) == 2
     errors = [text for text in capsys.readouterr().err.splitlines() if "error:" in text]
     assert len(errors) == 1 and says in errors[0]
+
+
+def test_the_theory_has_no_cells_and_is_timed_by_its_questions(checkpoint):
+    study = make("theory", model=str(checkpoint), layers=(1,), retentions=(0.5,), fidelity_inputs=12)
+    found = find("theory").load("preview")(study)
+    assert found.cells == () and found.seconds_reason is None
+    assert found.seconds is not None and found.seconds > 0

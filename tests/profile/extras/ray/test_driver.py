@@ -12,11 +12,12 @@ from tests import needs
 from tests.profile.engine.test_supervisor import assert_same_study, wait_for
 from trio_profile.engine.supervisor import Terms
 from trio_profile.errors import MeasurementError, StoreError, StudyError
+from trio_profile.extras.ray import driver as ray_driver
+from trio_profile.extras.ray.driver import Need
 from trio_profile.records.leases import LEASES
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store, to_toml
-from trio_profile.studies import ray_engine, shared, sweep
-from trio_profile.studies.ray_engine import Need
+from trio_profile.studies import shared, sweep
 
 
 def node(name: str, host: str, **resources: float) -> dict:
@@ -26,7 +27,7 @@ def node(name: str, host: str, **resources: float) -> dict:
 def driver(*nodes: dict, need: Need | None = None, directory=None):
     ray = SimpleNamespace(nodes=lambda: list(nodes))
     board = SimpleNamespace(directory=directory)
-    return ray_engine._Driver(ray, board, need or Need(), Terms(), "token")  # pyright: ignore[reportArgumentType]
+    return ray_driver._Driver(ray, board, need or Need(), Terms(), "token")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_worker_on_a_cpu_has_the_cores_of_the_smallest_node():
@@ -72,25 +73,25 @@ def test_a_cluster_without_what_a_worker_needs_is_refused():
 
 def test_workers_on_one_machine_run_on_cores_of_their_own(monkeypatch, tmp_path):
     owned: list[list[int]] = []
-    monkeypatch.setattr(ray_engine, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(ray_driver, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 4, 5})
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: owned.append(list(cores)))
     monkeypatch.setenv("OMP_NUM_THREADS", "9")
-    locks = [ray_engine._own_cores(2, 4), ray_engine._own_cores(2, 4)]
+    locks = [ray_driver._own_cores(2, 4), ray_driver._own_cores(2, 4)]
     assert (owned, os.environ["OMP_NUM_THREADS"]) == ([[0, 1], [4, 5]], "2")
     with pytest.raises(StudyError, match=r"has 0 free cores of 4, and a worker takes 2: another study measures there$"):
-        ray_engine._own_cores(2, 4)
+        ray_driver._own_cores(2, 4)
     for lock in locks[0]:
         os.close(lock)
-    assert len(ray_engine._own_cores(2, 4)) == 2
+    assert len(ray_driver._own_cores(2, 4)) == 2
     assert owned[-1] == [0, 1]
-    assert ray_engine._own_cores(2, 2) == []  # Ray plans with a part of the machine: nobody knows which
+    assert ray_driver._own_cores(2, 2) == []  # Ray plans with a part of the machine: nobody knows which
     assert len(owned) == 3
 
 
 def test_a_node_that_does_not_see_the_directory_is_refused(tmp_path):
     with pytest.raises(StoreError, match=r"does not see the driver's .*: choose an --out that all nodes see"):
-        ray_engine.Worker().work(str(tmp_path), "token", 1, 1, Terms(), "")
+        ray_driver.Worker().work(str(tmp_path), "token", 1, 1, Terms(), "")
 
 
 def test_a_place_that_is_refused_is_not_used_again_and_the_last_one_ends_the_driver(tmp_path):
@@ -113,7 +114,7 @@ def test_workers_that_are_lost_again_and_again_end_the_driver():
 
     found.ray.get, found.ray.wait = get, lambda references, **_: (references, [])
     (place,) = found._places()
-    for number in range(ray_engine.MOST_LOST):
+    for number in range(ray_driver.MOST_LOST):
         found.actors[number] = None, place
         found._reap()
     found.actors["last"] = None, place
@@ -124,13 +125,13 @@ def test_workers_that_are_lost_again_and_again_end_the_driver():
 def test_an_address_where_no_cluster_answers_is_refused_in_one_line(tiny_study, tmp_path):
     needs.package("ray", "ray")
     with pytest.raises(StudyError, match=r"^--address 127\.0\.0\.1:9: no Ray cluster answers \(.*Connection refused"):
-        ray_engine.run(tiny_study, tmp_path, Need(), print, address="127.0.0.1:9")
+        ray_driver.run(tiny_study, tmp_path, Need(), print, address="127.0.0.1:9")
 
 
 def test_ray_is_an_extra(tiny_study, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(StudyError, match=r"--engine ray needs the extra 'ray' .*pip install 'trio-profile\[ray\]'"):
-        ray_engine.run(tiny_study, tmp_path, Need(), print)
+        ray_driver.run(tiny_study, tmp_path, Need(), print)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Log a study as one run of MLflow. Only `studies.logs` calls this, in a process of its own.
+"""Log a study as one run of MLflow. Only `studies/logs.py` calls this, in a process of its own.
 
 MLflow reads its own variables: MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_ID, MLFLOW_EXPERIMENT_NAME, MLFLOW_RUN_NAME, and
 those of its accounts.

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from trio_profile import units
-from trio_profile.analysis.theory import LayerTheory, TheoryDocument
+from trio_profile.extras.theory.document import Count, LayerTheory, TheoryDocument, TokenShare
 from trio_profile.findings.blocks import Entry, Table
 from trio_profile.inputs.questions import FEWEST
 from trio_profile.quantities import entries
-from trio_profile.records.estimate import Count, TokenShare
 
 ALL = "all questions"
 """The name of the curve over all questions."""

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from trio_profile.inputs import ray_cost
+from trio_profile.extras.ray import cost
 
 BUSY = """
 import time
@@ -24,7 +24,7 @@ def test_processes_of_ray_are_told_by_their_command(tmp_path):
         for process in (of_ray, other):
             assert process.stdout is not None
             assert process.stdout.readline() == "done\n"
-        spent = ray_cost.cpu_seconds()
+        spent = cost.cpu_seconds()
         assert spent[of_ray.pid] >= 0.2
         assert other.pid not in spent
     finally:
@@ -34,4 +34,4 @@ def test_processes_of_ray_are_told_by_their_command(tmp_path):
 
 def test_the_cores_that_were_busy():
     before, after = {1: 2.0, 2: 5.0, 3: 1.0}, {1: 3.0, 2: 5.0, 4: 0.5}
-    assert ray_cost.cores(before, after, 3.0) == 0.5
+    assert cost.cores(before, after, 3.0) == 0.5

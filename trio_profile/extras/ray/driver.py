@@ -34,6 +34,8 @@ from trio_profile.text import first_line
 
 LOOK_SECONDS = 1.0
 """How often the driver looks at the cluster and at the study."""
+METER = "trio_profile.extras.ray.cost:start"
+"""What measures Ray's own processes (`Terms.meter`)."""
 MOST_LOST = 3
 """The driver stops after so many actors on each device were lost while no run was finished."""
 STOP_SECONDS = 20.0
@@ -142,7 +144,7 @@ def run(
 
 
 def _of_workers(terms: Terms, ray: Any) -> Terms:
-    return replace(terms, name="", retry=False, engine=f"ray {ray.__version__}")
+    return replace(terms, name="", retry=False, engine=f"ray {ray.__version__}", meter=METER)
 
 
 @contextmanager

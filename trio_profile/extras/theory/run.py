@@ -1,6 +1,6 @@
 """The kind `theory`: the paper's bound after each stage alone, and two saliencies at each layer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
@@ -10,18 +10,18 @@ from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
 from trio_core.rules.schedule import check_layers
 from trio_profile.analysis.preview import Preview
-from trio_profile.analysis.theory import TheoryDocument, agreement_trend, benchmarks, by_depth, stage
 from trio_profile.engine.plan import resolve
 from trio_profile.errors import StudyError
+from trio_profile.extras.theory import removals
+from trio_profile.extras.theory.document import Removal, TheoryDocument, agreement_trend, benchmarks, by_depth, stage
+from trio_profile.extras.theory.removals import ByLayer
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import collect, open_session
-from trio_profile.inputs.questions import FEWEST, benchmarks_of, pictures_of
+from trio_profile.inputs.questions import FEWEST, Question, pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import removals
-from trio_profile.profilers.removals import ByLayer
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.documents import write_document
-from trio_profile.records.schema import Removal, Session, Study
+from trio_profile.records.schema import Session, Study
 from trio_profile.studies.kinds import find
 
 
@@ -136,6 +136,11 @@ def _layers(study: Study, trio: Trio, num_layers: int) -> tuple[int, ...]:
     layers = trio.default_layers(num_layers) if study.layers is None else study.layers
     check_layers(layers, num_layers)
     return tuple(layers)
+
+
+def benchmarks_of(questions: Sequence[Question]) -> tuple[str, ...]:
+    """Return the benchmark of each question: the name of its file if there are several files, otherwise its kind."""
+    return tuple(one.benchmark or one.kind for one in questions)
 
 
 def _document(ready: Questionnaire, session: Session, observed: list[Observed]) -> TheoryDocument:

@@ -28,10 +28,10 @@ from trio_core.rules.saliency import loss_slope
 from trio_core.rules.selection import top_k
 from trio_core.tensors import with_gradient
 from trio_profile.errors import StudyError
+from trio_profile.extras.theory.document import Removal
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, placed
 from trio_profile.profilers.fidelity import SEEDS, kl_nats
-from trio_profile.records.schema import Removal
 
 Values = NDArray[np.float64]
 

@@ -5,16 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.profile.documents import removal, theory_document
+from tests.profile.extras.theory.kept import removal, theory_document
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table, terms, too_wide
-from trio_profile.analysis import theory as analysis
-from trio_profile.analysis.theory import TheoryDocument
-from trio_profile.findings import theory as pages
+from trio_profile.extras.theory import document as analysis
+from trio_profile.extras.theory import report as pages
+from trio_profile.extras.theory.document import Correlation, Count, Overlap, TheoryDocument, TokenShare
 from trio_profile.findings.blocks import Chart, Table
-from trio_profile.records.estimate import Correlation, Count, Overlap, TokenShare
 from trio_profile.render import latex, markdown, render
 
-PUBLISHED = Path(__file__).parents[3] / "reports" / "pocket" / "theory" / "theory.json"
+PUBLISHED = Path(__file__).parents[4] / "reports" / "pocket" / "theory" / "theory.json"
 
 
 @pytest.fixture

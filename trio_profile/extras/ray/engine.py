@@ -1,0 +1,77 @@
+"""`--engine ray`: its options, and how the verbs of the command line call it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from trio_profile.cli import overview, worker_options
+from trio_profile.cli.worker_options import OF_WORKERS, Engine, option
+
+if TYPE_CHECKING:
+    from trio_profile.records.schema import Study
+    from trio_profile.studies.running import Finished
+
+ADDRESS = Annotated[
+    str | None,
+    option(
+        "--address",
+        "Ray: the cluster's HOST:PORT, or auto for the one of this machine. Default: auto.",
+    ),
+]
+MOST_WORKERS = Annotated[
+    int | None,
+    option(
+        "--workers",
+        "Ray: the most workers at a time. Default: one for each device.",
+        min=1,
+    ),
+]
+CORES = Annotated[
+    int | None,
+    option(
+        "--cores",
+        "Ray: CPU cores that a worker has for itself. Default: those of the smallest node; on CUDA, its share for "
+        "each GPU.",
+        min=1,
+    ),
+]
+MEMORY = Annotated[
+    float | None,
+    option(
+        "--memory",
+        "Ray: GiB of main memory to reserve for a worker. Default: none.",
+        min=0.0,
+    ),
+]
+
+
+def run(study: "Study", given: dict[str, Any]) -> "Finished":
+    """Measure a study on a Ray cluster, and write its report. given: the options, by name.
+
+    Raises the errors of `driver.run`.
+    """
+    from trio_profile.extras.ray import driver
+    from trio_profile.studies import running
+
+    need = driver.Need(
+        cores=given["cores"],
+        gpus=int(study.device.startswith("cuda")),
+        memory_bytes=int((given["memory"] or 0) * 2**30),
+        workers=given["workers"],
+    )
+    out, address, terms = given["out"], given["address"] or "auto", worker_options.terms(given)
+    with overview.live() as show:
+        driver.run(study, out, need, show, address=address, terms=terms, resume=given["resume"])
+    return running.write_report_again(out)
+
+
+ENGINE = Engine(
+    name="ray",
+    help="workers on a Ray cluster whose nodes see --out.",
+    options={
+        "address": (ADDRESS, None),
+        "workers": (MOST_WORKERS, None),
+        "cores": (CORES, None),
+        "memory": (MEMORY, None),
+        **OF_WORKERS,
+    },
+    run=run,
+)
