@@ -72,7 +72,7 @@ def test_pairs_are_rows_or_columns_of_the_document(kept):
         ("sweep", "md", {"pairs": True}, "--pairs takes --format csv, parquet, json, not md"),
         ("sweep", "csv", {"cells": True}, "--cells takes --format md or latex; csv holds every cell anyway"),
         ("layers", "csv", {"pairs": True}, "holds no pairs: a study of kind 'layers'"),
-        ("layers", "latex", {"cells": True}, "a study of kind 'layers' has no cells"),
+        ("flops", "latex", {"cells": True}, "a study of kind 'flops' has no cells"),
     ],
 )
 def test_what_does_not_go_together_is_refused(kind, format, options, says, kept):
