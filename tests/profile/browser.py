@@ -25,12 +25,17 @@ class View:
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
-    def scroll_through(self) -> None:
+    def scroll_through(self, *, unfold: bool = True) -> None:
         """Scroll to the end of the page, as a reader does, until every figure is drawn.
 
         A figure may move while an earlier one is drawn. So the page scrolls to it again until it is drawn itself.
+
+        unfold: whether everything is unfolded first. Otherwise only figures in sight are drawn.
         """
+        self.page.evaluate("all => { for (const one of document.querySelectorAll('details')) one.open ||= all; }", unfold)
         for number in range(self.page.locator(".drawing").count()):
+            if not self.page.locator(".drawing").nth(number).is_visible():
+                continue
             place = f"document.querySelectorAll('.drawing')[{number}]"
             self.wait(f"{place}.querySelector('.main-svg') || void {place}.scrollIntoView()", seconds=30)
 

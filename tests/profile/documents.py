@@ -36,7 +36,7 @@ from trio_profile.analysis.evaluation import (
     TaskSummary,
 )
 from trio_profile.analysis.flops import FormulaTotal, Gammas
-from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
+from trio_profile.analysis.grid import CellTokens, TokenMaps
 from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.layers import (
     Bounds,

@@ -5,16 +5,10 @@ A variant changes one option of the method. The unchanged method is the default 
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from trio_profile.analysis.accuracy import paired_difference
-from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_cells, summarise_dense
-from trio_profile.analysis.doubt import Doubt
-from trio_profile.analysis.kept_tokens import TokenMaps, document_of
-from trio_profile.analysis.pairs import CellPairs, pairs_of
-from trio_profile.analysis.stability import doubts
+from trio_profile.analysis.cells import CellSummary, summarise_cells
+from trio_profile.analysis.grid import GridDocument, document_of, fields_of, in_order
 from trio_profile.records.contents import Contents
-from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Difference
 from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Options, Record, Round, Session, Study
 
@@ -60,50 +54,38 @@ class Group(Record):
         return [row for row in self.rows if row.nominal_retention == retention and row.status == "done"]
 
 
-class Ablation(StudyDocument):
+class Ablation(GridDocument):
     """What `trio-profile ablate --json` prints.
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
-    doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
-    tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
-        because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/reference/format.md).
-    pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.
-    report: path of report.html.
     """
 
-    dense: DenseSummary | None
     groups: list[Group]
-    doubts: list[Doubt] = Field(default_factory=list)
-    tokens: TokenMaps | None = Field(default=None, exclude=True)
-    pairs: list[CellPairs] = Field(default_factory=list, exclude=True)
-    report: str | None = None
 
     @property
-    def refusals(self) -> list[tuple[Group, Row]]:
-        """The rows that failed or were refused, each with its group."""
-        return [(group, row) for group in self.groups for row in group.rows if row.status != "done"]
+    def summaries(self) -> list[Row]:
+        """The rows of all groups."""
+        return [row for group in self.groups for row in group.rows]
 
 
 def ablate(
     study: Study,
     environment: Environment,
     dense: Dense | None,
-    measurements: list[Measurement],
+    measurements: Sequence[Measurement],
     sessions: Sequence[Session] = (),
     rounds: Sequence[Round] = (),
 ) -> Ablation:
-    """Derive the ablations of the study's first method from its records. Cells without a record are left out.
+    """Derive the ablations of the study's first method from its records. The arguments are those of `summarise`.
 
-    sessions, rounds: of the study; its doubts need them.
+    Cells without a record are left out.
     """
     by_cell = {measurement.cell.id: measurement for measurement in measurements}
     summaries = dict(zip(by_cell, summarise_cells(list(by_cell.values()), study, dense), strict=True))
 
     def row(group: str, variant: str, options: Options, retention: float) -> Row | None:
-        measurement, default = (
-            by_cell.get(Cell(method=study.methods[0], retention=retention, options=changes).id)
-            for changes in (options, {})
-        )
+        cells = (Cell(method=study.methods[0], retention=retention, options=changes) for changes in (options, {}))
+        measurement, default = (by_cell.get(cell.id) for cell in cells)
         if measurement is None:
             return None
         return Row(
@@ -115,26 +97,16 @@ def ablate(
             printed=PRINTED.get(group, {}).get(variant),
         )
 
-    groups = [
-        Group(
-            name=name,
-            rows=[
-                found
-                for retention in sorted(set(study.retentions))
-                for variant, options in variants.items()
-                if (found := row(name, variant, options, retention))
-            ],
-        )
-        for name, variants in study.ablations.items()
-    ]
+    groups = []
+    for name, variants in study.ablations.items():
+        places = [
+            (variant, options, share)
+            for share in sorted(set(study.retentions))
+            for variant, options in variants.items()
+        ]
+        groups.append(Group(name=name, rows=[found for place in places if (found := row(name, *place))]))
     return Ablation(
-        sessions=tuple(sessions),
-        environment=environment,
-        study=study,
-        dense=summarise_dense(dense) if dense else None,
-        groups=groups,
-        doubts=doubts(study, measurements, dense, sessions, rounds),
-        pairs=pairs_of([by_cell[cell.id] for cell in study.cells() if cell.id in by_cell], sessions),
+        **fields_of(study, environment, dense, in_order(study, measurements), sessions, rounds), groups=groups
     )
 
 

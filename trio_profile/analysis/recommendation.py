@@ -30,6 +30,7 @@ class Pick(Record):
     """One cell that can be recommended.
 
     retention: the nominal retention. realised: the retention that it ran at.
+    remark: what readers must know of the method wherever it is recommended.
     prefill_speedup, total_speedup, accuracy_difference: as in `CellSummary`.
     """
 
@@ -39,6 +40,7 @@ class Pick(Record):
     prefill_speedup: Ratio
     total_speedup: Ratio | None = None
     accuracy_difference: Difference | None = None
+    remark: str = ""
 
 
 class Confidence(Record):
@@ -236,6 +238,7 @@ def _pick(cell: CellSummary) -> Pick:
         prefill_speedup=cell.prefill_speedup,
         total_speedup=cell.total_speedup,
         accuracy_difference=cell.accuracy_difference,
+        remark=cell.remark,
     )
 
 

@@ -11,19 +11,17 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.cells import CellSummary, DenseSummary
-from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.doubt import Doubt, doubted_cells
 from trio_profile.analysis.evaluation import Evaluation, TaskSummary
+from trio_profile.analysis.grid import GridDocument
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
 from trio_profile.analysis.pairs import COLUMNS, disturbed, time_of
-from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Estimate
-from trio_profile.records.schema import Cell, Disturbance, Study
+from trio_profile.records.schema import Disturbance, Study
 
 Value = str | int | float | bool | None
 Flat = dict[str, Value]
@@ -41,8 +39,10 @@ def rows_of(document: Document, entries: str = "") -> list[Flat]:
     entries: name of the list, for a document without cells.
     Raises StudyError for a document that has neither.
     """
-    if isinstance(document, SweepDocument | Comparison | Ablation):
-        return _filled([{**group, **_cell_row(document, cell)} for group, cell in _cells(document)])
+    if isinstance(document, GridDocument):
+        groups = {id(row): group.name for group in getattr(document, "groups", ()) for row in group.rows}
+        named = [({"group": groups[id(cell)]} if groups else {}, cell) for cell in document.summaries]
+        return _filled([{**group, **_cell_row(document, cell)} for group, cell in named])
     if isinstance(document, Evaluation):
         return _filled(_evaluated(document))
     if isinstance(document, LayersDocument):
@@ -132,17 +132,9 @@ def _text(value: Any) -> Value:
     return value
 
 
-def _cells(document: SweepDocument | Comparison | Ablation) -> list[tuple[Flat, CellSummary]]:
-    """Each cell, with the column that names its group of variants, if there are groups."""
-    if isinstance(document, Ablation):
-        return [({"group": group.name}, row) for group in document.groups for row in group.rows]
-    return [({}, cell) for cell in (document.rows if isinstance(document, Comparison) else document.cells)]
-
-
-def _cell_row(document: SweepDocument | Comparison | Ablation, cell: CellSummary) -> Flat:
+def _cell_row(document: GridDocument, cell: CellSummary) -> Flat:
     """One cell: what was asked, where, the cell's own quantities, and the dense model's."""
     speedup, asked = cell.prefill_speedup, cell.top1_agreement
-    options = getattr(cell, "options", {})
     return {
         "kind": document.study.verb,
         **_of_study(document.study),
@@ -152,7 +144,7 @@ def _cell_row(document: SweepDocument | Comparison | Ablation, cell: CellSummary
         "processes": None if speedup is None else speedup.sessions,
         "stopped": None if speedup is None else speedup.stopped,
         "questions": None if asked is None else asked.samples,
-        "doubts": _doubts(document.doubts, cell, options),
+        "doubts": _doubts(document.doubts, cell),
         **flat(type(cell), cell),
         **flat(DenseSummary, document.dense, "dense_"),
     }
@@ -195,10 +187,9 @@ def _of_study(study: Study) -> Flat:
     return {name: getattr(study, name) for name in OF_THE_STUDY}
 
 
-def _doubts(doubts: Sequence[Doubt], cell: CellSummary, options: Any) -> str:
+def _doubts(doubts: Sequence[Doubt], cell: CellSummary) -> str:
     """The kinds of doubt about a cell, and those about the whole study."""
-    key = Cell(method=cell.method, retention=cell.nominal_retention, options=options)
-    own = doubted_cells(doubts, [key]).get(key.id, ())
+    own = doubted_cells(doubts, [cell.cell]).get(cell.cell.id, ())
     return " ".join(dict.fromkeys([*own, *(doubt.kind for doubt in doubts if doubt.cell is None)]))
 
 

@@ -1,177 +1,156 @@
-"""The report of ablations: a page a group, each variant compared with the default, and what could not be run."""
+"""The report of ablations: one table with a switch for the ablation, each variant compared with the default."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 
 from trio_profile import units
-from trio_profile.analysis.ablate import Ablation, Group, Row
-from trio_profile.findings import ablate_charts, doubts
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
-from trio_profile.findings.cells import finished_cells, notes
-from trio_profile.findings.definitions import numbers_page
-from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.analysis.ablate import Ablation, Row
+from trio_profile.findings import doubts
+from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Terms
+from trio_profile.findings.charts import ends
+from trio_profile.findings.study_page import finished_cells, notes, report_of
 from trio_profile.findings.table import Key, grid, table
-from trio_profile.findings.tokens import tokens_page
 from trio_profile.quantities import entries
 from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.quantity import Column
+from trio_profile.records.estimate import Estimate
+from trio_profile.text import listed
 
 GROUPS = {
-    "k_pos": (
-        "Supervised rows",
-        "k_pos is the number of rows at the end of the prompt that the proxy loss supervises. The paper finds that 1 "
-        "is too few, and that 2 to 8 do not differ.",
-    ),
-    "threshold": (
-        "NMS threshold",
-        "Two tokens whose cosine reaches the threshold count as duplicates, and one of them is dropped. Without a "
-        "threshold (none), saliency alone ranks the tokens. The paper finds 0.8 best, and none worst.",
-    ),
-    "layers": (
-        "Nearby layers",
-        "The decoder layers after which tokens are dropped. The paper moves all stages but the first by a layer. Here "
-        "each stage is also moved alone. The retention stays the same, so a later first stage leaves fewer tokens to "
-        "the others.",
-    ),
-    "probe": (
-        "Probe and rows",
-        "The probe `next` looks ahead into the layer that runs next; `current` looks back at the layer that ran last. "
-        "The rows `last` supervise the last k_pos rows; `shifted` the k_pos rows before the last one. The paper's "
-        "equations use current and last. Its public code uses next and shifted.",
-    ),
-    "saliency": (
-        "How saliency is computed",
-        "`autograd` is the paper's procedure: a forward and a backward of the whole probed layer. `tail` computes the "
-        "same for the supervised rows alone. Both select the same tokens, to rounding. They differ in cost.",
-    ),
+    "k_pos": "The number of rows at the end of the prompt that the proxy loss supervises. The paper finds that 1 is "
+    "too few, and that 2 to 8 do not differ.",
+    "threshold": "Two tokens whose cosine reaches the threshold count as duplicates, and one of them is dropped. "
+    "Without a threshold (none), saliency alone ranks the tokens. The paper finds 0.8 best, and none worst.",
+    "layers": "The decoder layers after which tokens are dropped. The paper moves all stages but the first by a layer. "
+    "Here each stage is also moved alone. The retention stays the same, so a later first stage leaves fewer tokens.",
+    "probe": "The probe `next` looks ahead into the layer that runs next; `current` looks back at the layer that ran "
+    "last. The rows `last` supervise the last k_pos rows; `shifted` the k_pos rows before the last one. The paper's "
+    "equations use current and last. Its public code uses next and shifted.",
+    "saliency": "`autograd` is the paper's procedure: a forward and a backward of the whole probed layer. `tail` "
+    "computes the same for the supervised rows alone. Both select the same tokens, to rounding. They differ in cost.",
 }
-"""Title of each ablation, and what is changed in it."""
+"""What is changed in each ablation."""
+_TO_DEFAULT = Column("points to default", lambda row, _: entries.points(row.default_difference), needs_answers=True)
+_PAPER = Column("paper", lambda row, _: Entry("–" if row.printed is None else units.score(row.printed)))
+_VARIANT = Key("variant", lambda _, __, row: Entry(row.variant, note="default" if row.default else ""))
+_PRINTED = "The paper's column is for LLaVA-1.5-7B at 64 tokens: the share of the dense scores kept, in layers POPE"
 
 
 def report(document: Ablation) -> Report:
     """All pages of the report of ablations."""
-    pages = [group_page(document, group) for group in document.groups]
-    pages += [tokens] if (tokens := tokens_page(document)) is not None else []
-    pages += [refusals_page(document), doubts_page(document), study_page(document), numbers_page()]
-    return report_of(document, f"Ablations of {document.study.methods[0]}", pages)
+    known = [(name, GROUPS.get(name, "One option is changed.")) for name in document.study.ablations]
+    changed = Page("groups", "What is changed", "", [Terms("", known, detail=True)], folded="Show what is changed")
+    return report_of(document, f"Ablations of {document.study.methods[0]}", [verdict_page(document), changed])
 
 
-def group_page(document: Ablation, group: Group) -> Page:
-    """One ablation at every retention."""
-    title, what = GROUPS.get(group.name, (group.name, "One option is changed at a time."))
-    blocks: list[Block] = []
-    for retention in sorted(set(document.study.retentions)):
-        if rows := group.at(retention):
-            where = f"{group.name} at {units.percent(retention)}"
-            blocks += [Sentences(where, sentences(group, retention)), _summary(document, group, rows)]
-            if document.dense is not None and document.dense.accuracy is not None:
-                blocks.append(ablate_charts.answers(group, retention, document.dense))
-            blocks += [ablate_charts.closeness(group, retention), ablate_charts.speedup(group, retention)]
-            blocks.append(_table(document, group, rows))
-            reminders = notes((row.variant, row.notes) for row in rows)
-            reminders += [doubts.summary(document.doubts, finished_cells(rows))] if document.doubts else []
-            if reminders:
-                blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
-    return Page(
-        group.name.replace(" ", "-"),
-        title,
-        f"{what} All other options stay as the study has them. The filled point is the default. The horizontal "
-        "line is dense. Differences are paired, question by question, with 95 % intervals. So expect that one of "
-        "twenty variants that change nothing shows a difference.",
-        blocks,
-    )
+def verdict_page(document: Ablation) -> Page:
+    """Which variants differ from the default, and a table of all variants."""
+    rows = document.summaries
+    blocks: list[Block] = [Sentences("", [*_answers(document), *_speeds(document)])]
+    blocks += [chart] if (chart := differences(document)) is not None else []
+    blocks.append(_table(document))
+    lines = notes((row.variant, row.notes) for row in rows)
+    lines += [doubts.summary(document.doubts, finished_cells(rows))] if document.doubts else []
+    if lines:
+        blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
+    return Page("verdict", "Verdict", "", blocks)
 
 
-def refusals_page(document: Ablation) -> Page:
-    """What could not be run, with the reason."""
-    rows = [
-        [
-            Entry(group.name),
-            Entry(row.variant),
-            Entry(units.percent(row.nominal_retention)),
-            Entry(f"{row.status}: {row.reason}"),
+def differences(document: Ablation) -> Chart | None:
+    """Each variant beside the default: points of right answers, or the mean KL where no answers are known.
+
+    Only the lowest retention is drawn. None without a finished cell.
+    """
+    least = min(document.study.retentions)
+    rows = {group.name: group.at(least) for group in document.groups}
+    answered = document.dense is not None and document.dense.accuracy is not None
+    value: Callable[[Row], Estimate | None] = lambda row: row.default_difference if answered else row.kl_nats_mean  # noqa: E731
+    places = [(name, row, found) for name, group in rows.items() for row in group if (found := value(row))]
+    if not places:
+        return None
+    scale = 100 if answered else 1
+    series = []
+    for number, name in enumerate(rows):
+        own = [(place, row, found) for place, (of, row, found) in enumerate(places) if of == name]
+        low, high = ends([found.ci95 for _, _, found in own], scale)
+        text = [
+            f"{name} {row.variant}{', the default' * row.default}\n{_told(found, answered)}" for _, row, found in own
         ]
-        for group, row in document.refusals
-    ]
-    table = Table("Left out", ("Ablation", "variant", "asked", "reason"), rows, prose=True, keys=2)
-    return Page(
-        "refused",
-        "What could not be run",
-        "A variant that does not fit this model, input or retention is left out, with the reason.",
-        [table if rows else Sentences("", ["Every variant that was asked for ran."], detail=True)],
+        series.append(
+            Series(
+                name,
+                [place for place, _, _ in own],
+                [scale * found.value for _, _, found in own],
+                text,
+                low,
+                high,
+                band=False,
+                colour=number,
+                line=None,
+                hollow=[not row.default for _, row, _ in own],
+                size=8,
+            )
+        )
+    caption = "Right answers, variant minus default" if answered else "Closeness to dense"
+    y = Axis("Points of right answers", suffix="") if answered else Axis("Mean KL of the next token, nats", 0)
+    return Chart(
+        "differences",
+        f"{caption}, at {units.percent(least)}",
+        f"{caption}, for each variant at {units.percent(least)}. The table has the numbers",
+        Axis("", names=[row.variant for _, row, _ in places]),
+        y,
+        [line for line in series if line.x],
+        levels=(0.0,) if answered else (),
+        detail=True,
     )
 
 
-def doubts_page(document: Ablation) -> Page:
-    """The reasons not to trust numbers of this study."""
-    rows = [row for group in document.groups for row in group.rows]
-    return doubts.page(document.doubts, finished_cells(rows), document.pairs, document.study.methods)
+def _told(found: Estimate, answered: bool) -> str:
+    return units.points_within(found.value, found.ci95) if answered else units.nats_within(found.value, found.ci95)
 
 
-def sentences(group: Group, retention: float) -> list[str]:
-    """What stands out at one retention: which variants differ from the default in answers, and in speed."""
-    rows = group.at(retention)
-    return [*_answers(group.name, rows), *_speeds(rows)]
-
-
-def _answers(option: str, rows: Sequence[Row]) -> list[str]:
-    compared = [(row.variant, row.default_difference) for row in rows if row.default_difference is not None]
-    found = [
-        f"With {option} = {variant}, {units.points_fewer(apart.value)} right answers than the default "
-        f"{units.points_interval(apart.ci95)}."
-        for variant, apart in compared
-        if entries.tone(apart.ci95, 0)
+def _answers(document: Ablation) -> Iterator[str]:
+    """Which variants have measurably more or fewer right answers than the default."""
+    compared = [
+        (f"{group.name} {row.variant}", row, row.default_difference)
+        for group in document.groups
+        for row in group.rows
+        if row.default_difference is not None
     ]
-    if alike := [variant for variant, apart in compared if not entries.tone(apart.ci95, 0)]:
-        found.append(f"No measurable difference from the default in right answers: {'; '.join(alike)}.")
-    return found
+    apart = [
+        f"{name} at {units.percent(row.nominal_retention)} ({units.points_within(found.value, found.ci95)} points)"
+        for name, row, found in compared
+        if entries.tone(found.ci95, 0)
+    ]
+    if apart:
+        yield f"Measurably different from the default in right answers: {listed(apart)}."
+    if alike := len(compared) - len(apart):
+        all_of_them = "" if apart else "No variant differs measurably from the default in right answers: "
+        yield f"{all_of_them}{alike} of {units.number_of(len(compared), 'comparison')} show no difference."
 
 
-def _speeds(rows: Sequence[Row]) -> list[str]:
-    timed = [(row, row.prefill_speedup) for row in rows if row.prefill_speedup is not None]
-    if len(timed) < 2:
-        return []
-    (slow, least), (fast, most) = min(timed, key=lambda pair: pair[1].ci95[1]), max(timed, key=lambda p: p[1].ci95[0])
-    low, high = (units.times_within(speedup.value, speedup.ci95) for speedup in (least, most))
-    if most.ci95[0] > least.ci95[1]:
-        return [f"Prefill is faster with {fast.variant}, {high} over dense, than with {slow.variant}, {low}."]
-    return ["No measurable difference in prefill time."]
+def _speeds(document: Ablation) -> Iterator[str]:
+    """Whether the variants differ in speed."""
+    for group in document.groups:
+        timed = [(row, row.prefill_speedup) for row in group.at(min(document.study.retentions)) if row.prefill_speedup]
+        if len(timed) < 2:
+            continue
+        (slow, least), (fast, most) = min(timed, key=lambda p: p[1].ci95[1]), max(timed, key=lambda p: p[1].ci95[0])
+        if most.ci95[0] > least.ci95[1]:
+            low, high = (units.times_within(speedup.value, speedup.ci95) for speedup in (least, most))
+            yield f"Prefill is faster with {group.name} {fast.variant}, {high}, than with {slow.variant}, {low}."
 
 
-# Tables
-
-
-def _summary(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
-    """The variants beside each other: answers, speed and cost."""
-    shown, apart = grid(document, rows), replace(_TO_DEFAULT, head="points to default")
-    answers = "Points to the default are paired, question by question. " if shown.answered else ""
-    return table(
-        shown,
-        f"{answers}MACs and KV are relative to dense.",
-        ["right", apart, "prefill", "total", "MACs", "KV", *DIVERGENCE],
-        [_variant(group)],
-        # Where no answers are known, the mean KL is the only sign of what was lost.
-        in_sight="KV" if shown.answered else "mean KL, nats",
-    )
-
-
-def _table(document: Ablation, group: Group, rows: Sequence[Row]) -> Table:
-    shown = grid(document, rows)
-    columns = ["tokens kept", "right within", _TO_DEFAULT, "to dense", shown.changed, *DIVERGENCE]
-    columns += ["prefill", "counted within", "selection of dense"]
-    printed = any(row.printed is not None for row in rows)
-    caption = "Points to the default and to dense are paired. Counted work is over dense, with selection"
-    if printed:
-        columns.append(_PAPER)
-        score = "its score in POPE" if group.name == "layers" else "the share of the dense scores kept, in %"
-        caption += f". The paper's column is for LLaVA-1.5-7B at 64 tokens: {score}"
-    return table(shown, caption, columns, [_variant(group)], detail=True)
-
-
-_TO_DEFAULT = Column("to default", lambda row, _: entries.points(row.default_difference), needs_answers=True)
-_PAPER = Column("paper", lambda row, _: Entry("–" if row.printed is None else units.score(row.printed)))
-
-
-def _variant(group: Group) -> Key:
-    """The key of a variant's name."""
-    return Key(group.name, lambda _, __, row: Entry(row.variant, note="default" if row.default else ""))
+def _table(document: Ablation) -> Table:
+    """All variants of all groups: answers, speed and cost."""
+    of = {id(row): group.name for group in document.groups for row in group.rows}
+    shown = grid(document, document.summaries)
+    columns: list[str | Column] = ["right", _TO_DEFAULT, "prefill", "MACs", "mean KL, nats"]
+    columns += ["total", "KV", "to dense", shown.changed, *DIVERGENCE[1:], "counted within", "selection of dense"]
+    columns += ["tokens kept", *([_PAPER] if any(row.printed is not None for row in document.summaries) else [])]
+    keys: Sequence[str | Key] = [Key("ablation", lambda _, __, row: Entry(of[id(row)])), _VARIANT]
+    keys = [*keys, "asked"] if len(set(document.study.retentions)) > 1 else keys
+    caption = "MACs and KV are relative to dense. Differences are paired by question"
+    caption += f". {_PRINTED}" if _PAPER in columns else ""
+    first = document.groups[0].name if len(document.groups) > 1 else ""
+    switch = 0 if len(document.groups) > 1 else None
+    return table(shown, caption, columns, keys, in_sight="mean KL, nats", switch=switch, chosen=first)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from trio_profile.quantities.entries import Entry
+from trio_profile.quantities.entries import Entry, Tone
 
 Dash = Literal["solid", "dash", "dot"]
 Marker = Literal["circle", "diamond", "square", "ring"]
@@ -41,6 +41,7 @@ class Table:
         is chosen. The terminal leaves them out, and of those in sight as many at the right as its width does not hold.
         None: all are in sight.
     groups: headings over several columns, each with how many columns it spans.
+    switch: number of the column by whose values the page chooses rows; None for none. chosen: the value at first.
     compact: half a page wide. prose: its entries are sentences, which begin at the left and run over several lines.
     """
 
@@ -53,6 +54,8 @@ class Table:
     prose: bool = False
     keys: int = 1
     first: int | None = None
+    switch: int | None = None
+    chosen: str = ""
     detail: bool = False
 
 
@@ -144,13 +147,23 @@ class Upright:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A part of the x axis with a name, drawn behind the series. tone: its colour, as that of an entry."""
+
+    low: float
+    high: float
+    name: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
 class Chart:
     """Series over two axes.
 
     id: unique in the report.
     label: describes the chart for readers who cannot see it. The terminal prints it.
     levels: y values of horizontal lines, such as the one at which pruned and dense are equal.
-    uprights: vertical lines.
+    uprights: vertical lines. spans: named parts of the x axis.
     together: one tooltip shows all series at the same x.
     picker: the page lists the groups of the series beside the chart, so that readers choose which ones are coloured.
     """
@@ -164,6 +177,7 @@ class Chart:
     series: Sequence[Series]
     levels: Sequence[float] = ()
     uprights: Sequence[Upright] = ()
+    spans: Sequence[Span] = ()
     together: bool = False
     picker: bool = False
     height: int = 400

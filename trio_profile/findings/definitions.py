@@ -54,4 +54,5 @@ def numbers_page() -> Page:
         "explains more words. If no answers are known, this page does not say whether they stay right: a pruned model "
         "that is faster may still be wrong.",
         [Terms("", items, heads=heads, detail=True)],
+        folded="Show what the words mean",
     )

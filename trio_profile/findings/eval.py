@@ -1,217 +1,351 @@
 """The report of an evaluation: the scores of each cell beside the dense model's, and what the cells cost."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from trio_profile import units
-from trio_profile.analysis.eval_verdict import Outcome, average_outcome, outcome, verdict
-from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Evaluation
+from trio_profile.analysis.ablate import PRINTED
+from trio_profile.analysis.eval_verdict import outcome, verdict
+from trio_profile.analysis.evaluation import Benchmark, BenchmarkScore, EvaluatedCell, Evaluation, Score, TaskSummary
 from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
-from trio_profile.findings import eval_charts, eval_tables
-from trio_profile.findings.blocks import Block, Page, Report, Sentences, Terms
-from trio_profile.findings.cells import notes
-from trio_profile.findings.eval_ablation import ablation_page
-from trio_profile.findings.eval_tables import name_of, rows_of
-from trio_profile.findings.study_page import pixel_facts
+from trio_profile.findings import pareto
+from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.study_page import notes, pixel_facts
+from trio_profile.findings.table import KEYS, Grid, Key, grid, grid_of, table
+from trio_profile.quantities import entries
+from trio_profile.quantities.entries import NOTHING, Tone
+from trio_profile.quantities.quantity import Column
+from trio_profile.records.estimate import Interval, Milliseconds, Tokens
 from trio_profile.text import listed
 
-_SAID: dict[Outcome, str] = {
-    "worse": "Worse than dense",
-    "same": "Not measurably different from dense",
-    "better": "Better than dense",
-}
-_FEW = 6
-"""Up to so many cells, a sentence says for each what its benchmarks show."""
+_TONES: dict[str, Tone] = {"better": "gain", "worse": "loss"}
+_NEAR = 0.0005
+"""Two retentions closer than this are the same one."""
+_METHOD = Key("Method", lambda cells, cell, row: replace(KEYS["method"].entry(cells, cell, row), title=row.remark))
 
 
 def report(document: Evaluation) -> Report:
     """The report of an evaluation."""
     study = document.study
     names = list(dict.fromkeys(row.cell.method for row in document.cells if row.cell is not None))
-    suite = [] if document.suite is None else [f"suite {document.suite}"]
-    limited = [] if document.limit is None else [f"the first {units.number_of(document.limit, 'question')} of a task"]
+    facts = [document.environment.device_name, study.dtype]
+    facts += [] if document.suite is None else [f"suite {document.suite}"]
+    facts += [f"lmms-eval {document.lmms_eval}", *pixel_facts(study)]
+    facts += [] if document.limit is None else [f"the first {units.number_of(document.limit, 'question')} of a task"]
     return Report(
         subject=listed(names) if len(names) < 4 else f"{len(names)} methods",
         model=study.model,
-        facts=[
-            document.environment.device_name,
-            study.dtype,
-            *suite,
-            f"lmms-eval {document.lmms_eval}",
-            *pixel_facts(study),
-            *limited,
-        ],
+        facts=facts,
         pages=[page for build in PAGES if (page := build(document)).blocks],
         data=document.model_dump_json(),
     )
 
 
+def variants_page(document: Evaluation) -> Page:
+    """Each variant of a method beside the unchanged one. The page is empty for an evaluation without variants."""
+    cells = [(row.cell, row) for row in document.cells if row.cell is not None]
+    rows: list[tuple[Any, Any]] = []
+    for group, variants in document.study.ablations.items():
+        for retention in sorted(set(document.study.retentions)):
+            ran = [
+                (cell, (group, name, row))
+                for name, options in variants.items()
+                for cell, row in cells
+                if cell.retention == retention and cell.options == options
+            ]
+            rows += ran if len(ran) > 1 else []
+    keys = [
+        Key("ablation", lambda _, __, row: Entry(row[0])),
+        Key("variant", lambda _, __, row: Entry(row[1], note="" if row[2].beside_default else "default")),
+        "asked",
+    ]
+    columns = [replace(column, entry=_of_third(column.entry)) for column in _score_columns(document)]
+    columns += [
+        Column("average", lambda row, _: _share(row[2].average)),
+        Column("of default", lambda row, _: _of_default(row[2])),
+        Column("prefill", lambda row, _: entries.speedup(row[2].prefill_speedup)),
+        Column("paper", _printed_variant),
+    ]
+    columns += [Column(f"{column.name} to default", _to_default(column.name)) for column in document.benchmarks]
+    caption = (
+        "Scores. “of default” is the mean of the variant's score over the default's. The paper's figures are for "
+        "LLaVA-1.5-7B at 64 tokens: its average in per cent of dense, in layers its POPE score"
+    )
+    blocks = [Sentences("", _different(rows)), table(grid_of(document, rows), caption, columns, keys, in_sight="paper")]
+    return Page("ablations", "Variants beside the default", "", blocks if rows else [])
+
+
 def scores_page(document: Evaluation) -> Page:
     """What the scores say, and the table of all cells and benchmarks."""
-    blocks: list[Block] = [Sentences("", list(_sentences(document)))]
+    rows = rows_of(document)
+    blocks: list[Block] = [Sentences("", [*_recommended(rows)])]
     if document.benchmarks:
-        averages = eval_tables.average_table(document)
-        charts = (eval_charts.speed_and_average(document), eval_charts.differences(document))
-        blocks += [eval_tables.score_table(document), *([averages] if averages.rows else [])]
-        blocks += [*(chart for chart in charts if chart is not None), _columns(document)]
-    return Page(
-        "scores",
-        "Scores",
-        "Every score is the task's own, as lmms-eval computes it. All cells and the dense model answer the same "
-        "questions, so a difference is paired. The average is the mean over the benchmarks of score / dense. Intervals "
-        "are for 95 %, from resampled pictures: questions about one picture are drawn together. A score has one if it "
-        "is known how each question moves it. A cell is on the Pareto front, and its point is filled, if no other cell "
-        "is both faster and better.",
-        blocks,
-    )
-
-
-def cost_page(document: Evaluation) -> Page:
-    """What the cells cost."""
-    table = eval_tables.cost_table(document)
-    reminders = notes((name_of(row), row.notes) for row in document.cells)
-    return Page(
-        "cost",
-        "Cost of the same answers",
-        "A question counts here if it has a picture. All cells and the dense model answer it one after the other, in "
-        "an order that is drawn anew for each question. Work and bytes are means over the questions. Times are "
-        "medians, and a speed-up is the median of paired ratios. “total” is the time of the whole answer. A longer "
-        "answer takes more time, so two totals may belong to answers of different length.",
-        [
-            *([] if table is None else [table]),
-            *([Sentences("Keep in mind", reminders, tone="doubt")] if reminders else []),
-        ],
-    )
+        blocks += [chart] if (chart := speed_and_average(document)) is not None else []
+        blocks.append(score_table(document))
+    if lines := [*_reminders(document, rows)]:
+        blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
+    return Page("scores", "Scores", "", [block for block in blocks if not isinstance(block, Sentences) or block.lines])
 
 
 def tasks_page(document: Evaluation) -> Page:
     """Every metric of every task, and the times of each task."""
-    tables = (
-        eval_tables.task_table(document),
-        eval_tables.time_table(document),
-        eval_tables.median_table(document),
-    )
+    first = [document.dense] if document.dense is not None else []
+    rows = rows_of(document)
+    task = Key("task", lambda _, __, row: Entry(row[1].task))
+    method = Key("Method", lambda cells, cell, row: _METHOD.entry(cells, cell, row[0]) if cell else Entry("dense"))
+    retention = Key("Retention", lambda _, cell, __: _share(cell.retention if cell else 1.0))
+    metrics = [(row.cell, (row, one, score)) for row in rows or first for one in row.tasks for score in one.scores]
+    metrics.sort(key=lambda row: (row[1][1].task, metric_name(row[1][2])))
+    timed = [(row.cell, (row, one)) for row in [*first, *rows] for one in row.tasks if one.prefill_ms is not None]
+    metric = Key("metric", lambda _, __, row: Entry(metric_name(row[2])))
+
+    def cells(shown: Sequence[tuple[Any, Any]]) -> Grid:
+        return Grid(shown, document.dense, document.study.methods, {})
+
+    tables = [
+        table(cells(metrics), "All metrics", _METRIC, [task, metric, method, retention], detail=len(rows) != 1),
+        table(cells(timed), "Times by task", _TIMES, [task, method, retention], detail=True),
+    ]
+    how = "“same answer” is the share of questions to which the cell and the dense model give the same answer."
+    return Page("tasks", "Task by task", how, [one for one in tables if one.rows], folded="Show every task")
+
+
+def columns_page(document: Evaluation) -> Page:
+    """What stands in each column, and how it was measured."""
+    items = [(column.name, _column(column)) for column in document.benchmarks]
     return Page(
-        "tasks",
-        "Task by task",
-        "The scores stand as lmms-eval prints them. “same answer” is the share of questions to which the cell and the "
-        "dense model give the same answer, word for word.",
-        [table for table in tables if table.rows],
+        "columns",
+        "Columns",
+        "Every score is the task's own, as lmms-eval computes it. All cells and the dense model answer the same "
+        "questions, in an order that is drawn anew for each. The average is the mean over the benchmarks of score / "
+        "dense. Intervals are for 95 %, from resampled pictures. f(n) is the paper's formula with γ = "
+        f"{units.plain(document.study.gamma)}. Work and bytes are means, times are medians, over the questions with a "
+        "picture; “total” is the whole answer, which may have another length than dense's.",
+        [Terms("", items, detail=True)] if items else [],
+        folded="Show what the columns mean",
     )
 
 
 def refused_page(document: Evaluation) -> Page:
-    """The cells that could not run."""
-    table = eval_tables.refused_table(document)
-    return Page("refused", "What could not run", "", [table] if table.rows else [])
+    """The cells that could not run, with the reason."""
+    rows = [
+        [Entry(one.cell.variant), Entry(units.percent(one.cell.retention)), Entry(one.reason)]
+        for one in document.refused
+    ]
+    left_out = Table("Left out", ("Method", "Retention", "reason"), rows, keys=2, prose=True)
+    return Page("refused", "What could not run", "", [left_out] if rows else [])
 
 
-def _sentences(document: Evaluation) -> Iterator[str]:
-    rows = rows_of(document)
-    yield from _without_picture(rows)
-    yield from _without_column(document, rows)
-    if not rows:
-        yield "No cell has answered."
-    elif all(task.prefill_ms is None for task in rows[0].tasks):
-        return
-    elif document.dense is None:
-        yield "The dense model was not asked, so there is nothing to compare with."
-    else:
-        yield from _without_share(document.dense)
-        yield from _recommended(rows)
-        yield from _outcomes(rows)
-        yield from _without_interval(document, rows)
-        if len(rows) <= _FEW:
-            yield from (line for row in rows if (line := _by_benchmark(row)))
+def rows_of(document: Evaluation) -> list[EvaluatedCell]:
+    """Return the pruned rows as the paper orders them: the highest retention first, then by method."""
+    methods = list(document.study.methods)
+    rows = [(row.cell, row) for row in document.cells if row.cell is not None]
+    rows.sort(key=lambda pair: (-pair[0].retention, methods.index(pair[0].method) if pair[0].method in methods else 99))
+    return [row for _, row in rows]
 
 
-def _without_picture(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
-    """Which tasks show no picture. Nothing is pruned there, so their scores say nothing about a method."""
-    tasks = [task.task for task in rows[0].tasks if task.questions and task.prefill_ms is None] if rows else []
-    if tasks:
-        yield f"{listed(tasks)}: no question has a picture, so every row has the dense model's answers."
+def name_of(row: EvaluatedCell) -> str:
+    """Return the name of a row: `trio at 11.1 %`."""
+    return "dense" if row.cell is None else f"{row.cell.variant} at {units.percent(row.cell.retention)}"
 
 
-def _without_column(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[str]:
-    """Which tasks have scores but no column: lmms-eval reports none that a column could have."""
-    known = {column.task for column in document.benchmarks}
-    tasks = [task.task for task in rows[0].tasks if task.scores and task.task in document.asked] if rows else []
-    if without := [task for task in tasks if task not in known]:
-        yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
+def metric_name(score: Score) -> str:
+    """Return lmms-eval's name of a score, with its filter if it has one."""
+    return score.metric if score.filter == "none" else f"{score.metric}, {score.filter}"
 
 
-def _without_share(dense: EvaluatedCell) -> Iterator[str]:
-    """Where the dense model scores nothing. Then no share of dense exists, and no average."""
-    if names := [score.benchmark for score in dense.benchmarks if score.value <= 0]:
-        yield f"The dense model scores nothing in {listed(names)}, so there is no average as a share of dense."
+def speed_and_average(document: Evaluation) -> Chart | None:
+    """Prefill speed-up against the average as a share of dense. None if fewer than two rows have both."""
+    points = [
+        pareto.Point(
+            row.cell.method,
+            units.percent(row.cell.retention),
+            row.prefill_speedup,
+            100 * row.average,
+            None if row.average_ci95 is None else (100 * row.average_ci95[0], 100 * row.average_ci95[1]),
+            _described(row).replace(": ", "\n").replace(", ", "\n"),
+            row.remark == CONTROL,
+        )
+        for row in rows_of(document)
+        if row.cell is not None and row.prefill_speedup is not None and row.average is not None
+    ]
+    axis = Axis("Average, share of dense", suffix=" %", digits=1)
+    if len(points) < 2:
+        return None
+    found = pareto.drawn("average", "Speed and average score", "the average", points, document.study.methods, axis)
+    return found and replace(found, levels=[100])
+
+
+def score_table(document: Evaluation) -> Table:
+    """A row for each cell: each benchmark, the average as a share of dense, speed-ups, and what the cell costs."""
+    dense = document.dense
+    columns = _score_columns(document)
+    if any(row.average is not None for row in document.cells):
+        columns += [
+            Column("average", lambda row, _: _average(row), of_dense=lambda _: Entry(units.percent(1.0), order=1.0)),
+            Column("printed", lambda row, _: _share(_printed(document, row))),
+        ]
+    work, cache = (None, None) if dense is None else (dense.fastv_macs, dense.kv_bytes)
+
+    def same(name: str, entry: Callable[[Any], Entry]) -> Column:
+        return Column(name, lambda row, _: entry(row), of_dense=entry)
+
+    columns += [
+        Column("prefill", lambda row, _: entries.speedup(row.prefill_speedup)),
+        Column("total", lambda row, _: entries.speedup(row.total_speedup)),
+        same("realised", lambda row: _share(row.retention)),
+        same("f(n)", lambda row: _amount(row.fastv_macs, work, lambda value: units.count_beside(value, work or value))),
+        same("KV", lambda row: _amount(row.kv_bytes, cache, units.size)),
+        same("prefill time", lambda row: entries.milliseconds(row.prefill_ms)),
+        same("total time", lambda row: entries.milliseconds(row.total_ms)),
+    ]
+    timed = any(row.prefill_ms is not None for row in document.cells)
+    in_sight = "total" if timed else ""
+    caption = "Scores, their average as a share of dense, and speed-up over dense"
+    return table(
+        grid(document, rows_of(document)), caption, columns, [_METHOD, "asked"], in_sight=in_sight, with_dense=True
+    )
+
+
+# Sentences
 
 
 def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
-    """What to use, and which rows no other row beats."""
+    """What to use, and how sure that is."""
     found = verdict(rows)
     pick = found.pick
-    if pick is not None and found.keeps:
+    if pick is None:
+        judged = [row for row in rows if row.prefill_speedup and row.average_ci95 and row.remark != CONTROL]
+        yield from ["No method is measurably faster than dense in prefill."] if judged else []
+    elif found.keeps:
         yield f"Use {_described(pick)}."
         if found.may_lose > POSSIBLE_LOSS[0]:
             yield f"This is uncertain: it may lose up to {units.percent(found.may_lose)}. Ask more questions."
-    elif pick is not None:
+    else:
         most = units.percent(MOST_LOST)
         yield f"No cell is faster and loses at most {most} on average. The one that loses least is {_described(pick)}."
-    elif any(
-        row.prefill_speedup is not None and row.average_ci95 is not None and row.remark != CONTROL for row in rows
-    ):
-        yield "No method is measurably faster than dense in prefill."
-    if len(found.best) < len(rows) and found.best:
-        names = listed([name_of(row) for row in found.best])
-        yield f"On the Pareto front of prefill speed-up and average: {names}."
+
+
+def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[str]:
+    """What is missing, and what weakens the findings."""
+    tasks = rows[0].tasks if rows else ()
+    if not rows:
+        yield "No cell has answered."
+    if without := [task.task for task in tasks if task.questions and task.prefill_ms is None]:
+        yield f"{listed(without)}: no question has a picture, so every row has the dense model's answers."
+    known = {column.task for column in document.benchmarks}
+    if without := [
+        task.task for task in tasks if task.scores and task.task in document.asked and task.task not in known
+    ]:
+        yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
+    if document.dense is None:
+        yield "The dense model was not asked, so there is nothing to compare with."
+    elif names := [score.benchmark for score in document.dense.benchmarks if score.value <= 0]:
+        yield f"The dense model scores nothing in {listed(names)}, so there is no average as a share of dense."
+    scores = [score for row in rows for score in row.benchmarks]
+    chance = {score.benchmark for score in scores if score.difference is not None and score.ci95 is None}
+    if names := [column.name for column in document.benchmarks if column.name in chance]:
+        average = ", and the average has none either" if len(document.benchmarks) > 1 else ""
+        yield f"{listed(names)}: the difference has no interval, so it may be chance{average}."
+    yield from notes((name_of(row), row.notes) for row in document.cells)
 
 
 def _described(row: EvaluatedCell) -> str:
-    """A row with its average and its speed-up."""
+    """A row with its average and its speed-up, and what must be known of its method."""
     parts: list[str] = []
-    if row.average is not None and row.average_ci95 is not None:
-        parts.append(f"average {units.percent_within(row.average, row.average_ci95)} of dense")
+    if row.average is not None:
+        ends = row.average_ci95
+        kept = units.percent(row.average) if ends is None else units.percent_within(row.average, ends)
+        parts.append(f"average {kept} of dense")
     if row.prefill_speedup is not None:
         parts.append(f"prefill {units.times_within(row.prefill_speedup.value, row.prefill_speedup.ci95)}")
-    return f"{name_of(row)}: {', '.join(parts)}"
+    return f"{name_of(row)}{f' ({row.remark})' if row.remark else ''}: {', '.join(parts)}"
 
 
-def _outcomes(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
-    """What the intervals of the averages say, if there are several rows and they differ in it."""
-    for said, text in _SAID.items():
-        names = [name_of(row) for row in rows if average_outcome(row) == said]
-        some = listed(names) if len(names) <= _FEW else f"{len(names)} of {len(rows)} cells"
-        if names and len(rows) > 1 and not (said == "worse" and len(names) == len(rows)):
-            yield f"{text} on average: {some}."
+def _different(rows: Sequence[tuple[Any, Any]]) -> list[str]:
+    """Which variants differ measurably from the default."""
+    known = [(f"{group} {name} at {units.percent(cell.retention)}", row) for cell, (group, name, row) in rows]
+    judged = [(name, ends) for name, row in known if (ends := _default_ends(row)) is not None]
+    apart = [(name, "better" if ends[0] > 1 else "worse") for name, ends in judged if not ends[0] <= 1 <= ends[1]]
+    if apart:
+        return [f"Measurably different from the default: {listed([f'{name} ({said})' for name, said in apart])}."]
+    return (
+        [f"No measurable difference from the default in {units.number_of(len(judged), 'variant')}."] if judged else []
+    )
 
 
-def _without_interval(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[str]:
-    """Which benchmarks have no interval, so that their difference may be chance."""
-    scores = [score for row in rows for score in row.benchmarks]
-    without = {score.benchmark for score in scores if score.difference is not None and score.ci95 is None}
-    names = [column.name for column in document.benchmarks if column.name in without]
-    if names:
-        average = ", and the average has none either" if len(document.benchmarks) > 1 else ""
-        yield f"{listed(names)}: the difference has no interval, so it may be chance{average}."
+# Entries
 
 
-def _by_benchmark(row: EvaluatedCell) -> str:
-    """What the benchmarks of one row show; empty if none has an interval."""
-    judged = [
-        (text, [score.benchmark for score in row.benchmarks if outcome(score.ci95, 0.0) == said])
-        for said, text in _SAID.items()
-    ]
-    parts = [f"{text[0].lower()}{text[1:]} in {listed(names)}" for text, names in judged if names]
-    return f"{name_of(row)}: {'; '.join(parts)}." if parts else ""
+def _score_columns(document: Evaluation) -> list[Column]:
+    """A column for each benchmark."""
+
+    def column(benchmark: Benchmark) -> Column:
+        def entry(row: EvaluatedCell) -> Entry:
+            return _score(next((one for one in row.benchmarks if one.benchmark == benchmark.name), None), benchmark)
+
+        return Column(benchmark.name, lambda row, _: entry(row), of_dense=entry)
+
+    return [column(benchmark) for benchmark in document.benchmarks]
 
 
-def _columns(document: Evaluation) -> Terms:
-    """What stands in each column."""
-    items = [(column.name, _column(column)) for column in document.benchmarks]
-    if any(row.average is not None for row in document.cells):
-        items.append(("average", "the mean over the benchmarks of score / dense."))
-    if document.printed:
-        items.append(("printed", "the average that the suite's paper prints."))
-    return Terms("Columns", items)
+def _score(score: BenchmarkScore | None, column: Benchmark) -> Entry:
+    """One score. Its difference to dense is the tooltip, and its interval the colour."""
+    if score is None:
+        return NOTHING
+    title, largest = "", max(abs(score.value), abs(score.dense or 0.0), column.scale / 10)
+    if score.difference is not None:
+        title = f"{units.task_score_difference(score.difference, largest, score.ci95)} to dense"
+    tone = _TONES.get(outcome(score.ci95, 0.0), "")
+    return Entry(units.task_score(score.value, largest), title=title, tone=tone, order=score.value)
+
+
+def _average(row: EvaluatedCell) -> Entry:
+    """An average share, and its interval."""
+    if row.average is None or row.average_ci95 is None:
+        return _share(row.average)
+    _, bracket, bounds = units.percent_within(row.average, row.average_ci95).partition("[")
+    tone = _TONES.get(outcome(row.average_ci95, 1.0), "")
+    return Entry(units.percent(row.average), f"{bracket}{bounds}", tone=tone, order=row.average)
+
+
+def _printed(document: Evaluation, row: EvaluatedCell) -> float | None:
+    """The average that the suite's paper prints for a cell; None if it prints none."""
+    cell = row.cell
+    if cell is None or cell.options:
+        return None
+    near = (one for one in document.printed if abs(one.retention - cell.retention) < _NEAR)
+    return next((one.average for one in near if one.method == cell.method), None)
+
+
+def _share(value: float | None) -> Entry:
+    return NOTHING if value is None else Entry(units.percent(value), order=value)
+
+
+def _amount(value: float | None, dense: float | None, text: Callable[[float], str]) -> Entry:
+    """A mean count, with its share of dense as a tooltip."""
+    if value is None:
+        return NOTHING
+    return Entry(text(value), title=f"{units.percent(value / dense)} of dense" if dense else "", order=value)
+
+
+def _difference(score: Score) -> Entry:
+    """How a metric differs from dense."""
+    if score.difference is None:
+        return NOTHING
+    said = outcome(score.ci95, 0.0)
+    if score.higher_is_better is False:
+        said = {"better": "worse", "worse": "better"}.get(said, said)
+    tone = _TONES.get(said, "") if score.higher_is_better is not None else ""
+    text = units.task_score_difference(score.difference, score.value, score.ci95)
+    return Entry(text, tone=tone, order=score.difference)
+
+
+def _median(found: Milliseconds | Tokens | None) -> Entry:
+    if isinstance(found, Tokens):
+        return Entry(units.count(found.value), order=found.value)
+    return entries.milliseconds(found)
 
 
 def _column(column: Benchmark) -> str:
@@ -222,4 +356,74 @@ def _column(column: Benchmark) -> str:
     return f"{task}{' + '.join(names)}{scale}.{paper} {column.differs}".strip()
 
 
-PAGES: tuple[Callable[[Evaluation], Page], ...] = (ablation_page, scores_page, cost_page, tasks_page, refused_page)
+_METRIC = (
+    Column("dense", lambda row, _: NOTHING if row[2].dense is None else Entry(units.task_score(row[2].dense))),
+    Column("pruned", lambda row, _: Entry(units.task_score(row[2].value))),
+    Column("difference", lambda row, _: _difference(row[2])),
+)
+
+
+def _of_task(name: str, value: Callable[[TaskSummary], Entry]) -> Column:
+    return Column(name, lambda row, _: value(row[1]))
+
+
+_TIMES = (
+    _of_task("questions", lambda task: Entry(units.exact(task.questions))),
+    _of_task("realised", lambda task: _share(task.retention)),
+    _of_task("same answer", lambda task: entries.short_share(task.same_answer)),
+    _of_task("prefill", lambda task: entries.speedup(task.prefill_speedup)),
+    _of_task("total", lambda task: entries.speedup(task.total_speedup)),
+    _of_task("tokens of an answer", lambda task: _median(task.tokens)),
+    _of_task("prefill time", lambda task: _median(task.prefill_ms)),
+    _of_task("first token", lambda task: _median(task.ttft_ms)),
+    _of_task("whole answer", lambda task: _median(task.total_ms)),
+)
+
+# Variants
+
+
+def _of_third(entry: Callable[..., Entry]) -> Callable[..., Entry]:
+    return lambda row, dense: entry(row[2], dense)
+
+
+def _default_ends(row: EvaluatedCell) -> Interval | None:
+    return None if row.beside_default is None else row.beside_default.average_ci95
+
+
+def _of_default(row: EvaluatedCell) -> Entry:
+    """What a variant keeps of the default's scores."""
+    found = row.beside_default
+    if found is None or found.average is None or found.average_ci95 is None:
+        return _share(None if found is None else found.average)
+    text = units.percent_within(found.average, found.average_ci95)
+    return Entry(text, tone=entries.tone(found.average_ci95, 1), order=found.average)
+
+
+def _to_default(benchmark: str) -> Callable[..., Entry]:
+    """The difference of a variant's score to the default's."""
+
+    def entry(row: Any, _: Any) -> Entry:
+        found = row[2].beside_default
+        score = next((one for one in found.benchmarks if one.benchmark == benchmark), None) if found else None
+        if score is None or score.difference is None:
+            return NOTHING
+        tone = "" if score.ci95 is None else entries.tone(score.ci95, 0)
+        text = units.task_score_difference(score.difference, score.value, score.ci95)
+        return Entry(text, tone=tone, order=score.difference)
+
+    return entry
+
+
+def _printed_variant(row: Any, _: Any) -> Entry:
+    group, name, _row = row
+    printed = PRINTED.get(group, {})
+    return Entry(units.score(printed[name])) if name in printed else NOTHING
+
+
+PAGES: tuple[Callable[[Evaluation], Page], ...] = (
+    variants_page,
+    scores_page,
+    refused_page,
+    tasks_page,
+    columns_page,
+)

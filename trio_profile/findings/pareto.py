@@ -1,7 +1,7 @@
 """One chart of all methods and retentions: what is gained in speed against what is lost."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import floor
 
 from trio_profile import units
@@ -10,15 +10,27 @@ from trio_profile.analysis.pareto import front
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.findings.blocks import Axis, Chart, Series
 from trio_profile.findings.charts import RIGHT_ANSWERS, ends
-from trio_profile.records.estimate import Measured
+from trio_profile.records.estimate import Interval, Measured
 
-NOTE = (
-    "Right is faster, and up is better. A line joins the retentions of one method. A filled point is on the Pareto "
-    "front: no other cell is both faster and better. Controls are left out of the front. Methods without a point on it "
-    "are grey until you choose them."
-)
-_Placed = tuple[CellSummary, Measured, float]
-"""A cell with its speed-up and its place on the y axis."""
+NOTE = "In the chart of speed and answers a filled point is on the Pareto front: no other cell is faster and better."
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cell in the chart.
+
+    where: its retention, as its label has it.
+    y: what is kept or lost. ends: its interval; None if it has none.
+    text: what it tells when it is pointed at. control: whether it is left out of the front.
+    """
+
+    method: str
+    where: str
+    speedup: Measured
+    y: float
+    ends: Interval | None
+    text: str
+    control: bool = False
 
 
 def chart(
@@ -30,114 +42,109 @@ def chart(
     reference: the method that is always coloured.
     Returns None if no cell has both.
     """
-    answered = dense is not None and dense.accuracy is not None
-    placed = [
-        (cell, cell.prefill_speedup, 100 * (1 - lost) if answered else lost)
-        for cell in cells
+    whole = None if dense is None else dense.accuracy
+    points = [
+        _point(cell, cell.prefill_speedup, lost)
+        for cell in sorted(cells, key=lambda cell: cell.realised)
         if cell.prefill_speedup is not None
         and (lost := loss(cell)) is not None
-        and (cell.accuracy is not None) == answered
+        and (cell.accuracy is not None) == (whole is not None)
     ]
-    if not placed:
+    if whole is None:
+        against, caption, axis = "closeness to dense", "Speed and closeness to dense", _nats_axis([p.y for p in points])
+    else:
+        against, caption = "right answers", "Speed and answers"
+        least = min((point.ends[0] for point in points if point.ends), default=0.0)
+        axis = replace(RIGHT_ANSWERS, low=max(10 * floor(least / 10) - 5, 0))
+    found = drawn("pareto", caption, against, points, methods, axis, reference, higher=whole is not None)
+    return found and replace(found, levels=() if whole is None else (100 * whole.value,))
+
+
+def drawn(
+    id: str,
+    caption: str,
+    against: str,
+    points: Sequence[Point],
+    methods: Sequence[str],
+    axis: Axis,
+    reference: str = "",
+    *,
+    higher: bool = True,
+) -> Chart | None:
+    """The chart of some points. Returns None without points.
+
+    points: those of one method in the order of their retentions.
+    against: what stands on the y axis, for the label. higher: whether a higher y is better.
+    reference: the method that is coloured even if it is not on the front.
+    """
+    if not points:
         return None
-    judged = [one for one in placed if one[0].remark != CONTROL]
-    best = [judged[index] for index in front([(speedup.value, -y if answered else y) for _, speedup, y in judged])]
-    on_front = {id(cell) for cell, _, _ in best}
-    series = [
-        _series(method, [one for one in placed if one[0].method == method], on_front, methods, reference, answered)
-        for method in methods
-    ]
+    judged = [point for point in points if not point.control]
+    best = [judged[i] for i in front([(point.speedup.value, -point.y if higher else point.y) for point in judged])]
+    ordered = sorted(best, key=lambda point: point.speedup.value)
+    line = Series(
+        "Pareto front",
+        [point.speedup.value for point in ordered],
+        [point.y for point in ordered],
+        line="dot",
+        marker=None,
+        width=1.5,
+    )
+    names = ", ".join(f"{point.method} at {point.where}" for point in best)
+    bounds = [bound for point in points for bound in point.speedup.ci95]
     return Chart(
-        "pareto",
-        "Speed and answers" if answered else "Speed and closeness to dense",
-        _label([cell for cell, _, _ in best], answered),
-        _speedup_axis([speedup for _, speedup, _ in placed]),
-        _answers_axis([cell for cell, _, _ in placed]) if answered else _nats_axis([y for _, _, y in placed]),
-        [_front_line(best), *(one for one in series if one.x)],
-        levels=(100 * dense.accuracy.value,) if dense is not None and dense.accuracy is not None else (),
-        picker=len({cell.method for cell, _, _ in placed}) > 1,
-        height=480,
+        id,
+        caption,
+        f"Prefill speed-up against {against}, for all methods and retentions. On the Pareto front: {names}",
+        Axis("Prefill speed-up over dense", min(bounds) - 0.1, max(bounds) + 0.1, "×"),
+        axis,
+        [
+            line,
+            *(_series(method, points, best, methods, reference) for method in dict.fromkeys(p.method for p in points)),
+        ],
+        picker=len({point.method for point in points}) > 1,
+        height=440,
         detail=True,
     )
 
 
-def _label(best: Sequence[CellSummary], answered: bool) -> str:
-    names = ", ".join(f"{cell.method} at {units.percent(cell.realised)}" for cell in best)
-    against = "right answers" if answered else "closeness to dense"
-    return f"Prefill speed-up against {against}, for all methods and retentions. On the Pareto front: {names}"
-
-
-def _front_line(best: Sequence[_Placed]) -> Series:
-    ordered = sorted((speedup.value, y) for _, speedup, y in best)
-    x, y = [x for x, _ in ordered], [y for _, y in ordered]
-    return Series("Pareto front", x, y, line="dot", marker=None, width=1.5)
-
-
 def _series(
-    method: str,
-    shown: Sequence[_Placed],
-    on_front: set[int],
-    methods: Sequence[str],
-    reference: str,
-    answered: bool,
+    method: str, points: Sequence[Point], best: Sequence[Point], methods: Sequence[str], reference: str
 ) -> Series:
-    """The line of one method, lowest retention first."""
-    shown = sorted(shown, key=lambda one: one[0].realised)
-    stands_out = method == reference or any(id(cell) in on_front for cell, _, _ in shown)
-    x_low, x_high = ends([speedup.ci95 for _, speedup, _ in shown])
-    low, high = ends([cell.accuracy.ci95 for cell, _, _ in shown if cell.accuracy is not None], 100)
+    """The line of one method. Only points on the front have a label; a method without one is faint."""
+    own = [point for point in points if point.method == method]
+    labelled = [point for point in own if point in best] or (own[:1] if method == reference else [])
+    name = method if len(methods) > 1 else ""
+    x_low, x_high = ends([point.speedup.ci95 for point in own])
+    low, high = ends([point.ends for point in own if point.ends])
     return Series(
         method,
-        [speedup.value for _, speedup, _ in shown],
-        [y for _, _, y in shown],
-        [_text(*one) for one in shown],
-        low if answered else (),
-        high if answered else (),
+        [point.speedup.value for point in own],
+        [point.y for point in own],
+        [point.text for point in own],
+        low if len(low) == len(own) else (),
+        high if len(low) == len(own) else (),
         x_low,
         x_high,
         band=False,
-        colour=methods.index(method),
-        hollow=[id(cell) not in on_front for cell, _, _ in shown],
-        labels=_labels([cell for cell, _, _ in shown], on_front, method if len(methods) > 1 else "", reference),
+        colour=methods.index(method) if method in methods else None,
+        hollow=[point not in best for point in own],
+        labels=[f"{name} {point.where}".strip() if point in labelled else "" for point in own],
         size=9,
         group=method,
-        legend=stands_out,
-        quiet=not stands_out,
+        legend=bool(labelled),
+        quiet=not labelled,
     )
 
 
-def _labels(cells: Sequence[CellSummary], on_front: set[int], method: str, reference: str) -> list[str]:
-    """The label of each point of one method: of those on the front; of the reference method at least of its first.
-
-    method: its name; empty in a chart of one method, which needs no name.
-    """
-    named = {id(cell) for cell in cells if id(cell) in on_front}
-    if not named and method == reference and cells:
-        named = {id(cells[0])}
-    return [f"{method} {units.percent(cell.realised, 0)}".strip() if id(cell) in named else "" for cell in cells]
-
-
-def _text(cell: CellSummary, speedup: Measured, _: float) -> str:
-    lines = [
-        f"{cell.method} at {units.percent(cell.realised)}",
-        f"prefill {units.times_within(speedup.value, speedup.ci95)}",
-    ]
-    if cell.accuracy is not None:
-        lines.append(f"right {units.percent_within(cell.accuracy.value, cell.accuracy.ci95)}")
-    if cell.kl_nats_mean is not None:
-        lines.append(f"mean KL {units.nats_within(cell.kl_nats_mean.value, cell.kl_nats_mean.ci95)}")
-    return "\n".join(lines)
-
-
-def _speedup_axis(found: Sequence[Measured]) -> Axis:
-    bounds = [bound for speedup in found for bound in speedup.ci95] or [1.0]
-    return Axis("Prefill speed-up over dense", min(bounds) - 0.1, max(bounds) + 0.1, "×")
-
-
-def _answers_axis(cells: Sequence[CellSummary]) -> Axis:
-    """From below all intervals, in steps of ten percent, to above 100 %."""
-    least = min((cell.accuracy.ci95[0] for cell in cells if cell.accuracy is not None), default=0.0)
-    return replace(RIGHT_ANSWERS, low=max(10 * floor(10 * least) - 5, 0))
+def _point(cell: CellSummary, speedup: Measured, lost: float) -> Point:
+    where, right, near = units.percent(cell.realised), cell.accuracy, cell.kl_nats_mean
+    lines = [f"{cell.method} at {where}", f"prefill {units.times_within(speedup.value, speedup.ci95)}"]
+    lines += [f"right {units.percent_within(right.value, right.ci95)}"] if right else []
+    lines += [f"mean KL {units.nats_within(near.value, near.ci95)}"] if near else []
+    y, bounds = (lost, None) if right is None else (100 * right.value, (100 * right.ci95[0], 100 * right.ci95[1]))
+    short = units.percent(cell.realised, 0)
+    return Point(cell.method, short, speedup, y, bounds, "\n".join(lines), cell.remark == CONTROL)
 
 
 def _nats_axis(nats: Sequence[float]) -> Axis:

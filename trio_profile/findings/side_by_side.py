@@ -1,33 +1,36 @@
-"""The report of several studies side by side: what is unlike, the speed-ups, the answers, and the exact counts."""
+"""The report of several studies side by side: what is unlike, and one table of their cells; the rest is folded."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import log
+from typing import Any
 
 from trio_profile import units
-from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, StudyDifference
-from trio_profile.findings import sides
-from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table
-from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, ends, percents
+from trio_profile.findings import doubts, recommendation
+from trio_profile.findings.blocks import Block, Chart, Confidence, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, by_retention, speedup_axis
 from trio_profile.findings.definitions import numbers_page
+from trio_profile.findings.study_page import environment_terms, finished_cells, sessions_table
+from trio_profile.findings.table import Grid, table
 from trio_profile.quantities import entries
+from trio_profile.quantities.quantity import Column
 from trio_profile.quantities.registry import COLUMNS
-from trio_profile.records.estimate import Accuracy, Estimate
+from trio_profile.records.estimate import Accuracy
+from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
 MOST_CHARTS = 6
 """So many methods have a chart. The table has all of them."""
 _ABOUT: dict[About, str] = {
-    "machine": "The studies ran on different hardware. Compare speed-ups, not times.",
-    "versions": "Other versions of the libraries.",
-    "code": "Other versions of the code.",
-    "model": "Another model, or another form of it. Exact counts and answers cannot be compared.",
-    "input": "Another input, or other questions. Speed-ups, counts or answers are not of the same work.",
-    "options": "The methods ran with different options.",
-    "files": "Files of the same name with other content.",
+    "machine": "other hardware: compare speed-ups, not times",
+    "versions": "other versions of the libraries",
+    "code": "other versions of the code",
+    "model": "another model, or another form of it: exact counts and answers cannot be compared",
+    "input": "another input, or other questions: speed-ups, counts or answers are not of the same work",
+    "options": "the methods ran with other options",
+    "files": "files of the same name with other content",
 }
 """What a difference means for the reader."""
 _NAMES = {
@@ -37,126 +40,153 @@ _NAMES = {
     "kv_bytes": "bytes of the KV cache",
     "budgets": "kept tokens",
 }
-_Points = Sequence[tuple[CellSummary, Estimate]]
+_WEAKEST_FIRST = ("low", "medium", "high")
 
 
 def report(document: SideBySide) -> Report:
-    """All pages of several studies."""
+    """All pages of several studies. Studies without a common cell end after their differences."""
     models = list(dict.fromkeys(side.study.model for side in document.sides))
-    facts = [f"{side.name}: {sides.device(side.environment)}" for side in document.sides]
-    pages = [speedup_page(document)]
-    if any(cell is not None and cell.accuracy is not None for one in document.cells for cell in one.cells):
-        pages.append(answers_page(document))
-    pages += [exact_page(document), sides.doubts_page(document), sides.studies_page(document), numbers_page()]
+    pages = [verdict_page(document)]
+    if _shared(document):
+        pages += [charts_page(document), exact_page(document), doubts_page(document)]
+        pages += [studies_page(document), numbers_page()]
+    texts = (recommendation.banner(side.study.model, document.sessions_of(i)) for i, side in enumerate(document.sides))
     return Report(
         subject=listed([side.name for side in document.sides]),
         model=models[0] if len(models) == 1 else f"{len(models)} models",
-        facts=facts,
+        facts=[f"{side.name}: {side.environment.device_name}" for side in document.sides],
         pages=pages,
         data=document.model_dump_json(),
-        banner=sides.banner(document),
-        confidence=sides.confidence(document),
+        banner=" ".join(dict.fromkeys(text for text in texts if text)),
+        confidence=_confidence(document),
     )
 
 
-def speedup_page(document: SideBySide) -> Page:
-    """What is unlike, and the speed-ups with their ratios."""
-    blocks: list[Block] = [*_unlike(document), Sentences("", [*_ratio_sentences(document)])]
-    blocks.append(sides.recommendations(document))
-    methods = _charted(document)
-    blocks.append(_speedup_table(document))
-    blocks += [_chart(document, method, "prefill", "Prefill", lambda cell: cell.prefill_speedup) for method in methods]
-    first = document.sides[0].name
+def verdict_page(document: SideBySide) -> Page:
+    """What is unlike, what each study recommends, and the speed-ups with their ratios."""
+    unlike: list[Block] = [Sentences("", [*_ratios(document)])]
+    if document.unlike:
+        lines = [_difference(document, one) for one in document.unlike]
+        unlike.append(Sentences("In what the studies differ", lines, tone="doubt"))
+    else:
+        unlike.append(Sentences("", ["These studies have the same model, input, options, machine, versions and code."]))
+    shared = _shared(document)
+    if not shared:
+        unlike[0] = Sentences("", ["No two of these studies have a cell in common."], tone="doubt")
+        return Page("side-by-side", "Side by side", "", unlike)
+    told = [f"{side.name}: {recommendation.sentence(side.recommendation)}" for side in document.sides]
+    blocks: list[Block] = [unlike[0], _table(document), Sentences("What each study recommends", told), *unlike[1:]]
+    return Page("side-by-side", "Side by side", "", blocks)
+
+
+def charts_page(document: SideBySide) -> Page:
+    """Speed-up and right answers of each method, a line for each study."""
     return Page(
-        "side-by-side",
-        "Side by side",
+        "charts",
+        "Charts",
         "Each study has measured its own dense model in turn with the pruned one, so a speed-up belongs to its study. "
-        f"A ratio is the speed-up of a study divided by that of {first}: above 1 pruning pays more there. Its interval "
-        "is Welch's, over the processes of both studies. On a CPU it allows for the state of each machine too. If it "
-        "contains 1, these measurements show no difference.",
-        blocks,
-    )
-
-
-def answers_page(document: SideBySide) -> Page:
-    """Right answers of each study."""
-    charts = [
-        _chart(document, method, "answers", "Questions answered right", lambda cell: cell.accuracy)
-        for method in _charted(document)
-    ]
-    return Page(
-        "answers",
-        "Answers",
-        "Right answers of each study, with 95 % intervals. A difference is that of two independent samples of "
-        "questions. If both studies asked the same questions, its interval is too wide.",
-        [*charts, _answers_table(document)],
+        "A ratio is the speed-up of a study divided by that of the first one. Its interval is Welch's, over the "
+        "processes of both studies. A difference of right answers is that of two independent samples of questions: if "
+        "both studies asked the same questions, its interval is too wide.",
+        [
+            chart
+            for method in _charted(document)
+            for chart in (
+                _chart(document, method, "prefill", "Prefill speed-up", lambda cell: cell.prefill_speedup),
+                _chart(document, method, "answers", "Questions answered right", lambda cell: cell.accuracy),
+            )
+            if chart.series
+        ],
+        folded="Show a line for each study",
     )
 
 
 def exact_page(document: SideBySide) -> Page:
     """Counts that must be equal if the same model runs, and where they are not."""
-    shared = [cell for cell in document.cells if sum(one is not None for one in cell.cells) > 1]
+    shared = _shared(document)
     unequal = [cell for cell in shared if cell.unequal]
+    rows = [
+        [Entry(cell.method), _retention(cell), Entry(_NAMES[name]), *(_exact(one, name) for one in cell.cells)]
+        for cell in unequal
+        for name in cell.unequal
+    ]
+    columns = ("Method", "Retention", "quantity", *(side.name for side in document.sides))
+    said = f"The same in all of {units.number_of(len(shared), 'common cell')}."
+    if unequal:
+        said = f"Not the same in {len(unequal)} of {units.number_of(len(shared), 'common cell')}."
+    found: list[Block] = [Sentences("", [said], tone="doubt" if unequal else "finding")]
+    found += [Table("Exact counts that differ", columns, rows, keys=3, detail=True)] if rows else []
+    how = "MACs, bytes and kept tokens do not depend on the machine. If they differ, the studies did other work."
+    return Page("exact", "Exact counts", how, found, folded="Show the exact counts")
+
+
+def doubts_page(document: SideBySide) -> Page:
+    """The doubts of each study."""
     blocks: list[Block] = []
-    if not shared:
-        blocks.append(Sentences("", ["No two of these studies have a cell in common."], tone="doubt"))
-    elif not unequal:
-        blocks.append(Sentences("", [f"Exact counts are the same in {units.number_of(len(shared), 'common cell')}."]))
-    else:
-        names = dict.fromkeys(_NAMES[name] for cell in unequal for name in cell.unequal)
-        where = f"{len(unequal)} of {units.number_of(len(shared), 'common cell')}"
-        blocks.append(Sentences("", [f"Not the same in {where}: {listed(list(names))}."], tone="doubt"))
-        blocks.append(_exact_table(document, unequal))
-    return Page(
-        "exact",
-        "Exact counts",
-        "MACs, bytes and kept tokens do not depend on the machine. If they differ, the studies did other work.",
-        blocks,
-    )
+    for number, side in enumerate(document.sides):
+        blocks.append(Sentences(side.name, [doubts.summary(side.doubts, _finished(document, number))], detail=True))
+        blocks += doubts.blocks_of(side.doubts, side.name)
+    return Page("doubts", "Doubts", doubts.PUBLISHED, blocks, folded="Show the doubts")
+
+
+def studies_page(document: SideBySide) -> Page:
+    """Where each study was measured, and each of its sessions."""
+    blocks: list[Block] = []
+    for number, side in enumerate(document.sides):
+        asked = [("model", side.study.model), ("methods", ", ".join(side.study.methods)), ("dtype", side.study.dtype)]
+        asked += [("code", ", ".join(side.code))] if side.code else []
+        blocks.append(Terms(side.name, [*asked, *environment_terms(side.environment)], detail=True))
+        blocks.append(sessions_table(document.sessions_of(number), f"Sessions of {side.name}"))
+    return Page("studies", "The studies", "", blocks, folded="Show where each study was measured")
+
+
+def _shared(document: SideBySide) -> list[SideCell]:
+    """The cells that more than one study has."""
+    return [cell for cell in document.cells if sum(one is not None for one in cell.cells) > 1]
+
+
+def _confidence(document: SideBySide) -> Confidence | None:
+    """The confidence of the weakest study, with the reasons of each; None if no study recommends anything."""
+    badges = [(side.name, badge) for side in document.sides if (badge := recommendation.badge(side.recommendation))]
+    if not badges:
+        return None
+    weakest = min((badge for _, badge in badges), key=lambda badge: _WEAKEST_FIRST.index(badge.level))
+    return Confidence(weakest.level, ". ".join(f"{name}: {badge.level}, {badge.why}" for name, badge in badges))
+
+
+def _finished(document: SideBySide, number: int) -> list[Cell]:
+    """The finished cells of a study. number: of the study, from 0."""
+    return finished_cells(found for cell in document.cells if (found := cell.cells[number]) is not None)
 
 
 # Sentences
 
 
-def _unlike(document: SideBySide) -> list[Sentences]:
-    """What is unlike, by what it is about; or that nothing is."""
-    if not document.unlike:
-        return [Sentences("", ["These studies have the same model, input, options, machine, versions and code."])]
-    found: list[Sentences] = []
-    for about, meaning in _ABOUT.items():
-        if unlike := [one for one in document.unlike if one.about == about]:
-            lines = [meaning, *(_difference(document, one) for one in unlike)]
-            found.append(Sentences("Unlike: " + about, lines, tone="doubt"))
-    return found
-
-
 def _difference(document: SideBySide, unlike: StudyDifference) -> str:
-    """How the studies differ in one field: `torch: 2.11.0 in A, 2.12.0 in B`."""
+    """How the studies differ in one field: `torch (other versions …): 2.11.0 in A, 2.12.0 in B`."""
     told = [f"{value or 'not known'} in {side.name}" for side, value in zip(document.sides, unlike.values, strict=True)]
-    return f"{unlike.name.replace('_', ' ')}: {', '.join(told)}."
+    return f"{unlike.name.replace('_', ' ')} ({_ABOUT[unlike.about]}): {', '.join(told)}."
 
 
-def _ratio_sentences(document: SideBySide) -> Iterator[str]:
+def _ratios(document: SideBySide) -> Iterator[str]:
     """In how many cells each further study gains more, less, or no measurable difference."""
     first = document.sides[0].name
     for number, side in list(enumerate(document.sides))[1:]:
         ratios = [(cell, ratio) for cell in document.cells if (ratio := cell.prefill_ratios[number]) is not None]
+        apart = [(cell, ratio) for cell, ratio in ratios if entries.tone(ratio.ci95, 1)]
+        cells = units.number_of(len(ratios), "common cell")
         if not ratios:
             yield f"{side.name} and {first} have no timed cell in common."
-            continue
-        measurable = [one for one in ratios if entries.tone(one[1].ci95, 1)]
-        more = sum(ratio.ci95[0] > 1 for _, ratio in measurable)
-        less = len(measurable) - more
-        cells = units.number_of(len(ratios), "common cell")
-        if not measurable:
+        elif not apart:
             yield f"Prefill speed-ups of {side.name} and {first} do not differ measurably in any of {cells}."
-            continue
-        farthest, ratio = max(measurable, key=lambda one: abs(log(one[1].value)))
-        yield (
-            f"Of {cells}, the prefill speed-up of {side.name} is larger than that of {first} in {more} and smaller in "
-            f"{less}; farthest apart of these: {farthest.method} at {units.percent(farthest.nominal_retention)}, "
-            f"{units.times_within(ratio.value, ratio.ci95)}."
-        )
+        else:
+            more = sum(ratio.ci95[0] > 1 for _, ratio in apart)
+            farthest, ratio = max(apart, key=lambda pair: abs(log(pair[1].value)))
+            yield (
+                f"Of {cells}, the prefill speed-up of {side.name} is larger than that of {first} in {more} and smaller "
+                f"in {len(apart) - more}; farthest apart: {farthest.method} at "
+                f"{units.percent(farthest.nominal_retention)}, {units.times_within(ratio.value, ratio.ci95)}."
+            )
 
 
 # Charts
@@ -164,145 +194,77 @@ def _ratio_sentences(document: SideBySide) -> Iterator[str]:
 
 def _charted(document: SideBySide) -> list[str]:
     """The methods with charts: trio, then those that most studies have finished at most retentions, controls last."""
-    finished: Counter[str] = Counter()
-    controls: set[str] = set()
-    for one in document.cells:
-        for cell in one.cells:
-            if cell is not None and cell.status == "done":
-                finished[one.method] += 1
-                controls |= {one.method} if cell.remark == CONTROL else set()
-    found = [method for method in document.methods if finished[method]]
-    found.sort(key=lambda method: (method != "trio", method in controls, -finished[method]))
+    done = [(one.method, cell) for one in document.cells for cell in one.cells if cell and cell.status == "done"]
+    names = [method for method, _ in done]
+    controls = {method for method, cell in done if cell.remark == CONTROL}
+    found = [method for method in document.methods if method in names]
+    found.sort(key=lambda method: (method != "trio", method in controls, -names.count(method)))
     return found[:MOST_CHARTS]
 
 
-def _chart(
-    document: SideBySide, method: str, id: str, caption: str, value: Callable[[CellSummary], Estimate | None]
-) -> Chart:
+def _chart(document: SideBySide, method: str, id: str, caption: str, value: Callable[[Any], Any]) -> Chart:
     """One method: a line for each study."""
-    answers = id == "answers"
-    points: list[_Points] = [_points(document, method, number, value) for number in range(len(document.sides))]
-    bounds = [bound for found in points for _, one in found for bound in one.ci95]
-    low, high = min([1.0, *bounds]), max([1.0, *bounds])
-    margin = 0.06 * (high - low) + 0.02
+    lines = []
+    for number, side in enumerate(document.sides):
+        cells = [cell for one in document.cells if one.method == method and (cell := one.cells[number])]
+        lines.append((side.name, number, sorted(cells, key=lambda cell: cell.realised)))
+    series = by_retention(lines, value)
+    answers = any(isinstance(value(cell), Accuracy) for _, _, cells in lines for cell in cells)
     return Chart(
         f"{id}-{document.methods.index(method)}",
         f"{caption}: {method}",
         f"{caption} of {method} by retention, a line for each study",
         RETENTION,
-        RIGHT_ANSWERS if answers else Axis("Speed-up over dense", low - margin, high + margin, "×"),
-        [_series(document, number, found, 100 if answers else 1) for number, found in enumerate(points) if found],
+        RIGHT_ANSWERS if answers else speedup_axis(series),
+        series,
         levels=() if answers else (1.0,),
         detail=True,
     )
 
 
-def _points(
-    document: SideBySide, method: str, number: int, value: Callable[[CellSummary], Estimate | None]
-) -> list[tuple[CellSummary, Estimate]]:
-    cells = (one.cells[number] for one in document.cells if one.method == method)
-    found = [(cell, estimate) for cell in cells if cell is not None and (estimate := value(cell)) is not None]
-    return sorted(found, key=lambda point: point[0].realised)
-
-
-def _series(document: SideBySide, number: int, points: _Points, scale: int) -> Series:
-    name = document.sides[number].name
-    low, high = ends([found.ci95 for _, found in points], scale)
-    return Series(
-        name,
-        percents(cell.realised for cell, _ in points),
-        [scale * found.value for _, found in points],
-        [f"{name}, {cell.method} at {units.percent(cell.realised)}\n{_told(found)}" for cell, found in points],
-        low,
-        high,
-        colour=number,
-        width=2.5,
-        group=name,
-    )
-
-
-def _told(found: Estimate) -> str:
-    if isinstance(found, Accuracy):
-        return f"{units.percent_within(found.value, found.ci95)} of {units.number_of(found.samples, 'question')}"
-    return f"{units.times_within(found.value, found.ci95)}, {units.number_of(found.samples, 'pair')}"
-
-
 # Tables
 
 
-def _speedup_table(document: SideBySide) -> Table:
+def _table(document: SideBySide) -> Table:
+    """A row for each cell: speed-ups and right answers in each study, and how they differ from the first study's."""
     names = [side.name for side in document.sides]
-    columns = [*names, *(f"{name} / {names[0]}" for name in names[1:])]
-    marked = sides.marks(document)
-    rows = [
-        [
-            *_head(cell),
-            *_in_each_study(cell, "prefill speed-up", marked),
-            *map(entries.speedup, cell.prefill_ratios[1:]),
-            *_in_each_study(cell, "total speed-up", marked),
-            *map(entries.speedup, cell.total_ratios[1:]),
-        ]
-        for cell in document.cells
-    ]
-    return Table(
-        "Speed-ups over dense, and their ratio",
-        ("Method", "Retention", *columns, *columns),
-        rows,
-        (("", 2), ("Prefill", len(columns)), ("Total", len(columns))),
-        keys=2,
-        first=2 + len(columns),
-    )
+    marked = [doubts.marks(side.doubts, _finished(document, number)) for number, side in enumerate(document.sides)]
+    columns: list[Column] = []
+    groups = [("", 2)]
+
+    def add(group: str, of_cell: str, apart: str, show: Callable[[Any], Entry], sign: str) -> None:
+        for number, name in enumerate(names):
+            columns.append(Column(name, lambda row, _, number=number: _in_study(row, of_cell, number, marked[number])))
+        for number, name in list(enumerate(names))[1:]:
+            head = f"{name} {sign} {names[0]}"
+            columns.append(Column(head, lambda row, _, number=number: show(getattr(row, apart)[number])))
+        groups.append((group, 2 * len(names) - 1))
+
+    add("Prefill", "prefill speed-up", "prefill_ratios", entries.speedup, "/")
+    add("Total", "total speed-up", "total_ratios", entries.speedup, "/")
+    if any(cell and cell.accuracy for one in document.cells for cell in one.cells):
+        add("Right", "right within", "accuracy_differences", entries.points, "−")
+    rows = [(Cell(method=cell.method, retention=cell.nominal_retention), cell) for cell in document.cells]
+    found = table(Grid(rows, None, document.methods, {}), "", columns, ["method", "asked"], groups=groups)
+    return replace(found, caption="Speed-ups over dense, and how the studies differ", first=2 + 2 * len(names) - 1)
 
 
-def _head(cell: SideCell) -> list[Entry]:
-    retention = cell.nominal_retention
-    return [Entry(cell.method), Entry(units.percent(retention), order=retention)]
+def _in_study(row: SideCell, column: str, number: int, marks: dict[str, str]) -> Entry:
+    """One column of a cell in a study. marks: why doubted cells of this study are doubted, by their ids."""
+    found = row.cells[number]
+    if found is None:
+        return entries.NOTHING
+    if found.status != "done":
+        return Entry(found.status, title=found.reason or "", tone="absent")
+    entry = COLUMNS[column].entry(found, None)
+    return entry if entry == entries.NOTHING else replace(entry, doubt=marks.get(found.cell.id, ""))
 
 
-def _in_each_study(cell: SideCell, column: str, marked: Sequence[Mapping[str, str]]) -> Iterator[Entry]:
-    """One column of a cell in each study, with the doubts of this study about it.
-
-    column: one of COLUMNS.
-    marked: why the doubted cells of each study are doubted, by their ids.
-    """
-    for found, doubts in zip(cell.cells, marked, strict=True):
-        if found is None:
-            yield entries.NOTHING
-        elif found.status != "done":
-            yield Entry(found.status, title=found.reason or "", tone="absent")
-        else:
-            entry = COLUMNS[column].entry(found, None)
-            yield entry if entry == entries.NOTHING else replace(entry, doubt=doubts.get(found.cell.id, ""))
+def _retention(cell: SideCell) -> Entry:
+    return Entry(units.percent(cell.nominal_retention), order=cell.nominal_retention)
 
 
-def _answers_table(document: SideBySide) -> Table:
-    names = [side.name for side in document.sides]
-    dense = [side.dense.accuracy if side.dense is not None else None for side in document.sides]
-    rows = [[Entry("dense"), entries.NOTHING, *map(entries.share, dense), *[entries.NOTHING] * (len(names) - 1)]]
-    marked = sides.marks(document)
-    rows += [
-        [
-            *_head(cell),
-            *_in_each_study(cell, "right within", marked),
-            *map(entries.points, cell.accuracy_differences[1:]),
-        ]
-        for cell in document.cells
-    ]
-    columns = ("Method", "Retention", *names, *(f"{name} − {names[0]}" for name in names[1:]))
-    return Table("Questions answered right, and differences in points", columns, rows, keys=2)
-
-
-def _exact_table(document: SideBySide, unequal: Sequence[SideCell]) -> Table:
-    rows = [
-        [*_head(cell), Entry(_NAMES[name]), *(_exact(one, name) for one in cell.cells)]
-        for cell in unequal
-        for name in cell.unequal
-    ]
-    columns = ("Method", "Retention", "quantity", *(side.name for side in document.sides))
-    return Table("Exact counts that differ", columns, rows, keys=3)
-
-
-def _exact(cell: CellSummary | None, name: str) -> Entry:
+def _exact(cell: Any, name: str) -> Entry:
     value = None if cell is None else getattr(cell, name)
     if value is None:
         return entries.NOTHING

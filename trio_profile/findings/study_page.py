@@ -1,38 +1,43 @@
-"""What was asked, and where it was measured: the heading of a study's report, and the page near its end."""
+"""What the reports of all grids share: the heading, and the folded pages of tokens, doubts, environment and words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from trio_profile import units
-from trio_profile.analysis.ablate import Ablation
-from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.pairs import json_with_pairs
-from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import recommendation
+from trio_profile.findings import doubts, recommendation
 from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
-from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
+from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES, numbers_page
+from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.run import Run
-from trio_profile.records.schema import Environment, Session, Study
+from trio_profile.records.schema import Cell, Environment, Session, Study
 
 _Item = tuple[str, str | None]
 _VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
 """The fields of an environment that are versions."""
 
 
-def report_of(document: SweepDocument | Comparison | Ablation, subject: str, pages: Sequence[Page]) -> Report:
-    """The report of a study: its pages under a heading that names the model, the device and the input."""
+def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
+    """The report of a grid: its pages under a heading that names the model, the device and the input.
+
+    document: a SweepDocument, a Comparison or an Ablation. The pages of tokens, doubts and environment follow.
+    """
     study, dense = document.study, document.dense
     facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
     facts += pixel_facts(study)
     if dense is not None:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
+    tokens = tokens_page(document)
+    about = doubts.page(document.doubts, finished_cells(document.summaries), document.pairs, study.methods)
+    last = [*([tokens] if tokens else []), replace(about, folded="Show the doubts"), study_page(document)]
     return Report(
         subject=subject,
         model=study.model,
         facts=facts,
-        pages=pages,
+        pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
         data=json_with_pairs(document),
-        confidence=None if isinstance(document, Ablation) else recommendation.badge(document.recommendation),
+        confidence=recommendation.badge(document.recommendation) if hasattr(document, "recommendation") else None,
     )
 
 
@@ -41,77 +46,79 @@ def pixel_facts(study: Study) -> list[str]:
     return [] if study.pixels is None else [f"pictures of {units.span(*study.pixels)} pixels"]
 
 
+def finished_cells(summaries: Iterable[Any]) -> list[Cell]:
+    """The finished cells, as records name them."""
+    return [summary.cell for summary in summaries if summary.status == "done"]
+
+
+def notes(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """What readers must know of how prefills ran, each sentence once. told: what ran, with its notes."""
+    return list(dict.fromkeys(f"{name}: {note}." for name, found in told for note in found))
+
+
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:
     """The report with what readers must know first of a built-in model: that it is a toy, or has random weights."""
     return replace(report, banner=report.banner or recommendation.banner(model, sessions))
 
 
-def study_page(document: SweepDocument | Comparison | Ablation) -> Page:
+def study_page(document: Any) -> Page:
     """What was asked, and where it was measured."""
     return Page(
         "study",
         "Study and environment",
-        "What was asked, and where it was measured. Times hold for this machine and these versions. Exact counts hold "
-        "wherever the same model runs.",
+        "Times hold for this machine and these versions. Exact counts hold wherever the same model runs.",
         [
             Terms("Asked", _present(_study(document)), detail=True),
-            Terms("Measured on", _present(_environment(document.environment)), detail=True),
+            Terms("Measured on", environment_terms(document.environment), detail=True),
             sessions_table(document.sessions),
             *([runs_table(document.runs, document.sessions)] if document.runs else []),
         ],
+        folded="Show what was asked, and where it was measured",
     )
 
 
-def _study(document: SweepDocument | Comparison | Ablation) -> list[_Item]:
-    asked = document.study
-    layers = ", ".join(map(str, asked.layers)) if asked.layers else "the paper's, for this depth"
-    precision = (
-        f"±{units.percent(asked.precision)} of every speed-up, or {units.duration(asked.seconds)} for each block"
+def environment_terms(where: Environment) -> list[tuple[str, str]]:
+    """The machine, the device and the software that are kept with every number."""
+    return _present(
+        [
+            ("device", where.device_name if where.cpu_threads else "unknown without the extra run"),
+            ("device memory", _size(where.device_memory_bytes)),
+            ("CUDA, driver", ", ".join(part for part in (where.cuda, where.driver) if part)),
+            ("attention kernels", where.sdpa),
+            ("processor", f"{where.cpu}, {where.cpu_threads} threads" if where.cpu_threads else where.cpu),
+            ("waiting threads", WAIT_POLICIES.get(where.wait_policy, where.wait_policy)),
+            ("freed memory", ALLOCATORS.get(where.allocator, where.allocator)),
+            ("memory", _size(where.memory_bytes)),
+            ("system", where.system),
+            *((name, getattr(where, name)) for name in ("python", "torch", "transformers", "fvcore")),
+            ("host", where.hostname),
+            ("commit", where.commit),
+        ]
     )
+
+
+def _study(document: Any) -> list[_Item]:
+    asked, dense = document.study, document.dense
+    tokens = f"{dense.visual_tokens} visual, {dense.text_tokens} of text, " if dense is not None else ""
     return [
         ("model", asked.model),
         ("methods", ", ".join(asked.methods)),
         ("retentions", ", ".join(units.percent(retention) for retention in sorted(set(asked.retentions)))),
-        ("prune after layers", layers),
+        ("prune after layers", ", ".join(map(str, asked.layers)) if asked.layers else "the paper's, for this depth"),
         ("options", ", ".join(f"{name} = {value}" for name, value in asked.options.items())),
         ("ablations", ", ".join(asked.ablations)),
         ("image", asked.image),
         ("prompt", asked.prompt),
         ("pixels of a picture", None if asked.pixels is None else units.span(*asked.pixels)),
         ("questions", ", ".join(asked.question_files)),
-        ("tokens", _tokens(document)),
+        ("tokens", f"{tokens}{asked.new_tokens} new"),
         ("batch", str(asked.batch)),
         ("device", f"{asked.device}, {asked.dtype}, {asked.attention} attention"),
         ("γ assumed", units.factor(asked.gamma)),
-        ("interval asked", precision),
-        ("processes", _processes(document)),
+        ("timed until", f"±{units.percent(asked.precision)}, or {units.duration(asked.seconds)} for each block"),
+        ("processes", None if asked.processes is None else units.exact(asked.processes)),
         ("seed", str(asked.seed)),
     ]
-
-
-def _environment(where: Environment) -> list[_Item]:
-    return [
-        ("device", where.device_name),
-        ("device memory", units.size(where.device_memory_bytes) if where.device_memory_bytes else None),
-        ("CUDA, driver", ", ".join(part for part in (where.cuda, where.driver) if part)),
-        ("processor", f"{where.cpu}, {where.cpu_threads} threads" if where.cpu_threads else where.cpu),
-        ("waiting threads", WAIT_POLICIES.get(where.wait_policy, where.wait_policy)),
-        ("freed memory", ALLOCATORS.get(where.allocator, where.allocator)),
-        ("memory", units.size(where.memory_bytes) if where.memory_bytes else None),
-        ("system", where.system),
-        ("python", where.python),
-        ("torch", where.torch),
-        ("transformers", where.transformers),
-        ("fvcore", where.fvcore),
-        ("host", where.hostname),
-        ("commit", where.commit),
-    ]
-
-
-def _processes(document: SweepDocument | Comparison | Ablation) -> str | None:
-    """How many processes the user asked for; None for as many as fit into the time."""
-    number = document.study.processes
-    return None if number is None else f"{units.exact(number)} for each cell, one after another"
 
 
 def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
@@ -162,11 +169,8 @@ def _session(session: Session, differing: Sequence[str], engines: bool) -> list[
     ]
 
 
-def _tokens(document: SweepDocument | Comparison | Ablation) -> str:
-    new = f"{document.study.new_tokens} new"
-    if document.dense is None:
-        return new
-    return f"{document.dense.visual_tokens} visual, {document.dense.text_tokens} of text, {new}"
+def _size(num_bytes: int | None) -> str | None:
+    return None if num_bytes is None else units.size(num_bytes)
 
 
 def _present(items: Sequence[_Item]) -> list[tuple[str, str]]:

@@ -1,120 +1,235 @@
-"""The report of a sweep, from top to bottom. To add a page, write a function that returns it and put it into PAGES."""
+"""The report of a sweep: what to do, the speed-up over retention, and a table; everything else is folded."""
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from trio_profile import units
+from trio_profile.analysis.accuracy import AccuracyKept
+from trio_profile.analysis.ladders import IdleStage
+from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import break_even, cell_tables, doubts, pareto, recommendation, sweep_charts, verdict
-from trio_profile.findings.answers import answers_page
-from trio_profile.findings.blocks import Block, Page, Report, Sentences
-from trio_profile.findings.cells import any_finished, finished, finished_cells
-from trio_profile.findings.charts import colour_of
-from trio_profile.findings.definitions import numbers_page
-from trio_profile.findings.study_page import report_of, study_page
-from trio_profile.findings.tokens import tokens_page
+from trio_profile.findings import break_even, charts, doubts, pareto, recommendation
+from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table
+from trio_profile.findings.charts import colour_of, finished
+from trio_profile.findings.study_page import finished_cells, notes, report_of
+from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, Grid, grid, grid_of, table
+from trio_profile.quantities.closeness import DIVERGENCE
+from trio_profile.quantities.quantity import Column
+from trio_profile.quantities.right_answers import of_kind
+from trio_profile.text import listed
 
-MOST_CARDS = 4
-"""A sweep of more methods has one table of them, instead of sentences and a table for each."""
+MOST_TABLES = 4
+"""A sweep of more methods has one table with a row for each of them, instead of a table for each."""
+_PREFILL = ("prefill of dense", "prefill pruned", "prefill speed-up")
+_TOTAL = ("total of dense", "total pruned", "total speed-up")
+_TOKENS = ("first token of dense", "first token pruned", "later token of dense", "later token pruned")
+_REST = ("host of dense", "host pruned", "energy of dense", "energy pruned")
 
 
 def report(document: SweepDocument) -> Report:
     """All pages of a sweep's report."""
-    pages = [found for page in PAGES if (found := page(document)) is not None]
+    pages = [verdict_page(document), charts_page(document), answers_page(document), cells_page(document)]
     return report_of(document, ", ".join(document.study.methods), pages)
 
 
 def verdict_page(document: SweepDocument) -> Page:
-    """What was found: what to do, each method in sentences and in a table, and the break-even of every quantity."""
+    """What to do, the speed-up over retention, each method in a table, and the break-even of every quantity."""
     blocks: list[Block] = [recommendation.block(document.recommendation)]
-    reference = "trio" if "trio" in document.study.methods else document.study.methods[0]
-    if (speed := pareto.chart(document.cells, document.study.methods, reference, document.dense)) is not None:
-        blocks.append(speed)
-    blocks += _many_methods(document) if len(document.study.methods) > MOST_CARDS else _few_methods(document)
-    if document.dense is not None and any_finished(document):
+    if any(cell.status == "done" for cell in document.cells):
+        blocks.append(speedup(document))
+    methods = document.study.methods
+    if len(methods) > MOST_TABLES:
+        blocks.append(_methods_table(document))
+    else:
+        blocks += [_summary(document, name) for name in methods if any(cell.method == name for cell in document.cells)]
+    if document.dense is not None and any(cell.status == "done" for cell in document.cells):
         blocks.append(break_even.table(document))
-    if reminders := verdict.doubts(document):
-        blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
+    if lines := [*recommendation.further(document.recommendation), *_reminders(document)]:
+        blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
+    return Page("verdict", "Verdict", "", blocks)
+
+
+def speedup(document: SweepDocument) -> Chart:
+    """The speed-up of the prefill, with the certain gain of the recommended method, or of the first one."""
+    pick = document.recommendation.pick
+    method = document.study.methods[0] if pick is None else pick.method
+    return charts.speedups(document, "prefill", "Speed-up of the prefill", "prefill_ms", method)
+
+
+def charts_page(document: SweepDocument) -> Page:
+    """The speed-up with decoding; of several methods also speed against answers."""
+    tokens = units.number_of(document.study.new_tokens, "new token")
+    methods = document.study.methods
+    blocks: list[Block] = []
+    if any(cell.total_speedup for cell in document.cells) and document.study.new_tokens > 1:
+        blocks.append(charts.speedups(document, "total", f"Prefill and {tokens}", "total_ms", methods[0]))
+    reference = "trio" if "trio" in methods else methods[0]
+    chart = pareto.chart(document.cells, methods, reference, document.dense) if len(methods) > 1 else None
+    blocks += [chart] if chart is not None else []
+    how = "Each point is the median of paired ratios, dense time over pruned time, with its 95 % interval."
+    return Page("charts", "Further charts", f"{how} {pareto.NOTE}" if chart else how, blocks, folded="Show the charts")
+
+
+def answers_page(document: SweepDocument) -> Page:
+    """Right answers by retention, and the cheapest retention that keeps them; else how far the output moved."""
+    cells = grid_of(document, _planned(document))
+    blocks: list[Block] = []
+    if cells.answered and any(cell.status == "done" for cell in document.cells):
+        kinds = [of_kind(kind) for kind in cells.dense.accuracy_by_kind]
+        columns = ["right", "points lost", "changed answers", "changed tokens", *DIVERGENCE, *kinds]
+        by_retention = table(
+            cells, "Answers by retention", columns, in_sight="mean KL, nats", with_dense=True, detail=True
+        )
+        blocks = [charts.accuracy(document), _kept_table(document), by_retention]
+    elif any(cell.kl_nats is not None for cell in document.cells):
+        blocks = [table(cells, "Closeness to dense", ["changed tokens", *DIVERGENCE], detail=True)]
     return Page(
-        "verdict",
-        "Verdict",
-        "Brackets are 95 % intervals. Break-even is the retention above which pruning costs more than it saves. Each "
-        f"quantity has its own: a method may pay by formula where it does not pay by the clock. {pareto.NOTE}",
+        "answers",
+        "Answers",
+        "The same questions are asked at every retention, and answered by generation. Points lost are paired, question "
+        "by question. KL says how far the next token's distribution lies from dense; without known answers it is the "
+        "only sign, and it does not say whether answers stay right. A method that draws at random has several seeds.",
         blocks,
+        empty="No question with a known answer was asked. `--questions FILE` asks them.",
+        folded="Show the answers",
     )
 
 
-def _few_methods(document: SweepDocument) -> list[Block]:
-    """For each method its findings and a table of its cells."""
-    methods, seen = document.study.methods, {cell.method for cell in document.cells}
-    told = [
-        Sentences(method, lines, colour=colour_of(document, method))
-        for method in methods
-        if (lines := verdict.findings(document, method))
+def cells_page(document: SweepDocument) -> Page:
+    """Every cell that was asked for, with its numbers or the reason why there are none."""
+    cells = grid_of(document, _planned(document))
+
+    def where(field: str) -> Grid:
+        return replace(cells, rows=[row for row in cells.rows if row[1] and getattr(row[1], field)])
+
+    share = ("of the layers", "in the last layer", "realised", "tokens kept", "after layers")
+    work = ("by formula", "counted", "fvcore", "selection of counted", "overhead factor", "held", "predicted", "peak")
+    pair, time = (("Prefill", 3), ("Total", 3), ("", 1)), (("First token", 2), ("Each later token", 2))
+    tables = [
+        table(cells, "Retention: four numbers have this name", share, ["method", "asked"]),
+        table(cells, "Time", ["tokens kept", *_PREFILL, *_TOTAL, "pairs"], groups=(("", 3), *pair)),
+        table(where("cpu_ms"), "CPU time of a prefill", ("CPU time of dense", "CPU time pruned", "CPU time ratio")),
+        table(
+            where("ttft_ms"),
+            "Tokens and energy",
+            [*_TOKENS, *_REST],
+            groups=(("", 2), *time, ("Host, a prefill", 2), ("Prefill energy", 2)),
+        ),
+        table(
+            cells,
+            "Work and memory: exact counts, and their ratio to dense",
+            work,
+            groups=(("", 2), ("MACs", 5), ("KV cache", 2), ("Memory", 1)),
+            with_dense=True,
+        ),
     ]
-    return [*told, *(cell_tables.summary(document, method) for method in methods if method in seen)]
-
-
-def _many_methods(document: SweepDocument) -> list[Block]:
-    """One table of all methods."""
-    return [cell_tables.methods_table(document)]
-
-
-def doubts_page(document: SweepDocument) -> Page:
-    """The reasons not to trust numbers of this study."""
-    return doubts.page(document.doubts, finished_cells(document.cells), document.pairs, document.study.methods)
-
-
-def speedup_page(document: SweepDocument) -> Page:
-    """Measured speed-ups."""
     return Page(
-        "speed-up",
-        "Speed-up",
-        "Each point is the median of paired ratios, dense time over pruned time, with its 95 % interval. Higher is "
-        "better: above the line at 1× pruning is faster. The vertical band is break-even with its interval: to the "
-        "right of it pruning no longer pays. A hollow point stopped before its interval was as narrow as asked. Both "
-        "charts have the same axis.",
-        [sweep_charts.prefill_speedup(document), sweep_charts.total_speedup(document)]
-        if any_finished(document)
-        else [],
+        "cells",
+        "All cells",
+        "Times are medians. A speed-up is a median of paired ratios, so its interval is narrower than those of the two "
+        "times suggest. Choose a count to see all its digits.",
+        [replace(one, detail=True) for one in tables if one.rows],
+        folded="Show every number of every cell",
     )
 
 
-def work_page(document: SweepDocument) -> Page:
-    """Work as claimed and as counted beside the time, on one axis, and what selection costs."""
-    charts = [sweep_charts.work(document, method) for method in document.study.methods if finished(document, method)]
-    return Page(
-        "work",
-        "Work",
-        "Cost as a ratio to dense: lower is better here, and higher is better on the page Speed-up. The dotted line is "
-        "what the paper's formula claims, for visual tokens alone. The solid grey line is what the counter saw, with "
-        "text, head and selection. The dashed line is the same without selection. The coloured line is the time that "
-        "prefill took. The gap between dotted and grey is work that the formula leaves out or counts otherwise. The "
-        "gap between grey and coloured is time that does not follow work.",
-        [*charts, sweep_charts.selection(document)] if charts else [],
-    )
+def budget_notes(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) -> Iterator[str]:
+    """Where budgets cannot keep their proportion, and which stages drop next to no tokens."""
+    limits, places = dict[str, list[str]](), dict[str, list[str]]()
+    for method, limit in clamped_above.items():
+        limits.setdefault(units.percent(limit, 0), []).append(method)
+    for stage in idle:
+        where = (
+            f"{stage.dropped} of {stage.tokens} after layer {stage.layer} at {units.percent(stage.nominal_retention)}"
+        )
+        places.setdefault(where, []).append(stage.method)
+    for limit, methods in limits.items():
+        yield f"Above about {limit} retention the budgets of {listed(methods)} cannot keep their proportion."
+    if places:
+        stages = listed([f"{where} ({', '.join(dict.fromkeys(methods))})" for where, methods in places.items()])
+        yield f"Stages that drop next to no tokens, and pay for the scores of all: {stages}."
 
 
-def cache_page(document: SweepDocument) -> Page:
-    """The key-value cache."""
-    known = document.dense is not None and any(cell.kv_bytes for cell in document.cells)
-    return Page(
-        "cache",
-        "KV cache",
-        "Bytes that the cache holds after prefill, over dense. A ring is the prediction from the schedule. Where a "
-        "point lies outside its ring, the cache holds other bytes than predicted. Text tokens are never pruned, so the "
-        "ratio stays above retention.",
-        [sweep_charts.cache(document)] if known else [],
-    )
+def _planned(document: SweepDocument) -> list[tuple[Any, Any]]:
+    """Every cell of the study in its order, and what was measured of it, if anything."""
+    seen = {summary.cell.id: summary for summary in document.cells}
+    return [(cell, seen.get(cell.id)) for cell in document.study.cells()]
 
 
-PAGES: tuple[Callable[[SweepDocument], Page | None], ...] = (
-    verdict_page,
-    speedup_page,
-    answers_page,
-    tokens_page,
-    work_page,
-    cache_page,
-    cell_tables.cells_page,
-    doubts_page,
-    study_page,
-    lambda _: numbers_page(),
-)
+def _summary(document: SweepDocument, method: str) -> Table:
+    """One method at every retention: answers, speed-ups, and cost relative to dense. 80 columns hold its first ones."""
+    cells = [cell for cell in document.cells if cell.method == method]
+    remark = next((f" ({cell.remark})" for cell in cells if cell.remark), "")
+    shown = grid(document, cells)
+    in_sight = [name for name in IN_SIGHT if name != "total" or document.study.new_tokens > 1]
+    columns = [*in_sight, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS, "tokens kept"]
+    caption = f"{method}{remark}: speed-up [95 % interval], and cost relative to dense"
+    return table(shown, caption, columns, ["reached"], in_sight="KV")
+
+
+def _methods_table(document: SweepDocument) -> Table:
+    """A row for each method: its fastest cell that keeps the answers, and where pruning stops paying."""
+    cells = {method: finished(document, method) for method in document.study.methods}
+    shown = grid(document, [fastest(done) or done[0] for done in cells.values() if done])
+    pays = Column("pays up to", lambda cell, _: _pays(document, cell.method))
+    columns = [*IN_SIGHT, pays, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS]
+    right = " and keeps the right answers" if shown.answered else ""
+    caption = f"Each method at its fastest retention that is faster than dense{right}; otherwise at its lowest"
+    found = table(shown, caption, columns, in_sight="KV")
+    absent = Entry("no finished cell", tone="absent", span=len(found.columns) - 1)
+    measured = iter(found.rows)
+    rows = [
+        next(measured) if done else [Entry(method, colour=colour_of(document, method)), absent]
+        for method, done in cells.items()
+    ]
+    return replace(found, rows=rows)
+
+
+def _pays(document: SweepDocument, method: str) -> Entry:
+    """Up to which retention a method certainly pays in prefill."""
+    gain = break_even.find(document, method, "prefill_ms").certain_gain
+    return Entry("–" if gain is None else units.percent(gain), order=gain)
+
+
+def _reminders(document: SweepDocument) -> Iterator[str]:
+    """What weakens the findings."""
+    cells, planned = document.cells, len(document.study.cells())
+    if document.dense is None and any(cell.status == "done" for cell in cells):
+        yield "The dense model was not counted, so work and cache cannot be compared with it."
+    missed = {name for cell in [*cells, *([document.dense] if document.dense else [])] for name in cell.uncounted}
+    if missed:
+        yield f"Counted MACs are too low: no formula covers {', '.join(sorted(missed))}."
+    if failures := [cell for cell in cells if cell.status == "failed"]:
+        named = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in failures[:4]])
+        yield f"Failed: {len(failures)} of {units.number_of(planned, 'cell')} ({named}{' …' if failures[4:] else ''})."
+    yield from notes((cell.method, cell.notes) for cell in cells)
+    yield from budget_notes(document.clamped_above, document.idle_stages)
+    if left_out := document.uncounted_selections:
+        where = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in left_out])
+        yield f"The break-even with the overhead factor as counted leaves out {where}: not counted there."
+    if planned > len(cells):
+        yield f"Not measured yet: {planned - len(cells)} of {units.number_of(planned, 'cell')}."
+    if document.doubts:
+        yield doubts.summary(document.doubts, finished_cells(cells))
+
+
+def _kept_table(document: SweepDocument) -> Table:
+    """The cheapest retention that keeps a share of the dense accuracy."""
+    known = {method: kept for method, kept in document.accuracy_kept_by_method.items() if kept}
+    rows = [
+        [Entry(method, colour=colour_of(document, method)), *map(_kept, kept.values())]
+        for method, kept in known.items()
+    ]
+    shares = next(iter(known.values()), {})
+    columns = ("Method", *(f"{units.percent(float(share), 0)} kept" for share in shares))
+    return Table("The cheapest retention that keeps a share of the dense accuracy", columns, rows, detail=True)
+
+
+def _kept(found: AccuracyKept) -> Entry:
+    if found.status == "inconclusive":
+        return Entry("not enough questions to say", tone="absent")
+    if found.status != "crossing" or found.retention is None or found.ci95 is None:
+        return Entry("at every retention measured" if found.status == "always" else "at no retention measured")
+    faster = "" if found.prefill_speedup is None else f"prefill {units.times(found.prefill_speedup)}"
+    return Entry(units.percent_within(found.retention, found.ci95), note=faster)

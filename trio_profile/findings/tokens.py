@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.compare import Comparison
-from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
+from trio_profile.analysis.grid import CellTokens, TokenMaps
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings.blocks import Block, DrawnStage, DrawnTokens, Grid, Page, Sentences, Tokens
@@ -34,7 +34,8 @@ def tokens_page(document: SweepDocument | Comparison | Ablation) -> Page | None:
         if sentences := _agreement(found, shown):
             blocks.append(Sentences("Which tokens they share", sentences, detail=True))
     empty = found.picture.reason or "no finished cell has kept tokens"
-    return Page("tokens", "Tokens", _HOW, blocks, empty=f"No tokens can be drawn: {empty}.")
+    folded = "Show which tokens stay on the picture"
+    return Page("tokens", "Tokens", _HOW, blocks, empty=f"No tokens can be drawn: {empty}.", folded=folded)
 
 
 def _block(found: TokenMaps, maps: Sequence[DrawnTokens], shown: Sequence[str]) -> Tokens:

@@ -1,6 +1,7 @@
 """One field of a table, and the values that fields show: a value as text, its interval as note or title."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from trio_profile import units
@@ -20,6 +21,7 @@ class Entry:
     colour: number of a method's colour, drawn as a dot before the text.
     span: how many columns it fills.
     order: the number by which a column is sorted; None for the text.
+    ratio: a speed-up and the ends of its interval. All speed-ups of a column are written with as many digits.
     """
 
     text: str
@@ -30,6 +32,7 @@ class Entry:
     colour: int | None = None
     span: int = 1
     order: float | None = None
+    ratio: tuple[float, float, float] | None = None
 
 
 NOTHING = Entry("–")
@@ -46,15 +49,18 @@ def speedup(found: Estimate | None) -> Entry:
     if found is None:
         return NOTHING
     text, note = units.times(found.value, found.ci95), units.interval(found.ci95)
-    return Entry(text, note=note, tone=tone(found.ci95, 1), order=found.value)
+    return Entry(text, note=note, tone=tone(found.ci95, 1), order=found.value, ratio=(found.value, *found.ci95))
 
 
-def short_speedup(found: Measured | None) -> Entry:
-    """A speed-up whose interval is a tooltip."""
-    if found is None:
-        return NOTHING
-    text, title = units.times(found.value, found.ci95), units.interval(found.ci95)
-    return Entry(text, title=title, tone=tone(found.ci95, 1), order=found.value)
+def with_equal_digits(column: Sequence[Entry]) -> list[Entry]:
+    """The entries of a column, its speed-ups with the same number of digits."""
+    digits = max((units.ratio_digits(entry.ratio[1:]) for entry in column if entry.ratio), default=0)
+    return [
+        replace(entry, text=units.times(entry.ratio[0], digits=digits), note=units.interval(entry.ratio[1:], digits))
+        if entry.ratio
+        else entry
+        for entry in column
+    ]
 
 
 def milliseconds(found: Measured | None) -> Entry:

@@ -9,7 +9,7 @@ TOTAL_MS = Quantity(
     phase="generation",
     speedup="total_speedup",
     columns=(
-        Column("total", lambda cell, _: entries.short_speedup(cell.total_speedup)),
+        Column("total", lambda cell, _: entries.speedup(cell.total_speedup)),
         *dense_and_pruned("total", "total_ms"),
         Column("total speed-up", lambda cell, _: entries.speedup(cell.total_speedup), "speed-up"),
     ),

@@ -31,6 +31,14 @@ def without_empty_columns(table: Table) -> Table:
     return with_columns(table, [column for column in range(len(table.columns)) if column not in dropped])
 
 
+def chosen_rows(table: Table) -> Table:
+    """The table with the rows that the page shows at first; all rows if it has no switch."""
+    if table.switch is None or not table.chosen:
+        return table
+    rows = [row for row in table.rows if row[table.switch].text == table.chosen]
+    return replace(table, rows=rows, caption=f"{table.caption} ({table.columns[table.switch]} {table.chosen})")
+
+
 def first_columns(table: Table) -> Table:
     """The table with the columns that are always in sight."""
     return with_columns(table, range(table.first or 0)) if has_others(table) else table
@@ -56,6 +64,7 @@ def with_columns(table: Table, kept: Collection[int]) -> Table:
         columns=[table.columns[column] for column in kept],
         rows=[_row(row, kept) for row in table.rows],
         groups=_groups(table.groups, kept),
+        switch=None if table.switch is None else _within(range(table.switch), kept),
         keys=_within(range(table.keys), kept),
         first=None if first == len(kept) else first,
     )

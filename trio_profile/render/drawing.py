@@ -13,7 +13,7 @@ from math import isfinite, log10
 from typing import Any
 
 from trio_profile import units
-from trio_profile.findings.blocks import Axis, Chart, Series, Upright, Waterfall
+from trio_profile.findings.blocks import Axis, Chart, Series, Span, Upright, Waterfall
 from trio_profile.render.palette import INK, PALETTE, hex_colour, see_through, symbol
 
 Figure = dict[str, Any]
@@ -36,6 +36,8 @@ _LEGEND = {
     "traceorder": "normal",
 }
 _TITLE = {"size": 13}
+_TONES = {"gain": "#0a7362", "loss": "#b4472c"}
+"""The colours of gain and loss, as in page.css."""
 _MARKERS = {"diamond": "diamond", "square": "square", "ring": "circle-open"}
 _LONGEST_NAME = 40
 _BAR, _NAMED_BAR = 34, 52
@@ -64,7 +66,8 @@ def figure(chart: Chart) -> Figure:
     layout["xaxis"] |= _axis(chart.x)
     layout["yaxis"] |= _axis(chart.y)
     layout["yaxis"]["title"]["standoff"] = 14
-    layout["shapes"] = [_level(level) for level in chart.levels]
+    layout["shapes"] = [*(_span_box(span) for span in chart.spans), *(_level(level) for level in chart.levels)]
+    layout["annotations"] = [_span_name(span) for span in chart.spans]
     traces: list[Trace] = []
     quiet = {group.name for group in groups(chart) if group.quiet}
     for upright in chart.uprights:
@@ -128,6 +131,8 @@ def narrow_layout(block: Chart | Waterfall) -> dict[str, Any]:
     The entries of a legend stand below one another. The names of a waterfall stand above their bars, so that the bars
     keep their width.
     """
+    if isinstance(block, Chart) and block.spans:
+        return {"height": 260}
     if isinstance(block, Chart):
         return {"legend": {**_LEGEND, "entrywidth": 1, "entrywidthmode": "fraction"}} if block.together else {}
     names = _names(block)
@@ -188,6 +193,19 @@ def _place(axis: Axis, end: float | None) -> float | None:
 def _level(value: float) -> dict[str, Any]:
     ends = {"xref": "x domain", "x0": 0, "x1": 1, "y0": value, "y1": value}
     return {"type": "line", **ends, "line": {"color": INK, "width": 1.5}}
+
+
+def _span_box(span: Span) -> dict[str, Any]:
+    """A named part of the x axis, as a box behind everything."""
+    ends = {"x0": span.low, "x1": span.high, "yref": "y domain", "y0": 0, "y1": 1}
+    fill = see_through(_TONES.get(span.tone, INK), 0.1)
+    return {"type": "rect", **ends, "fillcolor": fill, "line": {"width": 0}, "layer": "below"}
+
+
+def _span_name(span: Span) -> dict[str, Any]:
+    place = {"x": (span.low + span.high) / 2, "xanchor": "center", "yref": "y domain", "y": 1, "yanchor": "top"}
+    font = {"size": 12, "color": _TONES.get(span.tone, INK)}
+    return {**place, "text": escape(span.name).replace(" ", "<br>"), "showarrow": False, "font": font}
 
 
 def _upright_line(upright: Upright) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from trio_profile.text import printable_json
 
 _HERE = Path(__file__).parent
 _OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
+_CODE = re.compile("`([^`]+)`")
 STYLES = ("page.css", "tables.css", "figures.css", "tokens.css", "paper.css")
 SCRIPTS = ("tables.js", "tips.js", "figures.js", "tokens.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
@@ -130,8 +131,9 @@ def _template() -> Template:
 
 
 def _unbroken(text: str) -> Markup:
-    """Text whose lines do not end inside an interval, before a unit or inside an option such as `--out`."""
-    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', str(escape(unbroken(text)))))
+    """Text whose lines do not end inside an interval, before a unit or inside an option. Words in backticks are code."""
+    plain = _OPTION.sub(r'<span class="option">\g<0></span>', str(escape(unbroken(text))))
+    return Markup(_CODE.sub(r"<code>\1</code>", plain))
 
 
 def _figure(block: Chart | Waterfall) -> drawing.Figure:

@@ -5,7 +5,7 @@ from html import escape
 
 from trio_profile import units
 from trio_profile.findings.blocks import Entry, Report, Sentences, Table
-from trio_profile.render.columns import MARK, doubted, first_columns, placed
+from trio_profile.render.columns import MARK, chosen_rows, doubted, first_columns, placed
 from trio_profile.render.preparing import prepare, unbroken
 
 _CELL = "padding:.2em .8em .2em 0;text-align:{align};vertical-align:top;white-space:nowrap"
@@ -38,7 +38,7 @@ def _facts(report: Report) -> str:
 
 def _table(table: Table) -> str:
     """A table without the columns that stand behind “more columns”."""
-    table = first_columns(table)
+    table = first_columns(chosen_rows(table))
     head = "".join(
         f'<th style="{_style(number, table)}">{_text(name)}</th>' for number, name in enumerate(_names(table))
     )

@@ -91,6 +91,54 @@ function fold(table, folded) {
   }
 }
 
+// Rows that are chosen by the value of a column, or by a word. Print has all rows.
+
+for (const table of document.querySelectorAll("table[data-switch], table[data-filter]")) choose(table);
+
+/** Put the choice above a table, and hide the other rows. */
+function choose(table) {
+  const column = Number(table.dataset.switch ?? -1);
+  const rows = [...table.tBodies[0].rows];
+  const valueOf = (row) => row.cells[column]?.querySelector("span")?.firstChild?.textContent ?? "";
+  const bar = document.createElement("span");
+  bar.className = "choice";
+  let value = table.dataset.chosen ?? "";
+  let word = "";
+  const apply = () => {
+    for (const row of rows) {
+      const other = value !== "" && valueOf(row) !== value;
+      row.classList.toggle("out", other || !row.textContent.toLowerCase().includes(word));
+    }
+  };
+  if (column >= 0) {
+    const name = table.tHead.rows[table.tHead.rows.length - 1].cells[column].textContent.trim();
+    const group = bar.appendChild(document.createElement("span"));
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", name);
+    for (const each of [...new Set(rows.map(valueOf)), ""]) {
+      const button = group.appendChild(document.createElement("button"));
+      button.type = "button";
+      button.textContent = each || "all";
+      button.setAttribute("aria-pressed", String(each === value));
+      button.addEventListener("click", () => {
+        value = each;
+        for (const other of group.children) other.setAttribute("aria-pressed", String(other === button));
+        apply();
+      });
+    }
+  }
+  if (table.dataset.filter !== undefined) {
+    const input = bar.appendChild(document.createElement("input"));
+    input.type = "search";
+    input.placeholder = "filter";
+    input.setAttribute("aria-label", "Show only rows that contain");
+    input.addEventListener("input", () => { word = input.value.trim().toLowerCase(); apply(); });
+  }
+  const others = table.closest(".table").querySelector(".above");
+  others.insertBefore(bar, others.querySelector(".others"));
+  apply();
+}
+
 // Columns that name a row
 
 const widths = new ResizeObserver((seen) => seen.forEach(({ target }) => place(target)));

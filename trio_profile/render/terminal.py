@@ -32,7 +32,7 @@ from trio_profile.findings.blocks import (
     Waterfall,
 )
 from trio_profile.findings.blocks import Grid as TokenGrid
-from trio_profile.render.columns import MARK, doubted, first_columns, has_others, with_columns
+from trio_profile.render.columns import MARK, chosen_rows, doubted, first_columns, has_others, with_columns
 from trio_profile.render.preparing import lines, prepare
 
 HINT = "trio-profile show DIR --all prints every table."
@@ -49,7 +49,8 @@ _GAP = "   "
 def show(report: Report, *, everything: bool = False, hint: str = HINT, console: Console | None = None) -> None:
     """Print a report. Details are printed only if `everything` is asked for.
 
-    A detail is a block with `detail=True`, or a column that is not among the first ones of its table.
+    A detail is a page that is folded, a block with `detail=True`, a column that is not among the first ones of its
+    table, or a row that its switch does not choose.
     hint: the last line where a detail is left out.
     """
     report = prepare(report)
@@ -61,7 +62,7 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
         blocks = (
             list(page.blocks)
             if everything
-            else [_first(block, console.width) for block in page.blocks if not block.detail]
+            else [_first(block, console.width) for block in page.blocks if not (block.detail or page.folded)]
         )
         left_out = left_out or blocks != list(page.blocks)
         if blocks or (everything and not page.blocks):
@@ -89,10 +90,10 @@ def _first(block: Block, width: int) -> Block:
     Of those in sight, the last ones are left out until `width` holds the table. A table with groups is cut instead,
     because its columns stand for each other.
     """
-    if not isinstance(block, Table) or not has_others(block):
+    if not isinstance(block, Table):
         return block
-    table = first_columns(block)
-    while not table.groups and len(table.columns) > table.keys + 1 and not _fits(_columns(table), width):
+    table = first_columns(chosen_rows(block))
+    while has_others(block) and not table.groups and len(table.columns) > table.keys + 1 and not _fits(_columns(table), width):
         table = with_columns(table, range(len(table.columns) - 1))
     return table
 

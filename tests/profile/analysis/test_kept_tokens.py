@@ -2,7 +2,7 @@
 
 from tests.profile.examples import dense, failed, kept, measurement, picture, session, study
 from trio_profile.analysis import ablate, compare, sweep
-from trio_profile.analysis.kept_tokens import token_maps
+from trio_profile.analysis.grid import token_maps
 from trio_profile.records.contents import Contents
 
 

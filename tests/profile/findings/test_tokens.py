@@ -7,7 +7,7 @@ from tests.profile.reading import in_terminal, sentences
 from trio_core import methods
 from trio_profile.analysis.ablate import ablate
 from trio_profile.analysis.compare import compare
-from trio_profile.analysis.kept_tokens import CellTokens, TokenMaps
+from trio_profile.analysis.grid import CellTokens, TokenMaps
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import ablate as ablate_pages
 from trio_profile.findings import compare as compare_pages
