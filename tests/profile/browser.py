@@ -32,7 +32,8 @@ class View:
 
         unfold: whether everything is unfolded first. Otherwise only figures in sight are drawn.
         """
-        self.page.evaluate("all => { for (const one of document.querySelectorAll('details')) one.open ||= all; }", unfold)
+        if unfold:
+            self.page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         for number in range(self.page.locator(".drawing").count()):
             if not self.page.locator(".drawing").nth(number).is_visible():
                 continue

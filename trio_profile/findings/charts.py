@@ -129,8 +129,12 @@ def _spans(document: Any, method: str, quantity: str) -> list[Span]:
     first, last = found.measured
     gain = first if found.certain_gain is None else found.certain_gain
     loss = last if found.certain_loss is None else found.certain_loss
-    spans = ((first, gain, "certain gain", "gain"), (gain, loss, "undecided", ""), (loss, last, "certain loss", "loss"))
-    return [Span(100 * low, 100 * high, name, tone) for low, high, name, tone in spans if low < high]
+    spans = (
+        Span(100 * first, 100 * gain, "certain gain", "gain"),
+        Span(100 * gain, 100 * loss, "undecided"),
+        Span(100 * loss, 100 * last, "certain loss", "loss"),
+    )
+    return [span for span in spans if span.low < span.high]
 
 
 def _told(found: Any) -> str:

@@ -7,8 +7,7 @@ from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, keeps_answers
 from trio_profile.findings import doubts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Table
-from trio_profile.findings.study_page import finished_cells, notes, report_of
-from trio_profile.findings.sweep import budget_notes
+from trio_profile.findings.study_page import budget_notes, finished_cells, notes, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, KEYS, Key, grid, table
 from trio_profile.quantities import entries, right_answers
 from trio_profile.quantities.closeness import DIVERGENCE

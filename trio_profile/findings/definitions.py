@@ -1,7 +1,9 @@
 """How the numbers are defined: one meaning for each name, in the report and in the JSON."""
 
+from trio_profile import units
 from trio_profile.findings.blocks import Page, Terms
 from trio_profile.glossary import find, terms
+from trio_profile.records.schema import Environment
 
 WAIT_POLICIES = {
     "brief": "spin for a moment, then sleep (OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=2000)",
@@ -56,3 +58,22 @@ def numbers_page() -> Page:
         [Terms("", items, heads=heads, detail=True)],
         folded="Show what the words mean",
     )
+
+
+def environment_terms(where: Environment) -> list[tuple[str, str]]:
+    """The machine, the device and the software that are kept with every number."""
+    items = [
+        ("device", where.device_name if where.cpu_threads else "unknown without the extra run"),
+        ("device memory", units.size(where.device_memory_bytes) if where.device_memory_bytes else None),
+        ("CUDA, driver", ", ".join(part for part in (where.cuda, where.driver) if part)),
+        ("attention kernels", where.sdpa),
+        ("processor", f"{where.cpu}, {where.cpu_threads} threads" if where.cpu_threads else where.cpu),
+        ("waiting threads", WAIT_POLICIES.get(where.wait_policy, where.wait_policy)),
+        ("freed memory", ALLOCATORS.get(where.allocator, where.allocator)),
+        ("memory", units.size(where.memory_bytes) if where.memory_bytes else None),
+        ("system", where.system),
+        *((name, getattr(where, name)) for name in ("python", "torch", "transformers", "fvcore")),
+        ("host", where.hostname),
+        ("commit", where.commit),
+    ]
+    return [(term, text) for term, text in items if text]

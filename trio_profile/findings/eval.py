@@ -11,15 +11,18 @@ from trio_profile.analysis.evaluation import Benchmark, BenchmarkScore, Evaluate
 from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
 from trio_profile.findings import pareto
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.recommendation import licence
 from trio_profile.findings.study_page import notes, pixel_facts
 from trio_profile.findings.table import KEYS, Grid, Key, grid, grid_of, table
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Tone
 from trio_profile.quantities.quantity import Column
 from trio_profile.records.estimate import Interval, Milliseconds, Tokens
+from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
 _TONES: dict[str, Tone] = {"better": "gain", "worse": "loss"}
+_DENSE = Cell(method="dense", retention=1.0)
 _NEAR = 0.0005
 """Two retentions closer than this are the same one."""
 _METHOD = Key("Method", lambda cells, cell, row: replace(KEYS["method"].entry(cells, cell, row), title=row.remark))
@@ -93,19 +96,21 @@ def tasks_page(document: Evaluation) -> Page:
     first = [document.dense] if document.dense is not None else []
     rows = rows_of(document)
     task = Key("task", lambda _, __, row: Entry(row[1].task))
-    method = Key("Method", lambda cells, cell, row: _METHOD.entry(cells, cell, row[0]) if cell else Entry("dense"))
-    retention = Key("Retention", lambda _, cell, __: _share(cell.retention if cell else 1.0))
-    metrics = [(row.cell, (row, one, score)) for row in rows or first for one in row.tasks for score in one.scores]
+    metrics = [
+        (row.cell or _DENSE, (row, one, score)) for row in rows or first for one in row.tasks for score in one.scores
+    ]
     metrics.sort(key=lambda row: (row[1][1].task, metric_name(row[1][2])))
-    timed = [(row.cell, (row, one)) for row in [*first, *rows] for one in row.tasks if one.prefill_ms is not None]
+    timed = [
+        (row.cell or _DENSE, (row, one)) for row in [*first, *rows] for one in row.tasks if one.prefill_ms is not None
+    ]
     metric = Key("metric", lambda _, __, row: Entry(metric_name(row[2])))
 
     def cells(shown: Sequence[tuple[Any, Any]]) -> Grid:
         return Grid(shown, document.dense, document.study.methods, {})
 
     tables = [
-        table(cells(metrics), "All metrics", _METRIC, [task, metric, method, retention], detail=len(rows) != 1),
-        table(cells(timed), "Times by task", _TIMES, [task, method, retention], detail=True),
+        table(cells(metrics), "All metrics", _METRIC, [task, metric, "method", "asked"], detail=len(rows) != 1),
+        table(cells(timed), "Times by task", _TIMES, [task, "method", "asked"], detail=True),
     ]
     how = "“same answer” is the share of questions to which the cell and the dense model give the same answer."
     return Page("tasks", "Task by task", how, [one for one in tables if one.rows], folded="Show every task")
@@ -260,7 +265,7 @@ def _described(row: EvaluatedCell) -> str:
         parts.append(f"average {kept} of dense")
     if row.prefill_speedup is not None:
         parts.append(f"prefill {units.times_within(row.prefill_speedup.value, row.prefill_speedup.ci95)}")
-    return f"{name_of(row)}{f' ({row.remark})' if row.remark else ''}: {', '.join(parts)}"
+    return f"{name_of(row)}{licence(row.remark)}: {', '.join(parts)}"
 
 
 def _different(rows: Sequence[tuple[Any, Any]]) -> list[str]:

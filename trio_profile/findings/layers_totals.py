@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from trio_profile import units
 from trio_profile.analysis.layers import LayersDocument, PrefillTimes
-from trio_profile.findings import budget_notes
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
-from trio_profile.findings.cells import notes
 from trio_profile.findings.flops import OF_GAMMA
+from trio_profile.findings.study_page import budget_notes, notes
 from trio_profile.quantities import entries
 from trio_profile.records.estimate import Milliseconds
 from trio_profile.text import listed
@@ -33,7 +32,7 @@ def totals_page(document: LayersDocument) -> Page:
         _interval_table("Other parts of the stages", _WITHIN, cells),
     ]
     reminders = notes((cell.method, cell.notes) for cell in cells)
-    reminders += budget_notes.sentences(document.clamped_above, document.idle_stages)
+    reminders += budget_notes(document.clamped_above, document.idle_stages)
     if reminders:
         blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(

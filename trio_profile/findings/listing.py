@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trio_profile import units
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
-from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES
+from trio_profile.findings.definitions import environment_terms
 from trio_profile.records.facts import MethodFacts, ModelFacts
 from trio_profile.records.schema import Environment
 
@@ -156,37 +156,6 @@ def _yes(answer: bool | None) -> Entry:
 
 def environment(found: Environment) -> Report:
     """The environment that is kept with every number, with sizes and names that people read."""
-    machine = (
-        ("host", found.hostname),
-        ("system", found.system),
-        ("processor", found.cpu),
-        ("processor threads", units.exact(found.cpu_threads) if found.cpu_threads else ""),
-        ("memory", _size(found.memory_bytes)),
-        ("waiting threads", WAIT_POLICIES.get(found.wait_policy, found.wait_policy)),
-        ("freed memory", ALLOCATORS.get(found.allocator, found.allocator)),
-    )
-    device = (
-        ("device", found.device_name if found.cpu_threads else "unknown without the extra run"),
-        ("device memory", _size(found.device_memory_bytes)),
-        ("CUDA", found.cuda),
-        ("driver", found.driver),
-        ("kernels of scaled_dot_product_attention", found.sdpa),
-    )
-    software = (
-        ("Python", found.python),
-        ("torch", found.torch),
-        ("transformers", found.transformers),
-        ("fvcore", found.fvcore),
-        ("commit of trio-profile", found.commit),
-    )
-    blocks = [
-        Terms(heading, [(name, text) for name, text in items if text])
-        for heading, items in (("Machine", machine), ("Device", device), ("Software", software))
-    ]
     how = "Kept with every measurement. A study is continued only if the machine and the software are the same."
-    page = Page("environment", "What is kept with every number", how, blocks)
+    page = Page("environment", "What is kept with every number", how, [Terms("", environment_terms(found))])
     return Report("Environment", found.hostname, [], [page], preposition="of")
-
-
-def _size(num_bytes: int | None) -> str | None:
-    return None if num_bytes is None else units.size(num_bytes)

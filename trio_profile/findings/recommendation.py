@@ -76,16 +76,16 @@ def banner(model: str, sessions: Sequence[Session]) -> str:
 
 
 def _named(pick: Pick) -> str:
-    return f"{pick.method}{_licence(pick)} at {units.percent(pick.realised)}"
+    return f"{pick.method}{licence(pick.remark)} at {units.percent(pick.realised)}"
 
 
 def _kept(pick: Pick) -> str:
-    return f"{units.percent(pick.realised)} of the visual tokens with {pick.method}{_licence(pick)}"
+    return f"{units.percent(pick.realised)} of the visual tokens with {pick.method}{licence(pick.remark)}"
 
 
-def _licence(pick: Pick) -> str:
+def licence(remark: str) -> str:
     """What must be said wherever a method is recommended whose code restricts its use; else empty."""
-    return f" ({pick.remark})" if "non-commercial" in pick.remark else ""
+    return f" ({remark})" if "non-commercial" in remark else ""
 
 
 def _gain(pick: Pick) -> str:

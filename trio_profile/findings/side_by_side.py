@@ -11,14 +11,14 @@ from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, Stud
 from trio_profile.findings import doubts, recommendation
 from trio_profile.findings.blocks import Block, Chart, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, by_retention, speedup_axis
-from trio_profile.findings.definitions import numbers_page
-from trio_profile.findings.study_page import environment_terms, finished_cells, sessions_table
+from trio_profile.findings.definitions import environment_terms, numbers_page
+from trio_profile.findings.study_page import finished_cells, sessions_table
 from trio_profile.findings.table import Grid, table
 from trio_profile.quantities import entries
 from trio_profile.quantities.quantity import Column
 from trio_profile.quantities.registry import COLUMNS
 from trio_profile.records.estimate import Accuracy
-from trio_profile.records.schema import Cell
+from trio_profile.records.schema import Cell, Environment
 from trio_profile.text import listed
 
 MOST_CHARTS = 6
@@ -54,7 +54,7 @@ def report(document: SideBySide) -> Report:
     return Report(
         subject=listed([side.name for side in document.sides]),
         model=models[0] if len(models) == 1 else f"{len(models)} models",
-        facts=[f"{side.name}: {side.environment.device_name}" for side in document.sides],
+        facts=[f"{side.name}: {_device(side.environment)}" for side in document.sides],
         pages=pages,
         data=document.model_dump_json(),
         banner=" ".join(dict.fromkeys(text for text in texts if text)),
@@ -138,6 +138,10 @@ def studies_page(document: SideBySide) -> Page:
         blocks.append(Terms(side.name, [*asked, *environment_terms(side.environment)], detail=True))
         blocks.append(sessions_table(document.sessions_of(number), f"Sessions of {side.name}"))
     return Page("studies", "The studies", "", blocks, folded="Show where each study was measured")
+
+
+def _device(where: Environment) -> str:
+    return where.cpu if where.device_name == "cpu" else where.device_name
 
 
 def _shared(document: SideBySide) -> list[SideCell]:

@@ -1,19 +1,20 @@
 """What the reports of all grids share: the heading, and the folded pages of tokens, doubts, environment and words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from trio_profile import units
+from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.pairs import json_with_pairs
 from trio_profile.findings import doubts, recommendation
 from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
-from trio_profile.findings.definitions import ALLOCATORS, WAIT_POLICIES, numbers_page
+from trio_profile.findings.definitions import environment_terms, numbers_page
 from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.run import Run
-from trio_profile.records.schema import Cell, Environment, Session, Study
+from trio_profile.records.schema import Cell, Session, Study
+from trio_profile.text import listed
 
-_Item = tuple[str, str | None]
 _VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
 """The fields of an environment that are versions."""
 
@@ -56,6 +57,23 @@ def notes(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     return list(dict.fromkeys(f"{name}: {note}." for name, found in told for note in found))
 
 
+def budget_notes(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) -> Iterator[str]:
+    """Where budgets cannot keep their proportion, and which stages drop next to no tokens."""
+    limits, places = dict[str, list[str]](), dict[str, list[str]]()
+    for method, limit in clamped_above.items():
+        limits.setdefault(units.percent(limit, 0), []).append(method)
+    for stage in idle:
+        where = (
+            f"{stage.dropped} of {stage.tokens} after layer {stage.layer} at {units.percent(stage.nominal_retention)}"
+        )
+        places.setdefault(where, []).append(stage.method)
+    for limit, methods in limits.items():
+        yield f"Above about {limit} retention the budgets of {listed(methods)} cannot keep their proportion."
+    if places:
+        stages = listed([f"{where} ({', '.join(dict.fromkeys(methods))})" for where, methods in places.items()])
+        yield f"Stages that drop next to no tokens, and pay for the scores of all: {stages}."
+
+
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:
     """The report with what readers must know first of a built-in model: that it is a toy, or has random weights."""
     return replace(report, banner=report.banner or recommendation.banner(model, sessions))
@@ -68,7 +86,7 @@ def study_page(document: Any) -> Page:
         "Study and environment",
         "Times hold for this machine and these versions. Exact counts hold wherever the same model runs.",
         [
-            Terms("Asked", _present(_study(document)), detail=True),
+            Terms("Asked", _study(document), detail=True),
             Terms("Measured on", environment_terms(document.environment), detail=True),
             sessions_table(document.sessions),
             *([runs_table(document.runs, document.sessions)] if document.runs else []),
@@ -77,30 +95,10 @@ def study_page(document: Any) -> Page:
     )
 
 
-def environment_terms(where: Environment) -> list[tuple[str, str]]:
-    """The machine, the device and the software that are kept with every number."""
-    return _present(
-        [
-            ("device", where.device_name if where.cpu_threads else "unknown without the extra run"),
-            ("device memory", _size(where.device_memory_bytes)),
-            ("CUDA, driver", ", ".join(part for part in (where.cuda, where.driver) if part)),
-            ("attention kernels", where.sdpa),
-            ("processor", f"{where.cpu}, {where.cpu_threads} threads" if where.cpu_threads else where.cpu),
-            ("waiting threads", WAIT_POLICIES.get(where.wait_policy, where.wait_policy)),
-            ("freed memory", ALLOCATORS.get(where.allocator, where.allocator)),
-            ("memory", _size(where.memory_bytes)),
-            ("system", where.system),
-            *((name, getattr(where, name)) for name in ("python", "torch", "transformers", "fvcore")),
-            ("host", where.hostname),
-            ("commit", where.commit),
-        ]
-    )
-
-
-def _study(document: Any) -> list[_Item]:
+def _study(document: Any) -> list[tuple[str, str]]:
     asked, dense = document.study, document.dense
     tokens = f"{dense.visual_tokens} visual, {dense.text_tokens} of text, " if dense is not None else ""
-    return [
+    items = [
         ("model", asked.model),
         ("methods", ", ".join(asked.methods)),
         ("retentions", ", ".join(units.percent(retention) for retention in sorted(set(asked.retentions)))),
@@ -119,6 +117,7 @@ def _study(document: Any) -> list[_Item]:
         ("processes", None if asked.processes is None else units.exact(asked.processes)),
         ("seed", str(asked.seed)),
     ]
+    return [(term, text) for term, text in items if text]
 
 
 def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
@@ -167,11 +166,3 @@ def _session(session: Session, differing: Sequence[str], engines: bool) -> list[
         *([session.engine, cores] if engines else []),
         session.command,
     ]
-
-
-def _size(num_bytes: int | None) -> str | None:
-    return None if num_bytes is None else units.size(num_bytes)
-
-
-def _present(items: Sequence[_Item]) -> list[tuple[str, str]]:
-    return [(term, text) for term, text in items if text]

@@ -1,18 +1,17 @@
 """The report of a sweep: what to do, the speed-up over retention, and a table; everything else is folded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.accuracy import AccuracyKept
-from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import break_even, charts, doubts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table
 from trio_profile.findings.charts import colour_of, finished
-from trio_profile.findings.study_page import finished_cells, notes, report_of
+from trio_profile.findings.study_page import budget_notes, finished_cells, notes, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, Grid, grid, grid_of, table
 from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.quantity import Column
@@ -132,23 +131,6 @@ def cells_page(document: SweepDocument) -> Page:
         [replace(one, detail=True) for one in tables if one.rows],
         folded="Show every number of every cell",
     )
-
-
-def budget_notes(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) -> Iterator[str]:
-    """Where budgets cannot keep their proportion, and which stages drop next to no tokens."""
-    limits, places = dict[str, list[str]](), dict[str, list[str]]()
-    for method, limit in clamped_above.items():
-        limits.setdefault(units.percent(limit, 0), []).append(method)
-    for stage in idle:
-        where = (
-            f"{stage.dropped} of {stage.tokens} after layer {stage.layer} at {units.percent(stage.nominal_retention)}"
-        )
-        places.setdefault(where, []).append(stage.method)
-    for limit, methods in limits.items():
-        yield f"Above about {limit} retention the budgets of {listed(methods)} cannot keep their proportion."
-    if places:
-        stages = listed([f"{where} ({', '.join(dict.fromkeys(methods))})" for where, methods in places.items()])
-        yield f"Stages that drop next to no tokens, and pay for the scores of all: {stages}."
 
 
 def _planned(document: SweepDocument) -> list[tuple[Any, Any]]:

@@ -25,7 +25,7 @@ class Column:
     name: str
     entry: Callable[[Any, DenseSummary | None], Entry]
     head: str = ""
-    of_dense: Callable[[DenseSummary], Entry] | None = None
+    of_dense: Callable[[Any], Entry] | None = None
     needs_answers: bool = False
 
 

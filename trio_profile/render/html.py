@@ -131,7 +131,7 @@ def _template() -> Template:
 
 
 def _unbroken(text: str) -> Markup:
-    """Text whose lines do not end inside an interval, before a unit or inside an option. Words in backticks are code."""
+    """Text whose lines end neither inside an interval nor before a unit or in an option. Backticks become code."""
     plain = _OPTION.sub(r'<span class="option">\g<0></span>', str(escape(unbroken(text))))
     return Markup(_CODE.sub(r"<code>\1</code>", plain))
 

@@ -93,7 +93,9 @@ def _first(block: Block, width: int) -> Block:
     if not isinstance(block, Table):
         return block
     table = first_columns(chosen_rows(block))
-    while has_others(block) and not table.groups and len(table.columns) > table.keys + 1 and not _fits(_columns(table), width):
+    if not has_others(block) or table.groups:
+        return table
+    while len(table.columns) > table.keys + 1 and not _fits(_columns(table), width):
         table = with_columns(table, range(len(table.columns) - 1))
     return table
 

@@ -2,26 +2,15 @@
 
 from tests.profile.documents import layers_document
 from tests.profile.examples import ablation, answered, document, failed, measurement, study
-from trio_profile.analysis.doubt import Doubt
 from trio_profile.findings.paper import page, table
-from trio_profile.records.schema import Cell
 
 
 def test_every_value_has_its_interval_and_the_caption_the_conventions():
     unpruned, cells = answered([measurement(retention=0.11)])
     found = table(document(study(retentions=(0.11, 0.55)), [*cells, failed("trio", 0.55)], unpruned=unpruned))
-    assert list(found.columns) == [
-        "Method",
-        "Retention",
-        "Prefill",
-        "Total",
-        "MACs",
-        "f(n)",
-        "KV",
-        "Right",
-        "Points to dense",
-    ]
-    assert all("[" in found.rows[0][place].text for place in (2, 3, 7, 8))
+    columns = ["Method", "Retention", "prefill", "total", "MACs", "f(n)", "KV", "right", "to dense"]
+    assert list(found.columns) == columns
+    assert all("[" in found.rows[0][place].text + found.rows[0][place].note for place in (2, 3, 7, 8))
     assert found.rows[1][2].text.startswith("failed") and found.rows[1][2].span == 7
     for said in (
         "averaged over all decoder layers",
@@ -34,25 +23,12 @@ def test_every_value_has_its_interval_and_the_caption_the_conventions():
         assert said in found.caption
 
 
-def test_doubted_cells_are_marked():
-    doubt = Doubt(
-        cell=Cell(method="trio", retention=0.11, options={"k_pos": 2}),
-        kind="busy",
-        sentence="s",
-        next_step="n",
-        found=2,
-        threshold=1,
-    )
-    rows = table(ablation().model_copy(update={"doubts": [doubt]})).rows
-    assert [row[1].doubt for row in rows] == ["", "doubted: busy", ""]
-
-
 def test_without_answers_their_columns_are_left_out():
     assert list(table(document()).columns)[-1] == "KV" and "Right" not in table(document()).caption
 
 
 def test_an_ablation_names_its_variants():
-    assert [row[0].text for row in table(ablation()).rows] == ["trio, k_pos 1", "trio, k_pos 2", "trio, k_pos 4"]
+    assert [row[0].text for row in table(ablation()).rows] == ["trio (k_pos = 1)", "trio (k_pos = 2)", "trio"]
 
 
 def test_a_document_without_cells_has_no_such_table():

@@ -21,7 +21,7 @@ def rows(page: Page) -> list[dict[str, str]]:
 
 
 def test_the_page_names_the_number_of_processes():
-    assert asked(shown(session(), processes=2))["processes"] == "2 for each cell, one after another"
+    assert asked(shown(session(), processes=2))["processes"] == "2"
     assert "processes" not in asked(shown(session()))
 
 

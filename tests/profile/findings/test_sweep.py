@@ -1,17 +1,16 @@
-"""The pages of a sweep's report."""
-
-import io
+"""The pages of a sweep's report: what to do, the speed-up, a table, and what is folded."""
 
 import pytest
-from rich.console import Console
 
 from tests.profile.examples import answered, document, failed, measurement, study, with_cpu_times
-from trio_profile.analysis.doubt import Doubt
+from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
+from trio_profile.analysis.accuracy import AccuracyKept
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import cell_tables, sweep
+from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Chart, Sentences, Table
-from trio_profile.records.schema import Cell
-from trio_profile.render import terminal
+from trio_profile.records.schema import Fidelity
+
+KEPT = "The cheapest retention that keeps a share of the dense accuracy"
 
 
 @pytest.fixture(scope="module")
@@ -21,137 +20,128 @@ def several() -> SweepDocument:
     return document(asked, [*cells, failed("trio", 0.33, "CUDA out of memory"), failed("fastv", 0.33, "no <keys>")])
 
 
-def tables(found: SweepDocument) -> dict[str, Table]:
-    return {
-        block.caption: block for page in sweep.report(found).pages for block in page.blocks if isinstance(block, Table)
-    }
-
-
-def test_the_order_of_pages_begins_with_the_verdict(several: SweepDocument):
-    pages = [page.id for page in sweep.report(several).pages]
-    assert pages == ["verdict", "speed-up", "answers", "work", "cache", "cells", "doubts", "study", "numbers"]
-
-
-def test_every_page_tells_how_to_read_it(several: SweepDocument):
-    for page in sweep.report(several).pages:
-        assert page.how_to_read.endswith(".") and page.blocks
-
-
-def test_every_chart_can_be_told_without_being_seen(several: SweepDocument):
-    charts = [block for page in sweep.report(several).pages for block in page.blocks if isinstance(block, Chart)]
-    assert len({chart.id for chart in charts}) == len(charts) >= 5
-    assert all(chart.label and chart.caption for chart in charts)
-
-
-def test_the_verdict_has_sentences_a_table_for_each_method_and_the_break_even(several: SweepDocument):
-    blocks = sweep.verdict_page(several).blocks
-    assert [type(block) for block in blocks] == [Sentences, Sentences, Sentences, Table, Table, Table, Sentences]
-    assert [block.colour for block in blocks[:3] if isinstance(block, Sentences)] == [None, 0, 1]
-    doubts = blocks[-1]
-    assert isinstance(doubts, Sentences) and doubts.tone == "doubt"
-
-
-def test_a_study_without_a_finished_cell_has_a_verdict():
-    first, *_ = sweep.verdict_page(document(measurements=[failed()])).blocks
-    assert isinstance(first, Sentences)
-    assert first.lines == ["Nothing can be recommended yet: no cell of a method is finished. Controls do not count."]
-
-
-def test_a_sweep_of_many_methods_has_one_table_of_them():
-    asked = study(methods=("trio", "fastv", "grid", "scope", "vtw"), retentions=(0.33, 0.66))
-    blocks = sweep.verdict_page(document(asked)).blocks
-    [table] = [block for block in blocks if isinstance(block, Table) and "Each method" in block.caption]
-    assert [row[0].text for row in table.rows] == list(asked.methods)
-    assert {sum(entry.span for entry in row) for row in table.rows} == {len(table.columns)}
-    assert list(table.columns[: table.first]) == ["Method", "at", "prefill", "total", "MACs", "KV"]
-    assert table.columns[6] == "pays up to"
-
-
-def test_a_doubted_cell_is_marked_in_every_table_of_cells():
-    asked = study(methods=("trio", "fastv"), retentions=(0.33, 0.66))
-    doubt = Doubt(
-        cell=Cell(method="fastv", retention=0.66), kind="busy", sentence="s", next_step="n", found=2, threshold=1
-    )
-    page = cell_tables.cells_page(document(asked).model_copy(update={"doubts": [doubt]}))
-    assert len(page.blocks) >= 3
-    for table in page.blocks:
-        assert isinstance(table, Table)
-        marked = {row[0].text for row in table.rows if any(entry.doubt == "doubted: busy" for entry in row)}
-        assert marked == {"fastv"}, table.caption
-        assert sum(bool(entry.doubt) for row in table.rows for entry in row) == 1
-
-
-def test_every_row_is_as_wide_as_its_table(several: SweepDocument):
-    for table in tables(several).values():
-        assert {sum(entry.span for entry in row) for row in table.rows} == {len(table.columns)}, table.caption
-        assert not table.groups or sum(span for _, span in table.groups) == len(table.columns)
-
-
-def test_cells_that_never_ran_are_said_to_be_missing():
-    found = document(study(retentions=(0.11, 0.22)), [measurement(retention=0.22)])
-    texts = [
-        entry.text for row in tables(found)["Time: dense and pruned, and their paired ratio"].rows for entry in row
-    ]
-    assert "not measured yet" in texts
-
-
-def test_a_failed_cell_has_its_reason_in_the_summary(several: SweepDocument):
-    rows = cell_tables.summary(several, "fastv").rows
-    assert [row[1].text for row in rows if row[1].span > 1] == ["failed: no <keys>"]
-
-
-def test_break_evens_have_a_row_for_each_method_and_quantity(several: SweepDocument):
-    table = tables(several)["Break-even, as retentions"]
-    assert table.columns == ["method", "", "pays up to", "undecided", "costs more from", "curve crosses 1 at"]
-    assert table.keys == 2
-    assert [(row[0].text, row[1].text, row[1].note) for row in table.rows][:6] == [
-        ("trio", "Prefill time", ""),
-        ("trio", "Total time", ""),
-        ("trio", "MACs by formula", "γ = 1"),
-        ("trio", "MACs by formula", "overhead factor as counted"),
-        ("trio", "MACs counted", ""),
-        ("trio", "KV cache bytes", ""),
-    ]
-    assert {row[0].text for row in table.rows[6:]} == {"fastv"}
-
-
 @pytest.fixture(scope="module")
 def quizzed() -> SweepDocument:
     unpruned, told = answered([measurement(retention=cell.retention) for cell in study().cells()])
     return document(study(), told, unpruned=unpruned)
 
 
-def test_the_terminal_shows_the_verdict_and_its_tables_in_80_columns(quizzed: SweepDocument):
-    out = io.StringIO()
-    terminal.show(sweep.report(quizzed), console=Console(file=out, width=80, highlight=False))
-    text = out.getvalue()
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
-    assert "Pruning with trio pays in prefill:" in text and "Break-even, as retentions" in text
-    summary = text[text.index("trio: speed-up") : text.index("Break-even, as")].splitlines()
-    header = next(line for line in summary if line.startswith("Retention"))
-    assert header.split() == ["Retention", "right", "points", "lost", "prefill", "total", "MACs", "KV"]
-    assert "All cells" not in text and text.rstrip().endswith(terminal.HINT)
+def test_only_the_verdict_is_in_sight(several: SweepDocument):
+    pages = sweep.report(several).pages
+    assert [page.id for page in pages] == ["verdict", "charts", "answers", "cells", "doubts", "study", "numbers"]
+    assert [page.id for page in pages if not page.folded] == ["verdict"]
+
+
+def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument):
+    what, chart, *others = sweep.verdict_page(several).blocks
+    assert isinstance(what, Sentences) and len(what.lines) == 1
+    assert isinstance(chart, Chart) and chart.id == "prefill"
+    assert [type(block) for block in others] == [Table, Table, Table, Sentences]
+
+
+def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepDocument):
+    chart = sweep.speedup(several)
+    found = several.break_even["prefill_ms"]
+    lines = [one for one in chart.series if one.line == "solid"]
+    claims = [one for one in chart.series if one.line == "dot"]
+    assert [one.colour for one in lines] == [one.colour for one in claims] == [0, 1]
+    assert all(a <= y <= b for one in lines for a, y, b in zip(one.low, one.y, one.high, strict=True))
+    cell = next(cell for cell in several.cells if cell.method == "trio")
+    assert several.dense and cell.fastv_macs
+    assert claims[0].y[0] == pytest.approx(several.dense.fastv_macs / cell.fastv_macs)
+    assert [span.name for span in chart.spans] == ["certain gain", "undecided", "certain loss"]
+    assert found.certain_gain and found.certain_loss
+    assert (chart.spans[1].low, chart.spans[1].high) == (100 * found.certain_gain, 100 * found.certain_loss)
+
+
+def test_charts_have_their_own_names_and_labels(several: SweepDocument):
+    charts = blocks(sweep.report(several), Chart)
+    assert len({chart.id for chart in charts}) == len(charts) >= 2
+    assert all(chart.label and chart.caption for chart in charts)
+
+
+def test_a_study_without_a_finished_cell_has_a_verdict():
+    report = sweep.report(document(measurements=[failed()]))
+    assert sentences(report)[0].startswith("Nothing can be recommended yet")
+    assert not blocks(report, Chart)
+
+
+def test_a_sweep_of_many_methods_has_one_table_of_them():
+    asked = study(methods=("trio", "fastv", "grid", "scope", "vtw"), retentions=(0.33, 0.66))
+    found = next(block for block in sweep.verdict_page(document(asked)).blocks if isinstance(block, Table))
+    assert [row[0].text for row in found.rows] == list(asked.methods)
+    assert list(found.columns[: found.first]) == ["Method", "Retention", "prefill", "total", "MACs", "KV"]
+
+
+def test_every_row_is_as_wide_as_its_table(several: SweepDocument, quizzed: SweepDocument):
+    for found in (*blocks(sweep.report(several), Table), *blocks(sweep.report(quizzed), Table)):
+        assert {sum(entry.span for entry in row) for row in found.rows} == {len(found.columns)}, found.caption
+        assert not found.groups or sum(span for _, span in found.groups) == len(found.columns)
+
+
+def test_cells_without_numbers_say_why(several: SweepDocument):
+    found = document(study(retentions=(0.11, 0.22)), [measurement(retention=0.22)])
+    assert any("not measured yet" in row for row in rows(table(sweep.report(found), "Time")))
+    assert any("failed: no <keys>" in row for row in rows(table(sweep.report(several), "Time")))
+    assert any(line.startswith("Failed: 2 of 10 cells") for line in sentences(sweep.report(several)))
+
+
+def test_the_terminal_has_the_verdict_the_table_and_the_break_even_in_40_lines(quizzed: SweepDocument):
+    text = in_terminal(sweep.report(quizzed))
+    assert not list(too_wide(sweep.report(quizzed)))
+    assert len(text[: text.index("Keep in mind")].splitlines()) <= 40
+    assert "Break-even, as retentions" in text and "All cells" not in text
+    assert "All cells" in in_terminal(sweep.report(quizzed), everything=True)
+
+
+def test_one_new_token_has_no_column_of_totals():
+    caption = "trio: speed-up [95 % interval], and cost relative to dense"
+    for tokens, known in ((1, False), (8, True)):
+        assert ("total" in table(sweep.report(document(study(new_tokens=tokens))), caption).columns) == known
 
 
 def test_cpu_time_has_a_table_where_it_was_measured():
-    found = document(measurements=[with_cpu_times(measurement())])
-    (caption,) = [caption for caption in tables(found) if caption.startswith("CPU time")]
-    assert "not the time that a user waits" in caption
-    assert tables(found)[caption].rows[0][0].text == "trio"
-    assert not any(caption.startswith("CPU time") for caption in tables(document()))
+    found = sweep.report(document(measurements=[with_cpu_times(measurement())]))
+    assert table(found, "CPU time of a prefill").rows[0][0].text == "trio"
+    assert "CPU time of a prefill" not in [block.caption for block in blocks(sweep.report(document()), Table)]
 
 
-def test_the_verdict_says_how_many_cells_are_doubted():
-    found = document(measurements=[measurement().model_copy(update={"reason": "out of memory"})])
-    lines = [line for block in sweep.verdict_page(found).blocks if isinstance(block, Sentences) for line in block.lines]
-    assert any(line.startswith("Doubts about single cells: 1 of 1 (") for line in lines)
+def test_answers_have_a_chart_the_cheapest_retentions_and_a_table(quizzed: SweepDocument):
+    chart, kept, found = sweep.answers_page(quizzed).blocks
+    assert isinstance(chart, Chart) and isinstance(kept, Table) and isinstance(found, Table)
+    assert quizzed.dense and quizzed.dense.accuracy and chart.levels == (100 * quizzed.dense.accuracy.value,)
+    assert list(found.columns[-2:]) == ["1 hops", "2 hops"] and found.rows[0][0].text == "dense"
+    near = measurement().model_copy(update={"fidelity": Fidelity(kl_nats=(0.1, 0.2), top1=(True, False))})
+    assert [type(block) for block in sweep.answers_page(document(measurements=[near])).blocks] == [Table]
+    assert not sweep.answers_page(document()).blocks
 
 
-def test_budgets_stand_beside_each_cell(several: SweepDocument):
-    table = cell_tables.summary(several, "trio")
-    done = [cell for cell in several.cells if cell.method == "trio" and cell.status == "done"]
-    kept = [", ".join(map(str, cell.budgets)) for cell in done]
-    assert table.columns[-1] == "tokens kept"
-    assert [row[-1].text for row in table.rows if len(row) == len(table.columns)] == kept
-    titles = [row[0].title for row in table.rows if row[0].title]
-    assert titles == [f"keeps {budgets} tokens after layers 1, 10, 15" for budgets in kept]
+def test_the_cheapest_retention_has_its_interval_and_what_it_saves(quizzed: SweepDocument):
+    cases = {
+        "0.99": AccuracyKept(status="crossing", retention=0.22, ci95=(0.22, 1.0), prefill_speedup=1.5),
+        "0.98": AccuracyKept(status="crossing", retention=0.22, ci95=(0.22, 0.22), prefill_speedup=1.5),
+        "0.97": AccuracyKept(status="inconclusive"),
+        "0.96": AccuracyKept(status="always", retention=0.11),
+        "0.95": AccuracyKept(status="never"),
+    }
+    found = quizzed.model_copy(update={"accuracy_kept_by_method": {"trio": cases}})
+    assert rows(table(sweep.report(found), KEPT)) == [
+        [
+            *("trio", "22 % [22, 100] prefill 1.50×", "22.0 % prefill 1.50×", "not enough questions to say"),
+            *("at every retention measured", "at no retention measured"),
+        ]
+    ]
+
+
+def test_reminders_say_each_thing_once():
+    noted = [measurement(retention=part).model_copy(update={"notes": ("other code ran",)}) for part in (0.11, 0.77)]
+    noted[1] = noted[1].model_copy(update={"budgets": (576, 573, 300), "gamma_counted": None})
+    told = sentences(sweep.report(document(study(retentions=(0.11, 0.77, 0.99)), noted)))
+    assert told.count("trio: other code ran.") == 1
+    for said in ("3 of 576 after layer 10 at 77.0 %", "leaves out trio at 77.0 %", "Not measured yet: 1 of 3 cells."):
+        assert any(said in line for line in told), said
+
+
+def test_without_dense_work_and_cache_are_not_judged():
+    told = sentences(sweep.report(document(measurements=[measurement()], without_dense=True)))
+    assert any("The dense model was not counted" in line for line in told)

@@ -374,7 +374,7 @@ def test_nothing_is_wider_than_the_window(show: Open, width: int):
 def test_the_banner_and_the_confidence_stand_on_top(show: Open):
     view = show(everything())
     assert view.page.locator("header .banner").inner_text() == "The model is a toy."
-    said = view.page.locator("header .confidence")
+    said = view.page.locator("main .confidence")
     assert "Confidence: medium" in said.inner_text() and "one of six cells is doubted" in said.inner_text()
     said.get_by_role("link").click()
     assert view.page.url.endswith("#doubts")

@@ -120,7 +120,7 @@ def test_plotly_stands_at_the_end_once_and_waits_to_be_run(several_html: str):
 def test_figures_are_json_that_a_script_reads(several: SweepDocument, several_html: str):
     charts = [block for page in sweep.report(several).pages for block in page.blocks if isinstance(block, Chart)]
     found = re.findall(r'id="figure-([^"]+)".*?<script type="application/json">(.*?)</script>', ours(several_html))
-    assert [name for name, _ in found] == [chart.id for chart in charts] and len(charts) >= 5
+    assert [name for name, _ in found] == [chart.id for chart in charts] and len(charts) >= 3
     assert all(json.loads(figure)["layout"]["height"] for _, figure in found)
 
 
