@@ -15,24 +15,6 @@ if TYPE_CHECKING:
 
 FIGURE = "Figure"
 """Panel of the help."""
-METHODS = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--method",
-        help="For the figure tokens: a method. Repeat it for several. Default: those that the page shows first.",
-        show_default=False,
-        rich_help_panel=FIGURE,
-    ),
-]
-RETENTION = Annotated[
-    float | None,
-    typer.Option(
-        "--retention",
-        help="For the figure tokens: the retention. Default: the lowest one.",
-        show_default=False,
-        rich_help_panel=FIGURE,
-    ),
-]
 
 
 def command(
@@ -70,8 +52,6 @@ def command(
             rich_help_panel=FIGURE,
         ),
     ] = None,
-    method: METHODS = None,
-    retention: RETENTION = None,
 ) -> None:
     """Write a study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as SVG, PDF or PNG.
 
@@ -84,12 +64,10 @@ def command(
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs or --cells")
         form = exporting.picture_of(out, to)
         _require_file(out, form)
-        content, found = exporting.figure(directory, figure, form, methods=method or (), retention=retention)
+        content, found = exporting.figure(directory, figure, form)
     else:
         if to is not None:
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")
-        if method or retention is not None:
-            raise typer.BadParameter("--method and --retention belong to a figure: name it with --figure tokens")
         form = exporting.format_of(out, format)
         _require_file(out, form)
         content, found = exporting.exported(directory, form, pairs=pairs, cells=cells)

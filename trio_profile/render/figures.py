@@ -2,12 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 from trio_profile.errors import StudyError
-from trio_profile.findings.blocks import Chart, Report, Tokens, Waterfall
+from trio_profile.findings.blocks import Chart, Report, Waterfall
 from trio_profile.render import drawing
 from trio_profile.render.preparing import clean_report
 
@@ -16,7 +16,7 @@ WIDTH = 720
 """In pixels; the height is that of the figure on the page."""
 _SHARPER = 2
 """Pixels of a PNG for each pixel of the page."""
-_DRAWN = Chart | Waterfall | Tokens
+_DRAWN = Chart | Waterfall
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -25,28 +25,16 @@ def names(report: Report) -> list[str]:
     return [block.id for page in report.pages for block in page.blocks if isinstance(block, _DRAWN)]
 
 
-def picture(
-    report: Report, name: str, form: Picture, *, methods: Sequence[str] = (), retention: float | None = None
-) -> bytes:
+def picture(report: Report, name: str, form: Picture) -> bytes:
     """A figure as the content of a file.
 
-    methods, retention: what the figure of the tokens shows. Empty and None: what the page shows at first.
-    Raises StudyError if no figure has this name or these methods, if it has not this form, or if the extra `export` or
-    a browser is missing.
+    Raises StudyError if no figure has this name, or if the extra `export` or a browser is missing.
     """
     blocks = [block for page in clean_report(report).pages for block in page.blocks]
     found = next((block for block in blocks if isinstance(block, _DRAWN) and block.id == name), None)
     if found is None:
         known = ", ".join(names(report)) or "none: this study has no figures"
         raise StudyError(f"no figure is called {name!r}; choose one of {known}")
-    if isinstance(found, Tokens):
-        if form != "png":
-            raise StudyError(f"the figure {name!r} is made of pixels, so it has no form {form}: choose --to png")
-        from trio_profile.render.token_sheet import token_sheet
-
-        return token_sheet(found, methods, retention)
-    if methods or retention is not None:
-        raise StudyError(f"the figure {name!r} shows all methods and retentions: leave --method and --retention out")
     draw, browser = _kaleido(form), _browser(form)
     figure = drawing.figure(_coloured(found)) if isinstance(found, Chart) else drawing.waterfall(found)
     size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}

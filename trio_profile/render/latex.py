@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Tokens, Waterfall
+from trio_profile.findings.blocks import Block, Chart, Entry, Report, Sentences, Table, Terms, Tokens, Waterfall
 from trio_profile.render.columns import MARK, doubted, first_columns, other_columns
-from trio_profile.render.preparing import prepare
+from trio_profile.render.preparing import Form, tables_text, whole_text
 
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi . pi rho . sigma tau upsilon phi chi psi "
@@ -71,26 +71,13 @@ _NEEDS = r"% written by trio-profile; \usepackage[T1]{fontenc} \usepackage{bookt
 
 
 def latex(report: Report) -> str:
-    """The whole report, blocks with `detail=True` included. A figure is told by its label."""
-    report = prepare(report)
-    heading = f"{report.subject} {report.preposition} {report.model}"
-    lines = [_NEEDS, rf"\section*{{{_tex(heading)}}}"]
-    if report.facts:
-        lines += [_tex(" · ".join(report.facts)), ""]
-    if report.banner:
-        lines += [rf"\textbf{{{_tex(report.banner)}}}", ""]
-    if report.confidence is not None:
-        lines += [rf"\textbf{{Confidence: {report.confidence.level}}}, because {_tex(report.confidence.why)}.", ""]
-    for page in report.pages:
-        lines += _page(page)
-    return "\n".join(lines).rstrip() + "\n"
+    """The whole report as LaTeX."""
+    return whole_text(report, _FORM)
 
 
 def tables(report: Report) -> str:
     """The tables of a report alone, without headings: what a paper inputs."""
-    blocks = (block for page in prepare(report).pages for block in page.blocks)
-    lines = [line for block in blocks if isinstance(block, Table) for line in drawn(block)]
-    return "\n".join([_NEEDS, *lines]) + "\n"
+    return tables_text(report, _FORM)
 
 
 def drawn(block: Block) -> list[str]:
@@ -112,16 +99,6 @@ def drawn(block: Block) -> list[str]:
             items = (rf"\item {_tex(one.text)}" for one in block.maps)
             return [*_heading(block.caption), *told, *_list("itemize", items)]
     assert_never(block)
-
-
-def _page(page: Page) -> Iterator[str]:
-    yield from (rf"\subsection*{{{_tex(page.title)}}}",)
-    if page.how_to_read:
-        yield from (_tex(page.how_to_read), "")
-    for block in page.blocks:
-        yield from (*drawn(block), "")
-    if not page.blocks:
-        yield from (_tex(page.empty), "")
 
 
 def _heading(text: str) -> list[str]:
@@ -189,3 +166,14 @@ def known(char: str) -> str:
 def separated(text: str) -> str:
     """Text in which no two characters become one: two hyphens stay two hyphens."""
     return _LIGATURE.sub(r"\g<0>{}", text)
+
+
+_FORM = Form(
+    _tex,
+    drawn,
+    title=r"\section*{{{}}}",
+    section=r"\subsection*{{{}}}",
+    banner=r"\textbf{{{}}}",
+    strong=r"\textbf{{{}}}",
+    begin=[_NEEDS],
+)

@@ -1,36 +1,23 @@
 """A report as Markdown, for an issue or a pull request."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table, Terms, Tokens, Waterfall
+from trio_profile.findings.blocks import Block, Chart, Entry, Report, Sentences, Table, Terms, Tokens, Waterfall
 from trio_profile.render.columns import MARK, doubted
-from trio_profile.render.preparing import prepare
+from trio_profile.render.preparing import Form, tables_text, whole_text
 
 _SPECIAL = "\\|`*_[]!#~$"
 
 
 def markdown(report: Report) -> str:
-    """The whole report, blocks with `detail=True` included. A figure is told by its label."""
-    report = prepare(report)
-    lines = [f"## {_plain(f'{report.subject} {report.preposition} {report.model}')}", ""]
-    if report.facts:
-        lines += [_plain(" · ".join(report.facts)), ""]
-    if report.banner:
-        lines += [f"> **{_plain(report.banner)}**", ""]
-    if report.confidence is not None:
-        lines += [f"**Confidence: {report.confidence.level}**, because {_plain(report.confidence.why)}.", ""]
-    for page in report.pages:
-        lines += _page(page)
-    return "\n".join(lines).rstrip() + "\n"
+    """The whole report as Markdown."""
+    return whole_text(report, _FORM)
 
 
 def tables(report: Report) -> str:
     """The tables of a report alone, without headings."""
-    blocks = (block for page in prepare(report).pages for block in page.blocks)
-    return (
-        "\n".join(line for block in blocks if isinstance(block, Table) for line in (*drawn(block), "")).rstrip() + "\n"
-    )
+    return tables_text(report, _FORM)
 
 
 def drawn(block: Block) -> list[str]:
@@ -50,16 +37,6 @@ def drawn(block: Block) -> list[str]:
             told = [_plain(text) for text in (block.label, block.note) if text]
             return [*_heading(block.caption), *told, "", *(f"- {_plain(one.text)}" for one in block.maps)]
     assert_never(block)
-
-
-def _page(page: Page) -> Iterator[str]:
-    yield from (f"### {_plain(page.title)}", "")
-    if page.how_to_read:
-        yield from (_plain(page.how_to_read), "")
-    for block in page.blocks:
-        yield from (*drawn(block), "")
-    if not page.blocks:
-        yield from (_plain(page.empty), "")
 
 
 def _heading(text: str) -> list[str]:
@@ -96,3 +73,6 @@ def _plain(text: str) -> str:
     """Text that stays text: no field ends in it, and no markup begins."""
     text = " ".join(text.split("\n")).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in _SPECIAL else char for char in text)
+
+
+_FORM = Form(_plain, drawn, title="## {}", section="### {}", banner="> **{}**", strong="**{}**")

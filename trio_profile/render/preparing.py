@@ -5,12 +5,13 @@ inside an interval nor between a number and its unit.
 """
 
 import re
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from textwrap import wrap
 from typing import Any, TypeVar
 
-from trio_profile.findings.blocks import Page, Report, Table
+from trio_profile.findings.blocks import Block, Page, Report, Table
 from trio_profile.render.columns import without_empty_columns
 from trio_profile.text import printable
 
@@ -29,6 +30,46 @@ def prepare(report: Report) -> Report:
 def _page(page: Page) -> Page:
     blocks = [without_empty_columns(block) if isinstance(block, Table) else block for block in page.blocks]
     return replace(page, blocks=blocks)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a form of text writes what stands around the blocks. `{}` stands for the text.
+
+    escape: makes text that stays text. drawn: returns the lines of a block.
+    strong: of the banner, and of the confidence.
+    """
+
+    escape: Callable[[str], str]
+    drawn: Callable[[Block], list[str]]
+    title: str
+    section: str
+    banner: str
+    strong: str
+    begin: Sequence[str] = ()
+
+
+def whole_text(report: Report, form: Form) -> str:
+    """The whole report, blocks with `detail=True` included. A figure is told by its label."""
+    report, told = prepare(report), form.escape
+    lines = [*form.begin, form.title.format(told(f"{report.subject} {report.preposition} {report.model}")), ""]
+    lines += [told(" · ".join(report.facts)), ""] if report.facts else []
+    lines += [form.banner.format(told(report.banner)), ""] if report.banner else []
+    if (sure := report.confidence) is not None:
+        lines += [f"{form.strong.format(f'Confidence: {sure.level}')}, because {told(sure.why)}.", ""]
+    for page in report.pages:
+        lines += [form.section.format(told(page.title)), ""]
+        lines += [told(page.how_to_read), ""] if page.how_to_read else []
+        lines += [line for block in page.blocks for line in (*form.drawn(block), "")]
+        lines += [] if page.blocks else [told(page.empty), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def tables_text(report: Report, form: Form) -> str:
+    """The tables of a report alone, without headings."""
+    blocks = (block for page in prepare(report).pages for block in page.blocks)
+    lines = [line for block in blocks if isinstance(block, Table) for line in (*form.drawn(block), "")]
+    return "\n".join([*form.begin, *lines]).rstrip() + "\n"
 
 
 def unbroken(text: str) -> str:

@@ -13,12 +13,13 @@ _LEAST_TO_SORT = 3
 """Tables with fewer rows are not sorted."""
 
 
-def head(table: Table, heads: Mapping[str, str] = MappingProxyType({})) -> Markup:
+def head(table: Table, heads: Mapping[str, str] = MappingProxyType({}), *, sortable: bool = True) -> Markup:
     """The rows of a table's head: its groups and its names. A name is a button where the table can be sorted.
 
     heads: what a name means, which its title tells. By the name as it is written, or in lower case.
+    sortable: whether a script can sort the table.
     """
-    sortable = len(table.rows) >= _LEAST_TO_SORT and not table.prose and not table.compact
+    sortable = sortable and len(table.rows) >= _LEAST_TO_SORT and not table.prose and not table.compact
     names = []
     for column, name in enumerate(table.columns):
         shown = f'<button type="button" class="sort">{escape(name)}</button>' if sortable and name else escape(name)

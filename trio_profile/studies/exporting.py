@@ -56,16 +56,13 @@ def exported(
     return csv_text(rows) if format == "csv" else parquet_bytes(rows), found
 
 
-def figure(
-    directory: Path, name: str, form: Picture, *, methods: Sequence[str] = (), retention: float | None = None
-) -> tuple[bytes, Finished]:
+def figure(directory: Path, name: str, form: Picture) -> tuple[bytes, Finished]:
     """Return one figure of a study's page as the content of a picture file, and the study.
 
-    methods, retention: what the figure of the tokens shows. Empty and None: what the page shows at first.
-    Raises StudyError if no figure has this name or these methods, or if it cannot be drawn here.
+    Raises StudyError if no figure has this name, or if it cannot be drawn here.
     """
     found = running.read(directory)
-    return picture(running.findings(found), name, form, methods=methods, retention=retention), found
+    return picture(running.findings(found), name, form), found
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -30,7 +30,7 @@ def test_sound_cells_pass_without_a_doubt(stored, capsys):
 
 def test_a_built_in_model_has_its_banner(stored, capsys):
     assert run(["check", stored(measurement(noise=0.002))]) == 0
-    assert "The weights of llava-1.5-7b are random numbers." in capsys.readouterr().out
+    assert "The weights of llava-1.5-7b are random numbers" in capsys.readouterr().out
 
 
 def test_doubts_exit_with_1_only_if_strict_is_asked_for(stored, capsys):

@@ -6,9 +6,7 @@ import sys
 import pytest
 
 from tests.profile.command import complaint, document
-from tests.profile.documents import KEPT, keep
-from tests.profile.examples import kept as tokens
-from tests.profile.examples import measurement, picture, study
+from tests.profile.documents import KEPT
 from trio_profile.cli import run
 
 
@@ -54,8 +52,6 @@ def test_the_end_of_the_file_decides_the_format(kept, tmp_path, capsys):
         (["--figure", "prefill", "--out", "fig.jpg"], "no figure is written as .jpg; choose .svg, .pdf, .png"),
         (["--figure", "prefill", "--to", "pdf", "--out", "a.svg"], "a.svg is named as svg, and --to says pdf"),
         (["--figure", "prefill", "--format", "csv"], "--figure takes --to and --out"),
-        (["--format", "csv", "--method", "trio"], "--method and --retention belong to a figure"),
-        (["--figure", "prefill", "--retention", "0.11"], "leave --method and --retention out"),
         (["--format", "csv", "--to", "svg"], "--to is the form of a figure"),
         (["--format", "csv", "--out", "measurements.jsonl"], "is the name of a file of a study"),
         (["--format", "docx"], "'docx'"),
@@ -73,17 +69,6 @@ def test_a_missing_extra_is_one_line(kept, tmp_path, capsys, monkeypatch):
     assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--out", tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "kaleido", None)
     assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--figure", "prefill")
-
-
-def test_the_kept_tokens_of_a_method_are_a_picture(tmp_path, capsys):
-    cell = measurement().model_copy(update={"kept": tokens()})
-    keep(tmp_path, study(retentions=(0.11,)), [cell]).append(picture())
-    out = tmp_path / "tokens.png"
-    assert printed(capsys, tmp_path, "--figure", "tokens", "--method", "trio", "--out", out) == f"{out}\n"
-    assert out.read_bytes().startswith(b"\x89PNG")
-    assert "choose --to png" in complaint(capsys, "export", tmp_path, "--figure", "tokens")
-    refused = complaint(capsys, "export", tmp_path, "--figure", "tokens", "--retention", "0.2", "--out", out)
-    assert "no tokens of trio at 0.2: choose --retention 0.11" in refused
 
 
 def test_a_record_that_cannot_be_read_is_a_warning(kept, capsys):

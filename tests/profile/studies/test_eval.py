@@ -502,7 +502,7 @@ def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, argument
     assert run([*arguments, "--no-dense", "--limit", "2", "--out", str(out)]) == 2
     assert "holds another study: limit (None there, 2 here); dense" in capsys.readouterr().err
     assert run([*arguments, "--no-dense", "--limit", "2", "--out", str(out / "second")]) == 0
-    assert "exact_match" in capsys.readouterr().out
+    assert "Scores" in capsys.readouterr().out
     assert len(answers_in(out / "second")) == 2
 
 
@@ -539,7 +539,7 @@ def test_ablate_on_tasks_compares_each_variant_with_the_default(evaluation, chec
     assert score["difference"] == score["value"] - default["benchmarks"][0]["value"]
     assert run([*arguments, "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "saliency at 40.0 %" in said and "Variants beside the default" in said
+    assert "autograd" in said and "Variants beside the default" in said
     assert run([*arguments, "--out", str(out), "--only", "threshold"]) == 2
     assert "holds another study: ablations" in capsys.readouterr().err
     assert "seconds = 2.0: ablate on tasks has no such field" in complaint(capsys, *arguments, "--seconds", "2")

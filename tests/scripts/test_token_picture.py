@@ -1,20 +1,23 @@
 """The kept tokens as one picture file."""
 
 import io
+import subprocess
+import sys
 from base64 import b64encode
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.profile.documents import with_tokens
-from tests.profile.examples import PIXEL, document, study
+from documentation.token_sheet import CARD, HEAD, INK, LINE, MARGIN, WIDTH, drawn_stage, token_sheet
+from tests.profile.documents import keep
+from tests.profile.examples import PIXEL, kept, measurement, picture, study
 from trio_profile.errors import StudyError
-from trio_profile.findings import sweep
 from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
-from trio_profile.render.figures import picture
-from trio_profile.render.token_sheet import CARD, HEAD, INK, LINE, MARGIN, WIDTH, drawn_stage, token_sheet
+
+ROOT = Path(__file__).parents[2]
 
 RED = Image.new("RGB", (4, 4), "red")
 FIRST = DrawnStage(1, "kept 2 of 4 after layer 1", bytes([1, 0, 1, 0]), bytes([254, 0, 127, 255]), "0", "2")
@@ -151,12 +154,10 @@ def test_a_picture_that_cannot_be_read_is_one_line():
         token_sheet(block(picture=broken))
 
 
-def test_the_figure_of_a_sweep_is_a_png_and_nothing_else():
-    report = sweep.report(with_tokens(document(study(retentions=(0.11, 0.55)))))
-    found = Image.open(io.BytesIO(picture(report, "tokens", "png")))
-    assert found.width == 4 * MARGIN + 3 * WIDTH
-    for form in ("svg", "pdf"):
-        with pytest.raises(StudyError, match=f"the figure 'tokens' is made of pixels, so it has no form {form}"):
-            picture(report, "tokens", form)
-    with pytest.raises(StudyError, match="the figure 'prefill' shows all methods and retentions"):
-        picture(report, "prefill", "png", methods=["trio"])
+def test_the_script_draws_the_picture_of_a_study_or_says_why_not(tmp_path):
+    keep(tmp_path, study(retentions=(0.11,)), [measurement().model_copy(update={"kept": kept()})]).append(picture())
+    command = [sys.executable, ROOT / "scripts" / "token_picture", tmp_path, "--out", tmp_path / "tokens.png"]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "tokens.png").read_bytes().startswith(b"\x89PNG")
+    done = subprocess.run([*command, "--retention", "0.2"], capture_output=True, text=True)
+    assert done.returncode == 2 and "choose --retention 0.11" in done.stderr
