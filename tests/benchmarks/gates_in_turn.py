@@ -1,6 +1,6 @@
 """How often the gate catches a planted slow-down when base and new run in turn, and in what time.
 
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.gates_in_turn --pairs 10 --slower 0.05 --seconds 20
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.gates_in_turn --pairs 10 --slower 0.05 --seconds 22
 
 Each comparison starts two processes that prefill `pocket` with TRIO at 11 %, one of them slowed by a share of its CPU
 time, and judges them by the rule of `trio_gate`: a regression must be confirmed by a second pair of processes.
@@ -22,30 +22,30 @@ ROOT = Path(__file__).parents[2]
 
 
 class slowed(prefill):
-    """The default workload, slowed by a CPU time. milliseconds: of each run; 0 in the base."""
+    """The default workload, slowed by a share of its CPU time. share: of each run; 0 in the base."""
 
-    def __init__(self, milliseconds: float = 0.0, **arguments: Any):
+    def __init__(self, share: float = 0.0, **arguments: Any):
         super().__init__(**arguments)
-        self.milliseconds = milliseconds
+        self.share = share
         self()
 
     def __call__(self) -> float:
         """Milliseconds of one prefill, with the time that is burnt."""
+        begin = time.process_time()
         ms = super().__call__()
         start = time.perf_counter_ns()
-        if self.milliseconds:
-            burn(self.milliseconds)
+        burn(self.share * 1000 * (time.process_time() - begin))
         return ms + (time.perf_counter_ns() - start) / 1e6
 
 
-def compare(seconds: float, milliseconds: float, clock: str, seed: int) -> str:
+def compare(seconds: float, share: float, clock: str, seed: int) -> str:
     """Return the verdict on one pair of processes after at most so many seconds of sampling."""
 
     class OneSlower(Rivals):
         """Rivals of which the new one is slowed."""
 
         def _arguments_of(self, name: str) -> dict[str, Any]:
-            return {"milliseconds": milliseconds if name == "new" else 0.0}
+            return {"share": share if name == "new" else 0.0}
 
     with OneSlower(ROOT, ROOT, "tests.benchmarks.gates_in_turn:slowed", {}, seed=seed, time=clock) as rivals:
         deadline, taken = time.monotonic() + seconds, 0
@@ -66,25 +66,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--slower", type=float, default=0.05)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=22.0)
     parser.add_argument("--clock", choices=("ms", "cpu_ms"), default="cpu_ms")
     options = parser.parse_args()
     prepare()
-    run = prefill()
-    run()
-    begin = time.process_time()
-    for _ in range(10):
-        run()
-    milliseconds = options.slower * 100 * (time.process_time() - begin)
-    found, start = Counter[str](), time.monotonic()
+    verdicts, start = Counter[str](), time.monotonic()
     for seed in range(options.pairs):
-        verdict = compare(options.seconds, milliseconds, options.clock, seed)
+        verdict = compare(options.seconds, options.slower, options.clock, seed)
         if verdict == "regression":
-            verdict = compare(options.seconds, milliseconds, options.clock, 1000 + seed)
-        found[verdict] += 1
+            verdict = compare(options.seconds, options.slower, options.clock, 1000 + seed)
+        verdicts[verdict] += 1
         print(f"{seed + 1}: {verdict}", flush=True)
     each = (time.monotonic() - start) / options.pairs
-    print(f"{options.slower:+.0%} of CPU time ({milliseconds:.1f} ms): {dict(found)}; {each:.0f} s each")
+    print(f"{options.slower:+.0%} of CPU time, judged by {options.clock}: {dict(verdicts)}; {each:.0f} s each")
 
 
 if __name__ == "__main__":

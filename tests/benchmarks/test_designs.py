@@ -105,7 +105,7 @@ def _half_width(times: list[float], confidence: float) -> float:
 
 
 def _worker(tree: Path, turns: list[int]) -> Worker:
-    return Worker("only", tree, tree / "elsewhere", "work:decoder", {"turns": turns})
+    return Worker("only", tree, tree / "elsewhere", "work:decoder", {"turns": turns}).ready()
 
 
 @pytest.mark.benchmark(group="designs, this machine")

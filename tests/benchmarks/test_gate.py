@@ -64,7 +64,7 @@ def test_one_revision_against_itself(benchmark, tree: Path):
         middle = time.monotonic()
         means = []
         for name in ("base", "new"):
-            worker = Worker(name, tree, tree, "work:product", {})
+            worker = Worker(name, tree, tree, "work:product", {}).ready()
             try:
                 means.append(fmean([worker.run() for _ in range(verdict.samples + 2)][2:]))
             finally:

@@ -40,6 +40,8 @@ _GIT_SECONDS = 120
 class Worker:
     """A process that imports from one tree and runs one workload. Its errors become MeasurementError, in one line.
 
+    It starts at once. Wait for it with `ready` before the first run.
+
     name: `base` or `new`, for messages.
     tree: the directory that it imports from.
     other: the other revision's directory, from which nothing may be imported.
@@ -89,12 +91,18 @@ class Worker:
         self._input: IO[str] = self._process.stdin
         self._output: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
+        self._start_seconds = start_seconds
+        self.exact: dict[str, int] = {}
+
+    def ready(self) -> Self:
+        """Wait until the process has built its workload, and keep the workload's exact numbers."""
         try:
-            ready = self._answer(start_seconds, "to start")
-            self.exact = {quantity: int(value) for quantity, value in ready["exact"].items()}
+            answer = self._answer(self._start_seconds, "to start")
         except BaseException:
             self.close()
             raise
+        self.exact = {quantity: int(value) for quantity, value in answer["exact"].items()}
+        return self
 
     def run(self) -> float:
         """Milliseconds of one run."""
@@ -180,7 +188,7 @@ class Rivals:
         self.workers: dict[str, Worker] = {}
 
     def __enter__(self) -> Self:
-        """Start both workers, one after the other, and warm them up."""
+        """Start both workers at once, and warm them up."""
         places = _places(self._trees["new"])
         with ExitStack() as stack:
             for name, tree in self._trees.items():
@@ -189,6 +197,8 @@ class Rivals:
                 worker = Worker(name, tree, other, *arguments, places=places, time=self._time)
                 stack.callback(worker.close)
                 self.workers[name] = worker
+            for worker in self.workers.values():
+                worker.ready()
             self.sample = in_turn(self.workers["base"].run, self.workers["new"].run, self._seed)
             self.sample(WARMUPS)
             self._stack = stack.pop_all()

@@ -8,7 +8,7 @@ from trio_profile.errors import MeasurementError, ProfileError, StudyError
 from trio_profile.gate.rivals import Rivals, Worker, worktree
 
 TOY = """
-import os, subprocess, sys, time
+import gc, os, subprocess, sys, time
 
 def quick(ms=1.0):
     print("a library that talks on standard output")
@@ -44,6 +44,19 @@ def nothing():
 
 def says_no():
     raise SystemExit("no device here")
+
+def collects(log):
+    def tell(phase, _):
+        if phase == "start":
+            time.sleep(0.1)  # a collection that takes long
+        with open(log, "a") as lines:
+            lines.write("collection " + phase + "\\n")
+    gc.callbacks.append(tell)
+    def run():
+        with open(log, "a") as lines:
+            lines.write("run\\n")
+        return 1.0
+    return run
 
 def fork():
     child = subprocess.Popen(["sleep", "60"])
@@ -88,6 +101,16 @@ def test_each_worker_imports_from_its_own_tree_and_they_run_in_turn(trees):
     assert not any(map(alive, pids))
 
 
+def test_no_side_collects_garbage_while_the_other_one_runs(trees, tmp_path):
+    log = tmp_path / "log"
+    with Rivals(*trees, "toy:collects", {"log": str(log)}) as rivals:
+        rivals.sample(3)
+    lines = log.read_text().splitlines()
+    runs = [number for number, line in enumerate(lines) if line == "run"]
+    assert len(runs) == 10  # warm-ups among them
+    assert all(lines[number + 1 : number + 3] == ["collection start", "collection stop"] for number in runs)
+
+
 @pytest.mark.parametrize(
     ("workload", "says"),
     [
@@ -116,7 +139,7 @@ def test_a_worker_that_hangs_is_ended(trees):
     ):
         pass
     with pytest.raises(MeasurementError, match=r"longer than 0\.3 s to start"):
-        Worker("base", *trees, "toy:slow_to_start", {}, start_seconds=0.3)
+        Worker("base", *trees, "toy:slow_to_start", {}, start_seconds=0.3).ready()
 
 
 def test_nothing_that_a_worker_started_outlives_it(trees):
@@ -132,13 +155,13 @@ def test_code_from_another_tree_is_refused(trees, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with pytest.raises(MeasurementError, match="imports nothing from this revision"):
-        Worker("base", elsewhere, trees[1], "statistics:NormalDist", {})
+        Worker("base", elsewhere, trees[1], "statistics:NormalDist", {}).ready()
     (trees[0] / "mixed.py").write_text(
         f"import sys\nsys.path.append({str(trees[1])!r})\nimport only\nquick = lambda: (lambda: 1.0)\n"
     )
     (trees[1] / "only.py").write_text("")
     with pytest.raises(MeasurementError, match="only was imported from the other revision"):
-        Worker("base", *trees, "mixed:quick", {})
+        Worker("base", *trees, "mixed:quick", {}).ready()
 
 
 def test_each_side_imports_a_package_from_the_folder_that_this_process_has_it_from(trees, monkeypatch):
