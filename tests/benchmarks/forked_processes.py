@@ -14,10 +14,11 @@ import time
 from contextlib import ExitStack
 from math import exp, log
 from statistics import mean, median, stdev
-from typing import Any
 
+from trio_profile.engine import orders
+from trio_profile.engine.orders import Allowance, Event, Order
 from trio_profile.engine.processes import Server
-from trio_profile.records.schema import Round, Study
+from trio_profile.records.schema import Round, Session, Study
 from trio_profile.records.timing import timings_of
 
 KINDS = ("started anew", "forked after imports", "forked after loading")
@@ -26,23 +27,25 @@ RETENTIONS = (0.22, 0.66)
 
 def measure(server: Server, study: Study, seconds: float, number: int, *, load: bool) -> tuple[list[float], float]:
     """Return the median speed-up of each cell in one process, and the seconds until the process had the model."""
-    begin, ready, rounds = time.monotonic(), 0.0, list[Round]()
-    request: dict[str, Any] = {
-        "study": study.model_dump(mode="json"),
-        "command": "",
-        "keep_refusals": False,
-        "cells": [cell.id for cell in study.cells()],
-        "allowance": {"left": seconds, "whole": seconds, "generating": seconds, "processes": 1},
-        "number": number,
-    }
-    for answer in server.ask("time", request, load=load).answers():
-        if "session" in answer:
-            ready = time.monotonic() - begin
-        rounds += [Round.model_validate(record) for record in answer.get("records", ())]
+    begin, ready, rounds = time.monotonic(), list[float](), list[Round]()
+    order = Order(
+        study=study,
+        times=tuple(cell.id for cell in study.cells()),
+        allowance=Allowance(left=seconds, whole=seconds, generating=seconds, processes=1),
+        number=number,
+    )
+
+    def handle(_: int, event: Event) -> None:
+        if isinstance(event, Session):
+            ready.append(time.monotonic() - begin)
+        elif isinstance(event, Round):
+            rounds.append(event)
+
+    orders.measure([order], handle, server, load=load)
     timings = timings_of(rounds)
     return [
         median(pair.ratio("prefill_ms") or 0.0 for pair in timings[cell.id][0].pairs) for cell in study.cells()
-    ], ready
+    ], ready[0]
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ HEAVY = {"torch", "transformers", "trio_core"}
 MAY_BE_HEAVY = {"inputs", "profilers", "extras"}
 """Rooms whose modules may import them."""
 RUN_A_MODEL = {
-    *("engine/counting", "engine/measuring", "engine/plan", "engine/tasks"),
+    *("engine/counting", "engine/measuring", "engine/plan"),
     *(
         "studies/answering",
         "studies/flops",

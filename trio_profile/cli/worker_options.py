@@ -78,7 +78,7 @@ class Engine:
 
 def terms(given: dict[str, Any], **more: Any) -> Any:
     """Return the terms of a worker. given: the options, by name; None is the default of the terms."""
-    from trio_profile.engine.supervisor import Terms
+    from trio_profile.engine.board import Terms
 
     names = {"limit_seconds": "limit_seconds", "lease_seconds": "lease_seconds", "attempts": "most_attempts"}
     named = {field: given[name] for name, field in names.items() if given.get(name) is not None}

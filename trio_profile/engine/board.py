@@ -4,9 +4,8 @@ import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -14,7 +13,6 @@ from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.files import STUDY
 from trio_profile.records.leases import SECONDS, Attempt, Leases
-from trio_profile.records.record import Record
 from trio_profile.records.run import DENSE, Run, RunKey, runs_of
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.study import PROCESSES
@@ -52,11 +50,6 @@ class Terms:
     retry: bool = False
     engine: str = ""
     meter: str = ""
-
-    def start_meter(self) -> Callable[[], float] | None:
-        """Start to measure the engine's own processes. None without an engine."""
-        module, _, name = self.meter.partition(":")
-        return getattr(import_module(module), name)() if module else None
 
     @property
     def worker(self) -> str:
@@ -247,26 +240,6 @@ class Board:
         cells = self.cells.get(key.block, [])
         longest = max((cell.retention for cell in cells), default=0.0)
         return key.block != DENSE, -len(cells), -longest, str(key)
-
-
-class Assignment(Record):
-    """What a worker asks of one of its processes.
-
-    study, directory: what is measured, and where it is kept.
-    terms: of the worker, with its name.
-    phase: whether the process counts or times.
-    failed_here: names of runs that failed on this worker. They are claimed if nothing else is free.
-    command: the command line that the user gave.
-    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
-    """
-
-    study: Study
-    directory: Path
-    terms: Terms
-    phase: Phase
-    failed_here: tuple[str, ...] = ()
-    command: str = ""
-    keep_refusals: bool = False
 
 
 def board_of(study: Study, directory: Path, terms: Terms) -> Board:

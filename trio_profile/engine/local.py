@@ -5,37 +5,30 @@ as asked, or when its time is spent. Only this process writes to the log.
 """
 
 import os
-import threading
 import time
-from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from trio_profile import units
 from trio_profile.analysis.times import round_over_process, spent_seconds, widest
+from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share, measure
 from trio_profile.engine.processes import Server, require_known_methods, taken
-from trio_profile.engine.shares import Part, Parts, shares_of
+from trio_profile.engine.shares import Parts, shares_of
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same
-from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session, Study
+from trio_profile.records.schema import Measurement, Session, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import MOST_PROCESSES, PROCESSES
 from trio_profile.records.workers import is_for_workers
 
 WORTH_STARTING = 0.5
 """Another process begins if this share of what the last one took is left of the time."""
-_PARTS: TypeAdapter[Any] = TypeAdapter(Part)
-_TIMES: TypeAdapter[Any] = TypeAdapter(Round | Measurement)
-
-Handle = Callable[[dict[str, Any]], None]
 
 
 def run(study: Study, directory: Path, watch: Watch = ignore, *, keep_refusals: bool = False) -> Contents:
@@ -117,14 +110,13 @@ def _is_refused(measurement: Measurement) -> bool:
 
 @dataclass
 class _Run:
-    """One run of a study: it asks for processes, and writes what they send."""
+    """One run of a study: it gives orders to processes, and writes what they tell."""
 
     study: Study
     store: Store
     contents: Contents | None
     watch: Watch
     keep_refusals: bool
-    _lock: threading.Lock = field(default_factory=threading.Lock)
     _begin: float = field(default_factory=time.monotonic)
     _counting_seconds: float = 0.0
     _needed: float = float("inf")
@@ -142,55 +134,44 @@ class _Run:
         self.watch(Step(f"{units.number_of(len(failed), 'cell')} failed" if failed else "all cells are measured"))
         return self.contents
 
-    # Counts and answers
-
     def _count(self, server: Server | None) -> None:
+        """Count and ask in several processes, and write each record that is complete."""
         shares = self._processes_that_count(server)
         cells = uncounted(self.study, self.contents)
         needs_dense = self.contents is None or self.contents.dense is None
+        needs_picture = bool(cells) and (self.contents is None or self.contents.picture is None)
         counts = shares_of(cells, shares, with_dense=needs_dense)
-        gathering = _Gathering(self, shares, len(cells))
-        requests = [
-            {
-                **self._request(),
-                "one_thread": shares > 1,
-                "share": {
-                    "number": number,
-                    "of": shares,
-                    "counts": counts[number],
-                    "answers": cells,
-                    "dense": needs_dense and number == 0,
-                    "picture": number == 0 and bool(cells) and (self.contents is None or self.contents.picture is None),
-                },
-            }
+        parts, early, progress = Parts(shares), list[Any](), [0.0] * shares
+
+        def handle(number: int, event: Event) -> None:
+            if isinstance(event, Step):
+                progress[number] = event.done / event.total if event.total else progress[number]
+                self._show_counting(event.text, min(progress))
+                return
+            if not isinstance(event, Session):
+                early.append(event)
+            elif number == 0:  # all shares belong to the session of the first process
+                self._open(event)
+            if self.store.session:
+                for record in (record for part in early for record in parts.add(part)):
+                    self._write(record)
+                early.clear()
+
+        orders = [
+            self._order(
+                one_thread=shares > 1,
+                share=Share(
+                    number=number,
+                    of=shares,
+                    counts=tuple(counts[number]),
+                    answers=tuple(cells),
+                    dense=needs_dense and number == 0,
+                    picture=needs_picture and number == 0,
+                ),
+            )
             for number in range(shares)
         ]
-        if server is None:
-            from trio_profile.engine import tasks
-
-            tasks.count(requests[0], lambda answer: gathering.handle(0, answer))
-            return
-        children = [server.ask("count", request, load=self._loads_once()) for request in requests]
-        errors: list[BaseException] = []
-
-        def listen(number: int) -> None:
-            try:
-                for answer in children[number].answers():
-                    gathering.handle(number, answer)
-            except BaseException as error:
-                errors.append(error)
-                for child in children:  # the others would count in vain
-                    child.stop()
-
-        with ThreadPoolExecutor(shares) as pool:
-            ends = [pool.submit(listen, number) for number in range(shares)]
-            try:
-                wait(ends)
-            except BaseException:
-                server.close()
-                raise
-        if errors:
-            raise errors[0]  # the others were stopped then, and say only that
+        measure(orders, handle, server, load=self._loads_once())
 
     def _processes_that_count(self, server: Server | None) -> int:
         """Return how many processes count: on a CPU as many as there are cores, because each uses one thread."""
@@ -203,75 +184,61 @@ class _Run:
         """Return whether the server loads the model. A context of the GPU cannot be forked."""
         return self.study.device.startswith("cpu")
 
-    # Times
-
     def _time(self, server: Server | None) -> None:
+        """Let one process after another time all cells, until timing has ended."""
         assert self.contents is not None
-        tried: set[str] = set()
-        while not is_timed(self.study, self.contents, tried):
-            cells = [name for name, one in self.contents.cells.items() if one.counted is not None and name not in tried]
-            sessions = len({measured.session for measured in self.contents.rounds})
-            rounds, begin = len(self.contents.rounds), time.monotonic()
-            spent = spent_seconds(self.contents)
+        tried = set[str]()
+        while not is_timed(self.study, contents := self.contents, tried):
+            cells = [name for name, one in contents.cells.items() if one.counted is not None and name not in tried]
+            number = 1 + len({measured.session for measured in contents.rounds})
+            rounds, begin, spent = len(contents.rounds), time.monotonic(), spent_seconds(contents)
             whole = whole_seconds(self.study)
-            generating = sum(one.seconds for one in self.contents.rounds if one.phase == "generation")
-            left = max(whole - spent, 0.0)
-            allowance = {"left": left, "whole": whole, "generating": generating, "processes": self.study.processes}
-            if (ratio := round_over_process(self.contents)) is not None:
-                allowance["ratio"] = ratio
-            request = {**self._request(), "cells": cells, "allowance": allowance, "number": sessions + 1}
+            allowance = Allowance(
+                left=max(whole - spent, 0.0),
+                whole=whole,
+                generating=sum(one.seconds for one in contents.rounds if one.phase == "generation"),
+                processes=self.study.processes,
+                ratio=round_over_process(contents) or USUAL_RATIO,
+            )
 
-            def handle(
-                answer: dict[str, Any], number: int = sessions + 1, begin: float = begin, spent: float = spent
-            ) -> None:
-                if "session" in answer:
-                    self._open(Session.model_validate(answer["session"]))
-                elif "step" in answer:
-                    now = spent + time.monotonic() - begin
-                    self._show(f"process {number}: {answer['step'][0]}", now)
+            def handle(_: int, event: Event, name: str = f"process {number}", since: float = begin - spent) -> None:
+                if isinstance(event, Session):
+                    self._open(event)
+                elif isinstance(event, Step):
+                    self._show(f"{name}: {event.text}", time.monotonic() - since)
                 else:
-                    for record in answer["records"]:
-                        self._write(_TIMES.validate_python(record))
+                    self._write(event)
 
-            if server is None:
-                from trio_profile.engine import tasks
-
-                tasks.time(request, handle)
-            else:
-                for answer in server.ask("time", request, load=self._loads_once()).answers():
-                    handle(answer)
+            order = self._order(times=tuple(cells), allowance=allowance, number=number)
+            measure([order], handle, server, load=self._loads_once())
             self._foresee()
             # A cell that failed in this run is not tried again by the next process.
             tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
             if len(self.contents.rounds) == rounds and not tried.intersection(cells):
-                raise MeasurementError(
-                    f"process {sessions + 1} measured nothing in {self.store.directory}: measure again"
-                )
+                raise MeasurementError(f"process {number} measured nothing in {self.store.directory}: measure again")
 
-    # The log
-
-    def _request(self) -> dict[str, Any]:
-        return {
-            "study": self.study.model_dump(mode="json"),
-            "command": command_line(),
-            "keep_refusals": self.keep_refusals,
-        }
+    def _order(self, **fields: Any) -> Order:
+        return Order(study=self.study, command=command_line(), keep_refusals=self.keep_refusals, **fields)
 
     def _open(self, session: Session) -> None:
         """Begin a session: the first one of this run opens the log."""
-        with self._lock:
-            if self.store.session:
-                assert self.contents is not None
-                self.contents.add(session)
-                self.store.append(session)
-                self.store.session = session.id
-            else:
-                self.contents = self.store.open(self.study, session)
+        if self.store.session:
+            assert self.contents is not None
+            self.contents.add(session)
+            self.store.append(session)
+            self.store.session = session.id
+        else:
+            self.contents = self.store.open(self.study, session)
 
-    def _write(self, record: Dense | Picture | Measurement | Round) -> None:
+    def _write(self, record: Any) -> None:
         assert self.contents is not None
-        with self._lock:
-            self.contents.add(*self.store.append(record))
+        self.contents.add(*self.store.append(record))
+
+    def _show_counting(self, text: str, share: float) -> None:
+        """Show a step of the counting. share: how much of it is done."""
+        done = time.monotonic() - self._begin
+        whole = done / share if share else 0.0
+        self.watch(Step(text, done if whole else 0.0, whole + whole_seconds(self.study) if whole else 0.0))
 
     def _show(self, text: str, spent: float) -> None:
         """Show a step of the timing. spent: its seconds so far."""
@@ -283,44 +250,3 @@ class _Run:
         assert self.contents is not None
         too_wide = widest(self.contents) / self.study.precision
         self._needed = spent_seconds(self.contents) * too_wide**2
-
-
-class _Gathering:
-    """Puts together what several processes count, and writes each record that is complete."""
-
-    def __init__(self, run: _Run, shares: int, cells: int):
-        self.run, self.shares, self.cells = run, shares, cells
-        self.parts: Parts | None = None
-        self._progress = [0.0] * shares
-        self._early: list[dict[str, Any]] = []
-        self._lock = threading.Lock()
-
-    def handle(self, number: int, answer: dict[str, Any]) -> None:
-        """Take an answer of one process. All shares belong to the session of the first process."""
-        with self._lock:
-            if "session" in answer:
-                if number == 0:
-                    self.run._open(Session.model_validate(answer["session"]))
-                    self.parts = Parts(self.shares, asks=answer["asks"])
-                    for record in self._early:
-                        self._add(record)
-            elif "step" in answer:
-                text, done, total = answer["step"]
-                self._progress[number] = done / total if total else self._progress[number]
-                self._show(text)
-            else:
-                for record in answer["records"]:
-                    self._add(record)
-
-    def _add(self, record: dict[str, Any]) -> None:
-        if self.parts is None:  # the first process has not loaded the model yet
-            self._early.append(record)
-            return
-        for complete in self.parts.add(_PARTS.validate_python(record)):
-            if not isinstance(complete, Dense) or self.run.contents is None or self.run.contents.dense is None:
-                self.run._write(complete)
-
-    def _show(self, text: str) -> None:
-        done, share = time.monotonic() - self.run._begin, min(self._progress)
-        whole = done / share if share else 0.0
-        self.run.watch(Step(text, done if whole else 0.0, whole + whole_seconds(self.run.study) if whole else 0.0))

@@ -1,18 +1,26 @@
 """What one process measures: some of the counts and answers of a study, or rounds of its cells.
 
-Everything is yielded as soon as it is measured. A process that counts or asks questions times nothing, because it is
+Everything is told as soon as it is measured. A process that counts or asks questions times nothing, because it is
 slower afterwards by some percent. Only a study of one process does both in it.
+
+`load` and `measure` are the tasks of a process (`processes.TASKS`). Requests and answers are JSON. An answer has the
+`session`, some `records` of the log, or the `step` that is done now.
 """
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from importlib import import_module
+from typing import Any
+
+import torch
 
 from trio_core.errors import TrioError
 from trio_profile.engine.counting import count, failure_of, measure_dense
+from trio_profile.engine.orders import Allowance, Order, Part, Share
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
+from trio_profile.engine.processes import Say
 from trio_profile.engine.shares import Answers
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
@@ -20,7 +28,7 @@ from trio_profile.inputs.picture import picture_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import fidelity, power, rounds
 from trio_profile.profilers.clock import Clock, clock_for
-from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session, Study
+from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import Phase
 
@@ -28,12 +36,11 @@ MOST_ROUNDS = 200
 """A process measures at most so many rounds."""
 GENERATION_SHARE = 0.15
 """The share of the time for rounds of generations. Their ratio varies less than that of prefills, and matters less."""
-USUAL_RATIO = 2.0
-"""The variance of a round / the variance of a process, before a study knows its own. In four sweeps of `pocket` on two
-shared cores it was 0.5 to 1.6, which `analysis/times.py` counts as 2."""
 SLOWED_PAUSES = 0.05, 1.5, 5.0
 """After rounds that were discarded, the GPU gets time to cool: the first pause in seconds, its growth, the longest
 one."""
+SEND_SECONDS = 5.0
+"""How often rounds are sent."""
 MOST_DISCARDED = 50
 """If so many rounds of a process were discarded, all further ones count."""
 
@@ -59,55 +66,94 @@ class Opened:
         return self.plan.workload
 
 
-def open_process(
-    study: Study, command: str = "", *, keep_refusals: bool = False, plan: Plan | None = None, engine: str = ""
-) -> Opened:
-    """Load the study's model and describe this process.
+class _Loaded:
+    """The study that the server has loaded; None before."""
 
-    command: the command line that the user gave; empty for that of this process.
-    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
+    plan: Plan | None = None
+
+
+def load(request: dict[str, Any]) -> None:
+    """Load the model of an order into this process, once. The processes that it forks have it."""
+    if _Loaded.plan is None:
+        order = Order.model_validate(request)
+        _Loaded.plan = resolve(order.study, keep_refusals=order.keep_refusals)
+
+
+def measure(requests: Iterable[dict[str, Any]], say: Say) -> None:
+    """Carry out orders, one after another, in one session. The first answer has the session."""
+    opened: Opened | None = None
+    for request in requests:
+        order = Order.model_validate(request)
+        if opened is None:
+            say({"step": [f"loading {order.study.model}", 0, 0]})
+            opened = open_process(order, _Loaded.plan)
+            say({"session": opened.session.model_dump(mode="json")})
+        if order.one_thread:
+            torch.set_num_threads(1)
+        _tell(_measured(order, opened, lambda *step: say({"step": step})), say)
+
+
+def _tell(records: Iterable[Part], say: Say) -> None:
+    """Send records. Rounds are sent together, so that the process that writes them seldom disturbs this one."""
+    waiting: list[dict[str, Any]] = []
+    sent = time.perf_counter()
+
+    def send() -> None:
+        if waiting:
+            say({"records": waiting})
+        waiting.clear()
+
+    try:
+        for record in records:
+            waiting.append(record.model_dump(mode="json", exclude_none=True))
+            if not isinstance(record, Round) or time.perf_counter() - sent > SEND_SECONDS:
+                send()
+                sent = time.perf_counter()
+    finally:
+        send()
+
+
+def _measured(order: Order, opened: Opened, report: Report) -> Iterator[Part]:
+    timed = set(order.times)
+    if order.share is not None:
+        for part in count_share(opened, order.share, report, keep_faults=order.keep_faults):
+            yield part
+            if isinstance(part, Measurement) and part.status != "counted":
+                timed.discard(part.cell.id)
+    if order.allowance is not None:
+        seed, blocks = f"{order.study.seed} {order.number}", blocks_of(opened.plan, timed)
+        yield from Timer(opened, blocks, seed, order.keep_faults, report).measure(order.allowance)
+
+
+def open_process(order: Order, plan: Plan | None = None) -> Opened:
+    """Load the model of an order and describe this process.
+
     plan: the loaded study, if this process was forked from one that has loaded it.
-    engine: the program that started this process on a cluster; empty for none.
     Raises StudyError or a TrioError if the study cannot be measured.
     """
-    session, start = open_session(study.device, command), time.perf_counter()
-    plan = plan or resolve(study, keep_refusals=keep_refusals)
+    study, busy_cores = order.study, start_meter(order.meter)
+    session, start = open_session(study.device, order.command), time.perf_counter()
+    plan = plan or resolve(study, keep_refusals=order.keep_refusals)
     clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
     # The digests come after loading, because a model of the hub may have no files before.
-    opened = {"load_seconds": time.perf_counter() - start, "inputs": input_digests(study), "engine": engine}
+    opened = {"load_seconds": time.perf_counter() - start, "inputs": input_digests(study), "engine": order.engine}
+    if busy_cores is not None:
+        opened["engine_cores"] = busy_cores()
     return Opened(session.model_copy(update=opened), plan, clock)
+
+
+def start_meter(name: str) -> Callable[[], float] | None:
+    """Start to measure an engine's own processes. name: as `board.Terms.meter`; None without one."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)() if module else None
 
 
 # Counts and answers
 
 
-@dataclass(frozen=True)
-class Share:
-    """What one of several processes counts and asks.
-
-    number, of: which share of the questions.
-    counts: ids of the cells that it counts.
-    answers: ids of the cells that answer its questions.
-    dense: whether it counts the dense model.
-    picture: whether it describes the picture.
-    keep_faults: whether a cell whose method raises is recorded as failed. Otherwise the error is raised.
-    """
-
-    number: int = 0
-    of: int = 1
-    counts: tuple[str, ...] = ()
-    answers: tuple[str, ...] = ()
-    dense: bool = True
-    picture: bool = True
-    keep_faults: bool = False
-
-
-def asks(opened: Opened) -> bool:
-    """Return whether the models answer questions, or see drawn pictures."""
-    return bool(opened.workload.questions or opened.plan.study.fidelity_inputs)
-
-
-def count_share(opened: Opened, share: Share, report: Report) -> Iterator[Dense | Picture | Measurement | Answers]:
+def count_share(
+    opened: Opened, share: Share, report: Report, *, keep_faults: bool = False
+) -> Iterator[Dense | Picture | Measurement | Answers]:
     """Count some cells, and ask some questions of all. Yield each part as soon as it is there.
 
     A cell that runs out of memory does not stop the others.
@@ -121,8 +167,7 @@ def count_share(opened: Opened, share: Share, report: Report) -> Iterator[Dense 
         yield measure_dense(workload, study.seed, opened.clock)
     if share.picture:
         yield picture_of(workload, keep=study.picture)
-    if reference is not None:
-        yield Answers(numbers=reference.numbers, correct=reference.correct)
+    yield Answers(numbers=reference.numbers, correct=reference.correct) if reference else Answers()
     for refusal in opened.plan.refused:
         if refusal.cell.id in share.counts:
             yield refusal
@@ -130,26 +175,26 @@ def count_share(opened: Opened, share: Share, report: Report) -> Iterator[Dense 
     for number, planned in enumerate(planned_cells):
         name = f"{planned.cell.variant} at {planned.cell.retention:g}"
         report(f"{name}: counting and asking", number, len(planned_cells))
-        yield from _count_cell(opened, share, planned, reference)
+        yield from _count_cell(opened, share, planned, reference, keep_faults=keep_faults)
 
 
 def _count_cell(
-    opened: Opened, share: Share, planned: PlannedCell, reference: fidelity.Reference | None
+    opened: Opened, share: Share, planned: PlannedCell, reference: fidelity.Reference | None, *, keep_faults: bool
 ) -> Iterator[Measurement | Answers]:
     try:
         if planned.cell.id in share.counts:
             fields = count(opened.workload, planned, opened.plan.study)
             fields["energy"] = power.measure(opened.workload, planned.method)
             yield Measurement(cell=planned.cell, status="counted", **fields)
-        if reference is not None:
-            answers = fidelity.measure(planned.method, reference) if reference.numbers else None
-            yield Answers(cell=planned.cell.id, numbers=reference.numbers, fidelity=answers)
+        numbers = reference.numbers if reference else ()
+        answers = fidelity.measure(planned.method, reference) if reference and numbers else None
+        yield Answers(cell=planned.cell.id, numbers=numbers, fidelity=answers)
     except TrioError as error:
         if not opened.plan.keep_refusals:
             raise
         yield Measurement(cell=planned.cell, status="refused", reason=str(error))
     except Exception as error:
-        yield failure(opened, planned, error, keep_faults=share.keep_faults)
+        yield failure(opened, planned, error, keep_faults=keep_faults)
 
 
 def failure(opened: Opened, planned: PlannedCell, error: Exception, *, keep_faults: bool) -> Measurement:
@@ -165,9 +210,9 @@ def failure(opened: Opened, planned: PlannedCell, error: Exception, *, keep_faul
 
 def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Reference | None:
     """Return the dense model's answers; None if there are no questions or pictures."""
-    if not asks(opened):
-        return None
     study = opened.plan.study
+    if not (opened.workload.questions or study.fidelity_inputs):
+        return None
     # The user's own picture or prompt is the only input: random pictures would be other questions.
     is_own_input = study.image is not None or study.prompt is not None
     return fidelity.reference(
@@ -183,49 +228,13 @@ def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Referen
 # Rounds
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """How long a process may time a study.
-
-    left: seconds that all processes have left.
-    whole: seconds of all processes together, from the first one.
-    generating: seconds that rounds of generations have taken before.
-    processes: how many processes share the time; None for as many as are best.
-    ratio: the variance of a round / the variance of a process.
-    """
-
-    left: float
-    whole: float
-    generating: float = 0.0
-    processes: int | None = None
-    ratio: float = USUAL_RATIO
-
-    def seconds(self, overhead: float, round_seconds: float) -> float:
-        """Return for how long this process measures rounds.
-
-        The best number of rounds is √(cost of a process / cost of a round · variance of a round / variance of a
-        process) [Kalibera & Jones 2013]. It is fewer if that lets PROCESSES fit into the time, because an interval over
-        few processes is wide.
-
-        overhead: seconds until the first round.
-        round_seconds: seconds of a round of prefills.
-        """
-        if self.processes is not None:
-            return max(self.whole / self.processes - overhead, 0.0)
-        best = round_seconds * max(sqrt(overhead / round_seconds * self.ratio), 1.0)
-        share = self.whole / PROCESSES - overhead
-        if share >= round_seconds:
-            best = min(best, share)
-        return max(min(best, self.left - overhead), 0.0)
-
-
 @dataclass
 class Timer:
     """Times the blocks of a study in this process, one round after another.
 
     blocks: the cells of each block.
     seed: of the orders. Each session has another one.
-    keep_faults: as in `Share`.
+    keep_faults: as in `Order`.
     """
 
     opened: Opened

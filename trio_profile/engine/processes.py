@@ -1,27 +1,28 @@
-"""Processes that measure: a server imports the libraries once, and forks a fresh process for each request.
+"""Processes that measure: a server imports the libraries once, and forks fresh processes.
 
 A forked process begins as the server was: it has the libraries, and the model if the server was asked to load it, and
 it has run nothing. So its times are those of a process that was started anew (docs/explanation/paired-ratios.md has the
 measured comparison), and it begins at once. On CUDA each process loads the model itself, because a context of the GPU
 cannot be forked.
 
-The server reads one JSON line for each request. The answers of a process come over a socket of its own, as JSON lines,
-and end with `done`, an error, or how the process ended. If the other end is closed, the process ends: so none outlives
-the command.
+Each process has a socket of its own. Requests and answers are JSON lines. The answers to a request end with `done`, an
+error, or how the process ended. If the other end is closed, the process ends: so none outlives the command.
 """
 
 import json
 import os
+import queue
+import selectors
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
 from trio_profile.optional import set_broken_torchvision_aside
@@ -31,8 +32,9 @@ from trio_profile.records.schema import Study
 
 Say = Callable[[dict[str, Any]], None]
 """Sends an answer."""
-TASKS = "trio_profile.engine.tasks"
-"""The module of what a process can do. It imports torch, and this module must not."""
+TASKS = "trio_profile.engine.measuring"
+"""The module of what a process can do: `load(request)` runs in the server, other functions take an iterator of requests
+and `say`. It imports torch, and this module must not."""
 MOST_DESCRIPTORS = 8
 """A process gets at most so many open files: its channel, and the locks that it holds."""
 _START = """
@@ -97,19 +99,17 @@ class Server:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def ask(self, task: str, request: dict[str, Any], *, load: bool = False) -> "Child":
-        """Fork a process for a request.
+    def fork(self, load: dict[str, Any] | None = None) -> "Child":
+        """Fork a process, which waits for requests.
 
-        task: name of the function of `engine/tasks.py` that runs in it.
-        load: whether the server loads the study's model first, if it has not yet. Then all processes that it forks have
-            it.
+        load: a request whose model the server loads first, if it has not yet. Then all processes that it forks have it.
         Raises MeasurementError if the server is dead.
         """
         mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         # The parent's threads are those that the user has set.
         torch = sys.modules.get("torch")
         number = torch.get_num_threads() if torch is not None else None
-        line = json.dumps({"task": task, "request": request, "threads": number, "load": load}).encode() + b"\n"
+        line = json.dumps({"threads": number, "load": load}).encode() + b"\n"
         with other:
             try:
                 # The directory stays locked until the process has ended.
@@ -145,31 +145,70 @@ _early: list[Server] = []
 
 
 class Child:
-    """A forked process, as the one that asked for it sees it."""
+    """A forked process, as the one that asks it sees it."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
-        self._lines: IO[str] = channel.makefile("r", encoding="utf-8")
+        self._begun = b""
+
+    def ask(self, task: str, request: Any) -> None:
+        """Send a request. Further ones go to the same task, when the one before is done.
+
+        task: name of the function of TASKS that runs in the process.
+        """
+        with suppress(OSError):  # its answer says how it ended
+            self.channel.sendall(json.dumps({"task": task, "request": request}).encode() + b"\n")
 
     def stop(self) -> None:
         """Let the process end."""
-        with suppress(OSError):
+        with self.channel, suppress(OSError):
             self.channel.shutdown(socket.SHUT_RDWR)
 
-    def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield its answers until it is done. Raises the error that it met, and MeasurementError if it was killed."""
-        with self.channel, self._lines:
-            for line in self._lines:
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Wait for answers, and yield those that are there, with `done` after each request.
+
+        Raises the error that the process met, and MeasurementError if it was killed.
+        """
+        try:
+            received = self.channel.recv(2**20)
+        except OSError:
+            received = b""
+        if not received:
+            raise MeasurementError("the measuring process is gone; what was measured before is kept")
+        *lines, self._begun = (self._begun + received).split(b"\n")
+        for line in lines:
+            try:
                 answer = json.loads(line)
-                if "done" in answer:
-                    return
-                if "error" in answer:
-                    raise _error(answer)
-                if "ended" in answer:
-                    end = _end(answer["ended"])
-                    raise MeasurementError(f"the measuring process {end}; what was measured before is kept")
-                yield answer
-        raise MeasurementError("the measuring process is gone; what was measured before is kept")
+            except ValueError:  # it was killed while it sent an answer, and its end comes next
+                continue
+            if "error" in answer:
+                raise _error(answer)
+            if "ended" in answer:
+                raise MeasurementError(
+                    f"the measuring process {_end(answer['ended'])}; what was measured before is kept"
+                )
+            yield answer
+
+
+def hear(
+    children: Sequence[Child], meanwhile: Callable[[], None] = lambda: None, seconds: float | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield what processes answer, with the number of the process, until all have done what they were asked.
+
+    meanwhile: is called after each wait, which lasts at most so many `seconds`. Its errors are raised.
+    Raises the errors of `Child.read`.
+    """
+    with selectors.DefaultSelector() as selector:
+        for number, child in enumerate(children):
+            selector.register(child.channel, selectors.EVENT_READ, number)
+        while selector.get_map():
+            for key, _ in selector.select(seconds):
+                for answer in children[key.data].read():
+                    if "done" in answer:
+                        selector.unregister(key.fileobj)
+                    else:
+                        yield key.data, answer
+            meanwhile()
 
 
 def _has_descriptor(stream: Any) -> bool:
@@ -227,9 +266,9 @@ def _error(answer: dict[str, Any]) -> Exception:
 
 
 def serve(descriptor: int) -> None:
-    """Fork a process for each request. This is the main function of the server.
+    """Fork processes. This is the main function of the server.
 
-    descriptor: of the socket on which requests come.
+    descriptor: of the socket on which it is asked for them.
     """
     prepare()  # before torch is imported
     set_broken_torchvision_aside(say=False)  # the process that started this one has said so
@@ -267,13 +306,13 @@ def _reap(channels: dict[int, socket.socket]) -> None:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             pid, status = ended
             with channels.pop(pid) as channel, suppress(OSError):
-                channel.sendall(json.dumps({"ended": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
+                channel.sendall(b"\n" + json.dumps({"ended": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
 
 
 def _fork(
     control: socket.socket, channels: dict[int, socket.socket], wake: int, awake: int, threads: int | None
 ) -> bool:
-    """Read a request, and fork a process for it. Return False if no further request can come.
+    """Read that a process is wanted, and fork it. Return False if no further one can be wanted.
 
     threads: of a process, if the one that asks has no torch and so does not say how many.
     """
@@ -287,7 +326,7 @@ def _fork(
         line += part
     channel, asked = socket.socket(fileno=descriptors[0]), json.loads(line)
     asked["threads"] = asked["threads"] or threads
-    error = _load(asked["request"]) if asked["load"] else None
+    error = None if asked["load"] is None else _load(asked["load"])
     if error is not None:
         with channel, suppress(OSError):
             channel.sendall(json.dumps(_described(error)).encode() + b"\n")
@@ -298,7 +337,7 @@ def _fork(
             other.close()
         os.close(wake)
         os.close(awake)
-        _run(asked, channel)
+        _run(channel, asked["threads"])
     else:
         channels[pid] = channel
     for lock in descriptors[1:]:
@@ -307,7 +346,7 @@ def _fork(
 
 
 def _load(request: dict[str, Any]) -> Exception | None:
-    """Load the study's model into the server. Return the error, if it cannot be loaded."""
+    """Load the model of a request into the server. Return the error, if it cannot be loaded."""
     try:
         import_module(TASKS).load(request)
     except Exception as error:
@@ -315,21 +354,28 @@ def _load(request: dict[str, Any]) -> Exception | None:
     return None
 
 
-def _run(asked: dict[str, Any], channel: socket.socket) -> None:
-    """Answer a request, and end this process."""
-    threading.Thread(target=_end_with, args=(channel,), daemon=True).start()
+def _run(channel: socket.socket, threads: int | None) -> None:
+    """Answer requests, until one fails or the other end of the channel is closed. Then end this process."""
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(channel, lines), daemon=True).start()
 
     def say(answer: dict[str, Any]) -> None:
         channel.sendall(json.dumps(answer).encode() + b"\n")
+
+    def requests() -> Iterator[Any]:
+        yield first["request"]
+        while True:
+            say({"done": True})
+            yield json.loads(lines.get())["request"]
 
     code = 0
     try:
         import torch
 
-        if asked["threads"] is not None:
-            torch.set_num_threads(asked["threads"])
-        getattr(import_module(TASKS), asked["task"])(asked["request"], say)
-        say({"done": True})
+        if threads is not None:
+            torch.set_num_threads(threads)
+        first = json.loads(lines.get())
+        getattr(import_module(TASKS), first["task"])(requests(), say)
     except Exception as error:
         if os.environ.get("TRIO_PROFILE_TRACEBACK") and not isinstance(error, ProfileError):
             import traceback
@@ -344,8 +390,9 @@ def _run(asked: dict[str, Any], channel: socket.socket) -> None:
     os._exit(code)
 
 
-def _end_with(channel: socket.socket) -> None:
-    """End this process when the other end of its channel is closed."""
-    with suppress(OSError):
-        channel.recv(1)
+def _receive(channel: socket.socket, lines: "queue.SimpleQueue[bytes]") -> None:
+    """Put each request into a queue. End this process when the other end of its channel is closed."""
+    with suppress(OSError), channel.makefile("rb") as received:
+        for line in received:
+            lines.put(line)
     os._exit(1)

@@ -4,9 +4,7 @@ The processes send parts. `Parts` puts them together, and gives each record back
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from trio_profile.records.record import Record, ZeroOrMore
 from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture
@@ -19,7 +17,7 @@ class Answers(Record):
     """The answers of one cell, or of the dense model, to some questions.
 
     cell: id of the cell; empty for the dense model.
-    numbers: of the questions, from 0. Empty if there are more processes than batches of questions.
+    numbers: of the questions, from 0. Empty without questions, and if there are more processes than batches of them.
     fidelity: how close the cell's answers are to the dense model's, in the order of `numbers`; None for the dense
         model, and without questions.
     correct: whether the dense model's answers are the known ones, in the same order; empty if none are known.
@@ -27,24 +25,19 @@ class Answers(Record):
 
     record: Literal["answers"] = "answers"
     cell: str = ""
-    numbers: tuple[ZeroOrMore, ...]
+    numbers: tuple[ZeroOrMore, ...] = ()
     fidelity: Fidelity | None = None
     correct: tuple[bool, ...] = ()
 
 
-Part = Annotated[Dense | Picture | Measurement | Answers, Field(discriminator="record")]
 Counted = Dense | Picture | Measurement
 
 
 class Parts:
-    """The parts that have arrived.
+    """The parts that have arrived. shares: the number of processes."""
 
-    shares: the number of processes.
-    asks: whether there are questions.
-    """
-
-    def __init__(self, shares: int, *, asks: bool):
-        self.shares, self.asks = shares, asks
+    def __init__(self, shares: int):
+        self.shares = shares
         self._records: dict[str, Dense | Measurement] = {}
         self._answers: dict[str, list[Answers]] = {}
         self._complete: set[str] = set()
@@ -65,9 +58,9 @@ class Parts:
         if record is None:
             return
         has_failed = isinstance(record, Measurement) and record.status != "counted"
-        if has_failed or not self.asks or len(answers) == self.shares:
+        if has_failed or len(answers) == self.shares:
             self._complete.add(cell)
-            yield record if has_failed or not self.asks else _with_answers(record, answers)
+            yield record if has_failed else _with_answers(record, answers)
 
 
 def shares_of(cells: Sequence[str], shares: int, *, with_dense: bool) -> list[list[str]]:
@@ -90,6 +83,8 @@ def _with_answers(record: Dense | Measurement, answers: Sequence[Answers]) -> De
         return record.model_copy(update={"correct": _in_order(answers, [part.correct for part in answers])})
     answers = [part for part in answers if part.numbers]
     parts = [part.fidelity for part in answers if part.fidelity is not None]
+    if not parts:
+        return record
     draws = parts[0].draws
     fields: dict[str, Any] = {}
     for name in ("kl_nats", "top1", "same", "correct"):

@@ -1,119 +1,240 @@
-"""One process of a worker: it claims and measures one run after another.
+"""A worker: it measures runs of a study that other workers measure too, until none is left.
 
-It ends when nothing is left that it may measure. A process that counts and asks questions times nothing, and no process
-times a block twice: both would make its times unlike those of the other processes.
+It claims one run after another, lets a process of its own measure it, and renews the lease meanwhile. A process that
+counts and asks questions times nothing, and no process times a block twice: both would make its times unlike those of
+the other processes. A worker is safe to kill at any time.
 """
 
+import errno
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from trio_profile.engine.board import Assignment, Board, Claim, board_of
-from trio_profile.engine.measuring import (
-    Allowance,
-    Opened,
-    Report,
-    Share,
-    Timer,
-    asks,
-    blocks_of,
-    count_share,
-    open_process,
-)
-from trio_profile.engine.processes import Say
+from trio_profile import units
+from trio_profile.engine.board import PHASES, Board, Claim, Phase, Terms, board_of
+from trio_profile.engine.orders import Allowance, Order, Part, Share, events_of
+from trio_profile.engine.processes import Child, Server, hear
 from trio_profile.engine.shares import Parts
+from trio_profile.errors import MeasurementError, StoreError
+from trio_profile.inputs.host import command_line
+from trio_profile.progress import Step, Watch, ignore
+from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same_environment, require_same_inputs
 from trio_profile.records.leases import LEASES
+from trio_profile.records.lock import lock_file
 from trio_profile.records.run import DENSE, Run
-from trio_profile.records.schema import Measurement
-from trio_profile.records.workers import FIRST, Measured, WorkerFile, agree, first_session
+from trio_profile.records.schema import Measurement, Round, Session, Study
+from trio_profile.records.store import Store
+from trio_profile.records.workers import FIRST, Measured, WorkerFile, agree
 
+PAUSE_SECONDS = 1.0
+"""How long a worker waits before it looks again for a run that it can claim."""
+MOST_FAILING = 3
+"""A worker stops after so many different runs in a row have failed on it: the fault may be its machine."""
 _UNLIKE = f"measure on that kind of machine; if it was the wrong one, remove {LEASES}/{FIRST}"
 """The way out for a machine that is unlike that of the first session."""
 
 
-def work(assignment: Assignment, report: Report, say: Say) -> None:
-    """Open a session, and measure every run that this process can claim.
+def work(
+    study: Study,
+    directory: Path,
+    terms: Terms | None = None,
+    watch: Watch = ignore,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    command: str = "",
+    keep_refusals: bool = False,
+) -> Contents:
+    """Measure runs of the study in a directory until none is left. Return what all workers measured.
 
-    say: tells the worker which run is claimed, and which one is finished.
-    Raises StoreError if this machine is unlike that of the first session, or if a file that is measured has changed.
-    Any error of a run is raised too; the run's lease is then still held.
+    A run whose process dies, fails or hangs goes back, and any worker may claim it again. This worker waits while
+    others measure the last runs, because one of them may die.
+
+    stopped: whether the worker is to end now. It gives its run back and raises KeyboardInterrupt, as after Ctrl-C.
+    command: the command line that the user gave; empty for that of this process.
+    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
+    Raises StoreError if another worker has the same name, or if this machine is unlike that of the first session.
+    Raises MeasurementError if runs keep failing on this worker.
     """
-    board = board_of(assignment.study, assignment.directory, assignment.terms)
-    opened = _open(assignment, report)
-    file = WorkerFile(assignment.directory, assignment.terms.worker)
-    file.open(assignment.study, opened.session)
-    timed = set[str]()
-    while (claim := board.claim(assignment.phase, timed, assignment.failed_here)) is not None:
-        say({"claimed": str(claim.key), "attempt": claim.attempt})
+    terms = terms or Terms()
+    terms = replace(terms, name=terms.worker)  # its processes have other numbers
+    file = WorkerFile(directory, terms.worker)  # refuses a name that no file should have
+    with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
+        if terms.retry:
+            board_of(study, directory, terms).retry()
+        board = board_of(study, directory, terms)
+        for run, attempt in board.leases.mine():
+            board.leases.expire(run, attempt)
+        failing: dict[str, str] = {}
+        while True:
+            board.look()
+            if board.is_finished:
+                break
+            if stopped():
+                raise KeyboardInterrupt
+            phase: Phase | None = next((phase for phase in PHASES if board.is_free(phase)), None)
+            if phase is None:
+                watch(Step(f"other workers measure the last {units.number_of(len(board.todo), 'run')}"))
+                time.sleep(PAUSE_SECONDS)
+                continue
+            order = Order(
+                study=study,
+                command=command or command_line(),
+                keep_refusals=keep_refusals,
+                engine=terms.engine,
+                meter=terms.meter,
+            )
+            _Process(order, terms, board, file, phase, failing, watch, stopped).run()
+            if len(failing) >= MOST_FAILING:
+                reasons = "; ".join(f"{run}: {reason}" for run, reason in failing.items())
+                raise MeasurementError(
+                    f"{len(failing)} runs in a row failed on this worker ({reasons}): mend the cause, or record the "
+                    "failures with --attempts 1"
+                )
+    return Store(directory).read()
+
+
+@dataclass
+class _Process:
+    """One process of a worker, and the lease of the run that it measures.
+
+    order: what every order of this worker has in common.
+    phase: whether the process counts or times.
+    failing: why runs have failed on this worker since it last measured one, by their names. It is changed here.
+    stopped: as in `work`.
+    claim: the run that is measured now; None between two runs.
+    session: of the process; None before it has loaded the model.
+    """
+
+    order: Order
+    terms: Terms
+    board: Board
+    file: WorkerFile
+    phase: Phase
+    failing: dict[str, str]
+    watch: Watch
+    stopped: Callable[[], bool] = lambda: False
+    claim: Claim | None = None
+    session: Session | None = None
+    _heard: float = field(default_factory=time.monotonic)
+
+    def run(self) -> None:
+        """Run the process until it finds nothing to claim, or until a run fails.
+
+        An error outside of a run is raised: it would meet every run. So is an error of the directory, such as a full
+        disk: the run goes back, and nobody is to blame.
+        """
+        with Server() as server:
+            child, timed = server.fork(), set[str]()
+            try:
+                self._ask(child, self.order)
+                while (claim := self.board.claim(self.phase, timed, self.failing)) is not None:
+                    self.claim = claim
+                    if self._measure(child, claim):
+                        return  # what raised may have harmed the process
+                    if claim.key.number > 0:
+                        timed.add(claim.key.block)
+            except (KeyboardInterrupt, SystemExit, StoreError):
+                self._give_back()
+                raise
+            except Exception as error:  # whatever it is, the run goes back with it
+                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    self._give_back()
+                    raise
+                self._fail(error)
+
+    def _measure(self, child: Child, claim: Claim) -> bool:
+        """Measure a run and keep it. Return whether one of its cells failed in its last attempt."""
         start = time.perf_counter()
-        lines = list(_lines(assignment, claim, opened, board, report))
+        lines = self._lines(child, claim)
+        assert self.session is not None
         ended = Run(
             block=claim.key.block,
             number=claim.key.number,
             attempt=claim.attempt,
-            worker=assignment.terms.worker,
-            session=opened.session.id,
+            worker=self.terms.worker,
+            session=self.session.id,
             seconds=time.perf_counter() - start,
             failed=claim.given_up,
         )
-        file.append(lines, ended)
-        board.leases.give_back(str(claim.key), claim.attempt)
-        say({"finished": str(claim.key), "was_measured": claim.given_up is None})
-        if claim.key.number > 0:
-            timed.add(claim.key.block)
-        if claim.is_last and any(isinstance(line, Measurement) and line.status == "failed" for line in lines):
-            return  # what raised may have harmed this process
+        self.file.append(lines, ended)
+        self._give_back()
+        if claim.given_up is None:
+            self.failing.clear()
+        return claim.is_last and any(isinstance(line, Measurement) and line.status == "failed" for line in lines)
 
+    def _lines(self, child: Child, claim: Claim) -> list[Measured]:
+        """Return the lines of a run: what was measured, or that the run was given up."""
+        key, study = claim.key, self.order.study
+        cells = {cell.id: cell for cell in self.board.cells.get(key.block, ())}
+        only_times = key.number > 0 and self.board.processes > 1
+        if only_times:
+            cells = {name: cell for name, cell in cells.items() if name in self.board.counted}
+        if (reason := claim.given_up) is not None:
+            return [Measurement(cell=cell, status="failed", reason=reason[:300]) for cell in cells.values()]
+        is_dense = key.block == DENSE
+        share = Share(counts=tuple(cells), answers=tuple(cells), dense=is_dense, picture=is_dense)
+        allowance = Allowance(left=study.seconds, whole=study.seconds, processes=self.board.processes)
+        fields = {
+            "keep_faults": claim.is_last,
+            "share": None if only_times else share,
+            "times": tuple(cells) if key.number > 0 else (),
+            "allowance": allowance if key.number > 0 else None,
+            "number": key.number,
+        }
+        parts, lines = Parts(1), list[Measured]()
+        for event in self._ask(child, self.order.model_copy(update=fields)):
+            if isinstance(event, Round) or (isinstance(event, Measurement) and event.status != "counted"):
+                lines.append(event)
+            else:
+                lines += parts.add(event)
+        return lines
 
-def _open(assignment: Assignment, report: Report) -> Opened:
-    """Load the model. Return it with the session, which is not written yet."""
-    study, engine = assignment.study, assignment.terms.engine
-    busy_cores = assignment.terms.start_meter()
-    if (first := first_session(assignment.directory)) is not None:
-        from trio_profile.inputs.environment import collect
+    def _ask(self, child: Child, order: Order) -> list[Part]:
+        """Give an order to the process, and return what it has measured. It begins the session of the process."""
+        measured = list[Part]()
+        child.ask("measure", order.model_dump(mode="json"))
+        for _, answer in hear([child], self._look_after, min(self.terms.lease_seconds / 4, 1.0)):
+            self._heard = time.monotonic()
+            for event in events_of(answer):
+                if isinstance(event, Session):
+                    self._open(event)
+                elif isinstance(event, Step):
+                    self.watch(event)
+                else:
+                    measured.append(event)
+        return measured
 
-        require_same_environment([first], collect(study.device), assignment.directory, _UNLIKE)
-    report(f"loading {study.model}", 0, 0)
-    opened = open_process(study, assignment.command, keep_refusals=assignment.keep_refusals, engine=engine)
-    session = opened.session
-    if busy_cores is not None:
-        session = session.model_copy(update={"engine_cores": busy_cores()})
-    first = agree(assignment.directory, session)
-    require_same_environment([first], session.environment, assignment.directory, _UNLIKE)
-    require_same_inputs(study, [first], session.inputs, assignment.directory)
-    return replace(opened, session=session)
+    def _open(self, session: Session) -> None:
+        """Begin the session. Raises StoreError if this machine is unlike the first one, or if a file has changed."""
+        directory = self.board.directory
+        first = agree(directory, session)
+        require_same_environment([first], session.environment, directory, _UNLIKE)
+        require_same_inputs(self.order.study, [first], session.inputs, directory)
+        self.file.open(self.order.study, session)
+        self.session = session
 
+    def _look_after(self) -> None:
+        """Renew the lease. Raises MeasurementError if the process hangs, KeyboardInterrupt if the worker is to end."""
+        if self.stopped():
+            raise KeyboardInterrupt
+        if time.monotonic() - self._heard > self.terms.limit_seconds:
+            limit = f"it showed no progress for {units.duration(self.terms.limit_seconds)}"
+            raise MeasurementError(limit if self.claim else f"a process could not begin: {limit}")
+        if self.claim is not None:
+            self.board.leases.renew(str(self.claim.key), self.claim.attempt)
 
-def _lines(assignment: Assignment, claim: Claim, opened: Opened, board: Board, report: Report) -> Iterator[Measured]:
-    """Yield the lines of a run: what was measured, or that the run was given up."""
-    key = claim.key
-    cells = tuple(cell.id for cell in board.cells.get(key.block, ()))
-    only_times = key.number > 0 and board.processes > 1
-    if only_times:
-        cells = tuple(name for name in cells if name in board.counted)
-    if claim.given_up is not None:
-        failed = [planned.cell for planned in opened.plan.cells if planned.cell.id in cells]
-        yield from (Measurement(cell=cell, status="failed", reason=claim.given_up[:300]) for cell in failed)
-        return
-    counted = set(cells)
-    if not only_times:
-        share = Share(
-            counts=cells,
-            answers=cells,
-            dense=key.block == DENSE,
-            picture=key.block == DENSE,
-            keep_faults=claim.is_last,
-        )
-        parts = Parts(1, asks=asks(opened))
-        for part in count_share(opened, share, report):
-            for line in parts.add(part):
-                yield line
-                if isinstance(line, Measurement) and line.status != "counted":
-                    counted.discard(line.cell.id)
-    if key.number > 0:
-        seconds = assignment.study.seconds
-        allowance = Allowance(left=seconds, whole=seconds, processes=board.processes)
-        seed = f"{assignment.study.seed} {key.number}"
-        timer = Timer(opened, blocks_of(opened.plan, counted), seed, keep_faults=claim.is_last, report=report)
-        yield from timer.measure(allowance)
+    def _give_back(self) -> None:
+        """Give the run back: it is kept, or it was interrupted and nobody is to blame."""
+        if self.claim is not None:
+            self.board.leases.give_back(str(self.claim.key), self.claim.attempt)
+        self.claim = None
+
+    def _fail(self, error: Exception) -> None:
+        """Give the run back, with the reason. Raises the error if no run was claimed."""
+        if self.claim is None:
+            raise error
+        run, reason = str(self.claim.key), " ".join(str(error).split())[:300]
+        self.board.leases.fail(run, self.claim.attempt, reason)
+        self.failing[run] = reason

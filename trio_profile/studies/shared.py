@@ -1,12 +1,11 @@
-"""A study that several workers measure: write it, and measure its runs (`engine/supervisor.py`)."""
+"""A study that several workers measure: write it, and measure its runs (`engine/worker.py`)."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from trio_profile.engine import supervisor
-from trio_profile.engine.board import Board
+from trio_profile.engine import board, worker
+from trio_profile.engine.board import Board, Terms
 from trio_profile.engine.processes import require_known_methods
-from trio_profile.engine.supervisor import Terms
 from trio_profile.errors import StoreError
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.contents import Contents
@@ -65,7 +64,7 @@ def stored(directory: Path) -> Study:
 
 def board_of(directory: Path, terms: Terms) -> Board:
     """Return the runs of the study in a directory. Raises StoreError as `stored` does."""
-    return supervisor.board_of(stored(directory), directory, terms)
+    return board.board_of(stored(directory), directory, terms)
 
 
 def work(
@@ -76,7 +75,7 @@ def work(
     stopped: Callable[[], bool] = lambda: False,
     command: str = "",
 ) -> Contents:
-    """Measure runs of the study in a directory, as `supervisor.work`. Raises StoreError as `stored` does."""
+    """Measure runs of the study in a directory, as `worker.work`. Raises StoreError as `stored` does."""
     study = stored(directory)
     keeps = find(study.verb).keep_refusals
-    return supervisor.work(study, directory, terms, watch, stopped=stopped, command=command, keep_refusals=keeps)
+    return worker.work(study, directory, terms, watch, stopped=stopped, command=command, keep_refusals=keeps)

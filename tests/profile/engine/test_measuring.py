@@ -9,7 +9,8 @@ from tests.profile.faking import FakeClock, FakeGpu
 from trio_core.errors import RetentionError
 from trio_core.methods.grid import Grid
 from trio_profile.engine import measuring
-from trio_profile.engine.measuring import Allowance, Opened, Share, Timer, blocks_of, count_share, open_process
+from trio_profile.engine.measuring import Opened, Timer, blocks_of, count_share, open_process
+from trio_profile.engine.orders import Allowance, Order, Share
 from trio_profile.engine.plan import resolve
 from trio_profile.engine.shares import Answers, Parts
 from trio_profile.profilers import rounds
@@ -26,7 +27,7 @@ def silent(*_: object) -> None:
 def opened(tiny_study: Study) -> Opened:
     """Two methods at one retention. The picture is the only input."""
     fields = {"methods": ("grid", "random"), "retentions": (0.4,), "fidelity_inputs": 1}
-    return open_process(tiny_study.model_copy(update=fields), "trio-profile sweep")
+    return open_process(Order(study=tiny_study.model_copy(update=fields), command="trio-profile sweep"))
 
 
 def test_a_session_says_who_measures_how_and_what(opened, checkpoint):
@@ -34,7 +35,7 @@ def test_a_session_says_who_measures_how_and_what(opened, checkpoint):
     assert session.command == "trio-profile sweep" and session.load_seconds > 0
     assert session.environment.cpu_threads == torch.get_num_threads()
     assert {"image", "model/config.json"} <= set(session.inputs)
-    again = open_process(opened.plan.study, plan=opened.plan)
+    again = open_process(Order(study=opened.plan.study), opened.plan)
     assert again.plan is opened.plan and again.session.id != session.id
 
 
@@ -51,7 +52,7 @@ def test_two_shares_of_a_study_give_the_records_of_one(opened):
     assert [type(part) for part in parts].count(Picture) == 1
 
     def records(shares: int, parts) -> dict[str, dict]:
-        gathered = Parts(shares, asks=True)
+        gathered = Parts(shares)
         found = [record for part in parts for record in gathered.add(part)]
         unlike = dict.fromkeys(("energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"), True)
         unlike |= {"fidelity": {"kl_nats"}}
@@ -81,7 +82,7 @@ def test_any_other_error_is_raised_unless_it_is_to_be_kept(opened, monkeypatch):
     monkeypatch.setattr(Grid, "select", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(count_share(opened, Share(counts=cells), silent))
-    kept = list(count_share(opened, Share(counts=cells, keep_faults=True), silent))
+    kept = list(count_share(opened, Share(counts=cells), silent, keep_faults=True))
     reasons = [part.reason for part in kept if isinstance(part, Measurement)]
     assert reasons == ["ZeroDivisionError: division by zero", None]
     # If the dense model does not run either, the fault is not the cell's.
@@ -93,11 +94,14 @@ def test_any_other_error_is_raised_unless_it_is_to_be_kept(opened, monkeypatch):
 def test_a_refused_cell_is_recorded_by_the_share_that_counts_it(tiny_study):
     study = tiny_study.model_copy(update={"methods": ("trio", "visionzip"), "retentions": (0.1,)})
     with pytest.raises(RetentionError):
-        open_process(study)
-    opened = open_process(study, keep_refusals=True)
+        open_process(Order(study=study))
+    opened = open_process(Order(study=study, keep_refusals=True))
     names = {cell.method: cell.id for cell in study.cells()}
     shares = [Share(counts=(names[method],), dense=False, picture=False) for method in ("trio", "visionzip")]
-    first, second = ([part.status for part in count_share(opened, share, silent)] for share in shares)  # pyright: ignore
+    first, second = (
+        [part.status for part in count_share(opened, share, silent) if isinstance(part, Measurement)]
+        for share in shares
+    )  # pyright: ignore
     assert (first, second) == (["refused"], ["counted"])
 
 
@@ -213,6 +217,6 @@ def _raise(error: Exception):
 
 
 def test_a_dense_model_alone_is_counted(tiny_study):
-    opened = open_process(tiny_study.model_copy(update={"retentions": ()}))
-    [dense] = count_share(opened, Share(picture=False), silent)
-    assert isinstance(dense, Dense)
+    opened = open_process(Order(study=tiny_study.model_copy(update={"retentions": ()})))
+    dense, answers = count_share(opened, Share(picture=False), silent)
+    assert isinstance(dense, Dense) and answers == Answers()

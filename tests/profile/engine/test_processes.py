@@ -16,7 +16,7 @@ from trio_core.methods.random import Random
 from trio_core.methods.trio import Trio
 from trio_profile.cli import exits
 from trio_profile.engine import processes
-from trio_profile.engine.processes import Server
+from trio_profile.engine.processes import Server, hear
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.records.schema import Study
 from trio_profile.studies import sweep
@@ -36,17 +36,18 @@ def load(request):
         raise MemoryError()
     loaded.append(os.getpid())
 
-def tell(request, say):
-    say({"pid": os.getpid(), "loaded": list(loaded), "threads": torch.get_num_threads(), "request": request})
+def tell(requests, say):
+    for request in requests:
+        say({"pid": os.getpid(), "loaded": list(loaded), "threads": torch.get_num_threads(), "request": request})
 
-def fail(request, say):
-    raise eval(request)
+def fail(requests, say):
+    raise eval(next(requests))
 
-def die(request, say):
+def die(requests, say):
     say({"pid": os.getpid()})
     os.kill(os.getpid(), signal.SIGKILL)
 
-def sleep(request, say):
+def sleep(requests, say):
     say({"pid": os.getpid()})
     time.sleep(100)
 """
@@ -66,23 +67,35 @@ def server(tmp_path, monkeypatch):
         yield found
 
 
+def ask(server, task: str, request, load=None) -> list[dict]:
+    """Return what a process of its own answers."""
+    child = server.fork(load)
+    child.ask(task, request)
+    return [answer for _, answer in hear([child])]
+
+
 def test_each_request_has_a_process_of_its_own_that_finds_the_model_loaded(server):
-    children = [server.ask("tell", {"number": number}, load=True) for number in range(3)]
-    told = [answer for child in children for answer in child.answers()]
-    assert [answer["request"] for answer in told] == [{"number": number} for number in range(3)]
-    assert len({answer["pid"] for answer in told}) == 3
-    assert all(answer["loaded"][-1] == server._process.pid for answer in told)
+    children = [server.fork("a model") for _ in range(3)]
+    pids, told = set[int](), {}
+    for _ in range(2):
+        for number, child in enumerate(children):
+            child.ask("tell", {"number": number})
+        told = dict(hear(children))
+        assert {number: answer["request"]["number"] for number, answer in told.items()} == {0: 0, 1: 1, 2: 2}
+        pids |= {answer["pid"] for answer in told.values()}
+    assert len(pids) == 3
+    assert all(answer["loaded"][-1] == server._process.pid for answer in told.values())
 
 
 def test_a_process_uses_as_many_threads_as_the_caller_or_as_torch_would(server, monkeypatch):
     torch = sys.modules["torch"]
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    [told] = server.ask("tell", {}).answers()
+    [told] = ask(server, "tell", {})
     assert told["threads"] == 3
     monkeypatch.undo()
     usual = torch.get_num_threads()
     monkeypatch.delitem(sys.modules, "torch")
-    [told] = server.ask("tell", {}).answers()
+    [told] = ask(server, "tell", {})
     assert told["threads"] in (usual, os.cpu_count(), len(os.sched_getaffinity(0)))
 
 
@@ -96,28 +109,29 @@ def test_an_error_of_a_process_keeps_its_class_and_its_line(server):
         ("ZeroDivisionError('by zero')", RuntimeError, "ZeroDivisionError: by zero; this is a fault"),
     ):
         with pytest.raises(kind) as caught:
-            list(server.ask("fail", error).answers())
+            ask(server, "fail", error)
         assert type(caught.value) is kind or kind is RuntimeError
         assert exits._message(caught.value).removeprefix("OSError: ").startswith(says)
     with pytest.raises(MemoryError):
-        list(server.ask("tell", "cannot be loaded", load=True).answers())
+        ask(server, "tell", {}, load="cannot be loaded")
 
 
 def test_a_killed_process_is_named_with_its_signal_and_the_next_one_works(server):
     with pytest.raises(MeasurementError, match=r"was killed by SIGKILL \(often because memory ran out\)"):
-        list(server.ask("die", {}).answers())
-    assert len(list(server.ask("tell", {}).answers())) == 1
+        ask(server, "die", {})
+    assert len(ask(server, "tell", {})) == 1
     server._process.kill()
     server._process.wait()
     with pytest.raises(MeasurementError, match=r"was killed by SIGKILL"):
-        server.ask("tell", {})
+        server.fork()
 
 
 def test_no_process_outlives_its_caller(server):
     """One is stopped, one ends with the server, and one loses its server first."""
-    children = [server.ask("sleep", {}) for _ in range(3)]
-    answers = [child.answers() for child in children]
-    alive = [psutil.Process(next(one)["pid"]) for one in answers]
+    children = [server.fork() for _ in range(3)]
+    for child in children:
+        child.ask("sleep", {})
+    alive = [psutil.Process(next(child.read())["pid"]) for child in children]
     children[0].stop()
     assert psutil.wait_procs(alive[:1], timeout=60)[1] == []
     assert alive[1].is_running()

@@ -21,7 +21,7 @@ def answers(*numbers: int, draws: int = 1) -> Answers:
 
 def test_a_cell_is_complete_with_its_counts_and_all_shares_of_its_answers_in_any_order():
     for parts in permutations([COUNTED, answers(0, 2, 4, draws=2), answers(1, 3, draws=2)]):
-        gathered = Parts(2, asks=True)
+        gathered = Parts(2)
         found = [record for part in parts for record in gathered.add(part)]
         [record] = found
         assert isinstance(record, Measurement) and record.fidelity is not None
@@ -32,24 +32,26 @@ def test_a_cell_is_complete_with_its_counts_and_all_shares_of_its_answers_in_any
 
 
 def test_a_process_without_questions_sends_no_answers_and_the_record_is_complete():
-    gathered = Parts(3, asks=True)
+    gathered = Parts(3)
     parts = [COUNTED, Answers(cell=CELL, numbers=()), answers(0, 1), Answers(cell=CELL, numbers=())]
     [record] = [record for part in parts for record in gathered.add(part)]
     assert isinstance(record, Measurement) and record.fidelity == answers(0, 1).fidelity
 
 
 def test_the_dense_model_has_the_answers_of_all_shares():
-    gathered = Parts(2, asks=True)
+    gathered = Parts(2)
     assert list(gathered.add(Answers(numbers=(1, 3), correct=(True, False)))) == []
     assert list(gathered.add(a_dense())) == []
     [record] = gathered.add(Answers(numbers=(0, 2), correct=(False, True)))
     assert isinstance(record, Dense) and record.correct == (False, True, True, False)
 
 
-def test_without_questions_a_record_is_complete_at_once_and_so_is_one_that_failed():
-    assert list(Parts(2, asks=False).add(COUNTED)) == [COUNTED]
-    assert list(Parts(2, asks=True).add(picture())) == [picture()]
-    gathered = Parts(2, asks=True)
+def test_without_questions_nothing_is_added_and_a_record_that_failed_is_complete_at_once():
+    gathered = Parts(2)
+    parts = [COUNTED, Answers(cell=CELL), Answers(cell=CELL)]
+    assert [record for part in parts for record in gathered.add(part)] == [COUNTED]
+    assert list(Parts(2).add(picture())) == [picture()]
+    gathered = Parts(2)
     assert list(gathered.add(answers(0))) == []
     assert list(gathered.add(failed())) == [failed()]
     assert list(gathered.add(COUNTED)) == [], "another share had counted the cell"

@@ -19,9 +19,8 @@ from typing import Any
 from uuid import uuid4
 
 from trio_profile import units
-from trio_profile.engine.board import Board
+from trio_profile.engine.board import Board, Terms
 from trio_profile.engine.overview import Overview, overview
-from trio_profile.engine.supervisor import Terms
 from trio_profile.errors import MeasurementError, ProfileError, StoreError, StudyError
 from trio_profile.inputs.host import command_line
 from trio_profile.records.contents import Contents

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests import needs
-from tests.profile.engine.test_supervisor import assert_same_study, wait_for
-from trio_profile.engine.supervisor import Terms
+from tests.profile.engine.test_worker import assert_same_study, wait_for
+from trio_profile.engine.board import Terms
 from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.extras.ray import driver as ray_driver
 from trio_profile.extras.ray.driver import Need

@@ -1,0 +1,151 @@
+"""What is asked of a measuring process, and what it answers. One command and each of several workers ask in this way.
+
+Nothing here imports torch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import sqrt
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from trio_profile.engine.processes import Server, hear
+from trio_profile.engine.shares import Answers
+from trio_profile.progress import Step
+from trio_profile.records.record import Record
+from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session, Study
+from trio_profile.records.study import PROCESSES
+
+USUAL_RATIO = 2.0
+"""The variance of a round / the variance of a process, before a study knows its own. In four sweeps of `pocket` on two
+shared cores it was 0.5 to 1.6, which `analysis/times.py` counts as 2."""
+
+Part = Dense | Picture | Measurement | Answers | Round
+"""A record of the log, or a part of one."""
+Event = Session | Step | Part
+"""What a process tells: first its session."""
+_PART: TypeAdapter[Any] = TypeAdapter(Annotated[Part, Field(discriminator="record")])
+
+
+class Share(Record):
+    """What one of several processes counts and asks.
+
+    number, of: which share of the questions.
+    counts: ids of the cells that it counts.
+    answers: ids of the cells that answer its questions.
+    dense: whether it counts the dense model.
+    picture: whether it describes the picture.
+    """
+
+    number: int = 0
+    of: int = 1
+    counts: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    dense: bool = True
+    picture: bool = True
+
+
+class Allowance(Record):
+    """How long a process may time a study.
+
+    left: seconds that all processes have left.
+    whole: seconds of all processes together, from the first one.
+    generating: seconds that rounds of generations have taken before.
+    processes: how many processes share the time; None for as many as are best.
+    ratio: the variance of a round / the variance of a process.
+    """
+
+    left: float
+    whole: float
+    generating: float = 0.0
+    processes: int | None = None
+    ratio: float = USUAL_RATIO
+
+    def seconds(self, overhead: float, round_seconds: float) -> float:
+        """Return for how long this process measures rounds.
+
+        The best number of rounds is √(cost of a process / cost of a round · variance of a round / variance of a
+        process) [Kalibera & Jones 2013]. It is fewer if that lets PROCESSES fit into the time, because an interval over
+        few processes is wide.
+
+        overhead: seconds until the first round.
+        round_seconds: seconds of a round of prefills.
+        """
+        if self.processes is not None:
+            return max(self.whole / self.processes - overhead, 0.0)
+        best = round_seconds * max(sqrt(overhead / round_seconds * self.ratio), 1.0)
+        share = self.whole / PROCESSES - overhead
+        if share >= round_seconds:
+            best = min(best, share)
+        return max(min(best, self.left - overhead), 0.0)
+
+
+class Order(Record):
+    """What one process does. An order without a share and without times loads the model, and no more.
+
+    command: the command line that the user gave.
+    keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
+    keep_faults: whether a cell whose method raises is recorded as failed. Otherwise the error is raised.
+    engine, meter: as in `board.Terms`.
+    one_thread: whether the process shares the cores with other ones.
+    share: what it counts and asks.
+    times: ids of the cells that it times after that. Those that fail while they are counted are left out.
+    allowance: for how long it times them.
+    number: of the process, for its random orders.
+    """
+
+    study: Study
+    command: str = ""
+    keep_refusals: bool = False
+    keep_faults: bool = False
+    engine: str = ""
+    meter: str = ""
+    one_thread: bool = False
+    share: Share | None = None
+    times: tuple[str, ...] = ()
+    allowance: Allowance | None = None
+    number: int = 0
+
+
+def measure(
+    orders: Sequence[Order], handle: Callable[[int, Event], None], server: Server | None, *, load: bool = False
+) -> None:
+    """Give each order to a process of its own, and hear them until all are done.
+
+    handle: is called with the number of the process, from 0, and with each thing that it tells.
+    server: forks the processes. None: this process carries out the orders itself.
+    load: whether the server loads the model, so that the processes have it.
+    Raises the first error that a process meets.
+    """
+    requests = [order.model_dump(mode="json") for order in orders]
+    if server is not None:
+        children = [server.fork(requests[0] if load else None) for _ in requests]
+        try:
+            for child, request in zip(children, requests, strict=True):
+                child.ask("measure", request)
+            for number, answer in hear(children):
+                for event in events_of(answer):
+                    handle(number, event)
+        finally:
+            for child in children:
+                child.stop()
+        return
+    from trio_profile.engine import measuring
+
+    for number, request in enumerate(requests):
+
+        def say(answer: dict[str, Any], number: int = number) -> None:
+            for event in events_of(answer):
+                handle(number, event)
+
+        measuring.measure([request], say)
+
+
+def events_of(answer: dict[str, Any]) -> Iterator[Event]:
+    """Yield what an answer of a process tells."""
+    if "session" in answer:
+        yield Session.model_validate(answer["session"])
+    elif "step" in answer:
+        yield Step(*answer["step"])
+    else:
+        yield from map(_PART.validate_python, answer["records"])
