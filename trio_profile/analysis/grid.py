@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from trio_profile.analysis.cells import CellSummary, DenseSummary, summarise_dense
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt, doubts
 from trio_profile.analysis.pairs import CellPairs, pairs_of
-from trio_profile.analysis.stability import doubts
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.schema import (

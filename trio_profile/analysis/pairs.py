@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from trio_profile.analysis.machine_doubts import is_disturbed
+from trio_profile.analysis.doubts import is_disturbed
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Measurement, Options, Pair, Record, Session
 from trio_profile.records.timing import TIMES, Phase

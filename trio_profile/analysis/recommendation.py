@@ -9,7 +9,7 @@ from typing import Literal
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Cell, Record
 

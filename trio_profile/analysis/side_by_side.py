@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trio_profile.analysis.cells import CellSummary, DenseSummary
 from trio_profile.analysis.compare import Comparison
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.recommendation import Recommendation
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError

@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from trio_profile.analysis.cells import CellSummary, DenseSummary
-from trio_profile.analysis.doubt import Doubt, doubted_cells
+from trio_profile.analysis.doubts import Doubt, doubted_cells
 from trio_profile.analysis.evaluation import Evaluation, TaskSummary
 from trio_profile.analysis.grid import GridDocument
 from trio_profile.analysis.layers import LayersDocument, LayerTimes

@@ -9,7 +9,7 @@ from trio_profile.cli.common_options import DIRECTORY, JSON, LATEX, MARKDOWN, OU
 from trio_profile.cli.exits import JUDGED_NO
 
 if TYPE_CHECKING:
-    from trio_profile.analysis.doubt import Doubt
+    from trio_profile.analysis.doubts import Doubt
     from trio_profile.findings.blocks import Report
     from trio_profile.records.contents import Contents
 
@@ -28,7 +28,7 @@ def command(
     Each doubt has its number, its threshold and the next step.
     """
     form = printing.form(json=json, markdown=markdown, latex=latex)
-    from trio_profile.analysis.stability import doubts
+    from trio_profile.analysis.doubts import doubts
     from trio_profile.findings.doubts import report
     from trio_profile.findings.study_page import with_banner
     from trio_profile.records.store import Store

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from trio_profile import units
-from trio_profile.analysis.doubt import Doubt, cell_name, doubted_cells
+from trio_profile.analysis.doubts import Doubt, cell_name, doubted_cells
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Upright
 from trio_profile.records.schema import Cell, Measurement, Study

@@ -4,7 +4,7 @@ import pytest
 
 from trio_core import methods
 from trio_profile.analysis.cells import CellSummary
-from trio_profile.analysis.doubt import Doubt, Kind
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.recommendation import CONTROL, Recommendation, keeps_answers, recommend
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Cell
@@ -44,7 +44,7 @@ def cell(
     )
 
 
-def doubt(kind: Kind, about: Cell | None = None) -> Doubt:
+def doubt(kind: str, about: Cell | None = None) -> Doubt:
     return Doubt(cell=about, kind=kind, sentence="something was found", next_step="look", found=2, threshold=1)
 
 

@@ -9,7 +9,7 @@ from tests.profile import examples
 from tests.profile.documents import evaluation, keep, layers_document
 from tests.profile.examples import answered, dense, document, failed, measurement, study
 from trio_profile.analysis.compare import compare
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.preview import Preview
 from trio_profile.analysis.table_rows import pair_rows, rows_of
 from trio_profile.errors import StudyError

@@ -5,7 +5,7 @@ import pytest
 from tests.profile import examples
 from tests.profile.reading import in_terminal, sentences, too_wide
 from trio_profile.analysis.compare import Comparison, compare
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.findings import compare as pages
 from trio_profile.findings.blocks import Chart, Sentences, Table
 from trio_profile.records.schema import Cell, Fidelity, Measurement

@@ -2,9 +2,8 @@
 
 from tests.profile.examples import failed, in_processes, measurement, rounds_of, study
 from tests.profile.reading import blocks, in_terminal, sentences, too_wide
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt, doubts
 from trio_profile.analysis.pairs import CellPairs
-from trio_profile.analysis.stability import doubts
 from trio_profile.findings import doubts as pages
 from trio_profile.findings.blocks import Chart, Sentences
 from trio_profile.records.schema import Cell

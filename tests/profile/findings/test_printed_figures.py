@@ -6,7 +6,7 @@ from tests.profile.documents import layers_document
 from tests.profile.examples import answered, document, environment, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.analysis.compare import compare
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.findings import compare as comparison
 from trio_profile.findings import sweep

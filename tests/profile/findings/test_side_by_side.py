@@ -3,7 +3,7 @@
 from tests.profile.documents import swept
 from tests.profile.examples import answered, document, environment, measurement, session, study
 from tests.profile.reading import blocks, sentences, too_wide
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.recommendation import Confidence
 from trio_profile.analysis.side_by_side import SideBySide, side_by_side
 from trio_profile.findings import side_by_side as pages

@@ -11,7 +11,7 @@ from tests.profile.command import complaint
 from tests.profile.studying import make, plan
 from trio_core import methods
 from trio_profile.analysis.ablate import PRINTED, Ablation, ablate
-from trio_profile.analysis.doubt import cell_name
+from trio_profile.analysis.doubts import cell_name
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.gate.evidence import of_study

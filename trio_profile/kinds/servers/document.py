@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.kinds.servers.requests import Arm, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
 from trio_profile.records.documents import Document

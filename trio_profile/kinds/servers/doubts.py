@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from trio_profile import units
-from trio_profile.analysis.doubt import Doubt, Kind
+from trio_profile.analysis.doubts import Doubt, Kind
 from trio_profile.kinds.servers.document import LoadBreakEven
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
 from trio_profile.kinds.servers.study import EndpointStudy

@@ -4,7 +4,7 @@ import pytest
 
 from tests.profile.documents import endpoints_document
 from tests.profile.reading import rows, table
-from trio_profile.analysis.doubt import Doubt
+from trio_profile.analysis.doubts import Doubt
 from trio_profile.findings.blocks import Chart
 from trio_profile.kinds.servers.report import report
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds
