@@ -258,13 +258,29 @@ def _by_layer(name: str, colour: int | None, layers: Sequence[LayerTimes], found
     )
 
 
+_SMALL_STEP = 0.02
+"""The share of the measured time below which a step has no bar of its own."""
+
+
+def _bar(name: str, milliseconds: float) -> Bar:
+    return Bar(name, milliseconds, units.milliseconds(milliseconds))
+
+
 def _attribution(steps: Sequence[Step]) -> Waterfall:
     """From the time that the claim promises to the time that was measured.
 
-    steps: the first one is the claim; each other one adds the milliseconds that a part took beyond its promise.
+    steps: the first one is the claim; each other one adds the milliseconds that a part took beyond its promise. Small
+        steps share one bar; the table has each of them.
     """
-    first, *rest = (Bar(step.name, step.added_ms, units.milliseconds(step.added_ms)) for step in steps)
     end = sum(step.added_ms for step in steps)
-    last = Bar("measured, sum of the parts", end, units.milliseconds(end))
+    small = [step for step in steps[1:] if abs(step.added_ms) < _SMALL_STEP * end]
+    large = [step for step in steps if step not in small]
+    first, *rest = (
+        _bar(step.name.replace("time that does not follow work", "more time than work"), step.added_ms)
+        for step in large
+    )
+    if small:
+        rest.append(_bar(f"{units.number_of(len(small), 'small step')} together", sum(step.added_ms for step in small)))
+    last = _bar("measured, sum of the parts", end)
     label = f"A waterfall from {first.text} to {last.text}, part by part."
     return Waterfall("walk", "One prefill, milliseconds", label, first, rest, last)
