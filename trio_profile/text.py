@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, except tab and line feed
@@ -54,6 +55,15 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except Exception:  # a foreign class may have a faulty `__str__`
         return ""
+
+
+def as_text(value: Any) -> str:
+    """A field of a record as text: `trio, fastv`, `k_pos = 1`. Empty for what says nothing."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {as_text(part)}" if part != {} else str(name) for name, part in value.items())
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def listed(parts: Sequence[str]) -> str:

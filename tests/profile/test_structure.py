@@ -99,6 +99,7 @@ ABOUT_MORE_THAN_A_MODULE = {
     "profilers/test_on_gpu.py",  # what only a GPU can show
     "render/test_browser.py",  # what a browser makes of a page
     "render/test_every_block.py",  # every block in every renderer
+    "render/test_report_pages.py",  # the pages of reports/ in a browser
 }
 
 

@@ -20,6 +20,7 @@ from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Difference, SpeedupRatio
 from trio_profile.records.schema import Environment, Record, Session, Study
 from trio_profile.stats.estimates import difference_between, quotient_of
+from trio_profile.text import as_text
 
 Several = Sequence[SweepDocument | Comparison]
 About = Literal["machine", "versions", "code", "model", "input", "options", "files"]
@@ -170,17 +171,8 @@ def _unlike(about: About, name: str, values: Sequence[object]) -> Iterator[Study
     """One difference, if there is one. An empty text is not known, because the format of its study is older."""
     known = [value for value in values if value != ""]
     if any(value != known[0] for value in known[1:]):
-        yield StudyDifference(about=about, name=name, values=tuple(map(_text, values)))
-
-
-def _text(value: object) -> str | None:
-    if value is None or value == "":
-        return None
-    if isinstance(value, dict):
-        return ", ".join(f"{name} = {part}" for name, part in value.items()) or "none"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+        texts = tuple("none" if value == {} else as_text(value) or None for value in values)
+        yield StudyDifference(about=about, name=name, values=texts)
 
 
 def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[StudyDifference]:
@@ -192,7 +184,7 @@ def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[StudyDi
         if all(digests) and any(digest != digests[0] for digest in digests[1:]):
             same = frozenset.intersection(*digests)
             own = [", ".join(f"{name} {sha256}" for name, sha256 in sorted(digest - same)) for digest in digests]
-            yield StudyDifference(about="files", name=group, values=tuple(map(_text, own)))
+            yield StudyDifference(about="files", name=group, values=tuple(as_text(value) or None for value in own))
 
 
 def _digests(sessions: Sequence[Session], group: str) -> frozenset[tuple[str, str]]:

@@ -134,7 +134,7 @@ class Series:
 class Upright:
     """A vertical line, with its interval as a band: a break-even, or a stage between two layers.
 
-    text: its tooltip. colour, group: those of the series that it belongs to.
+    text: its tooltip. colour: that of the series that it belongs to.
     """
 
     x: float
@@ -142,7 +142,6 @@ class Upright:
     high: float | None = None
     text: str = ""
     colour: int | None = None
-    group: str = ""
     dash: Dash = "dash"
 
 
@@ -273,7 +272,7 @@ class Tokens:
     note: what readers must know of the picture: its question, or why it is not shown.
     picture: a `data:` address; empty if there is nothing to show.
     count: the number of the picture's tokens.
-    shown: the names of the methods that are drawn at first, four at most.
+    shown: the names of the methods that are drawn at first, four at most. at: the retention at first; None: the lowest.
     """
 
     kind: ClassVar[str] = "tokens"
@@ -286,6 +285,7 @@ class Tokens:
     shown: Sequence[str]
     note: str = ""
     picture: str = ""
+    at: float | None = None
     detail: bool = False
 
 

@@ -13,11 +13,11 @@ from trio_profile.findings import pareto
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.recommendation import licence
 from trio_profile.findings.study_page import notes, pixel_facts
-from trio_profile.findings.table import KEYS, Grid, Key, grid, grid_of, table
+from trio_profile.findings.table import KEYS, Grid, Key, grid, table
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Tone
 from trio_profile.quantities.quantity import Column
-from trio_profile.records.estimate import Interval, Milliseconds, Tokens
+from trio_profile.records.estimate import Milliseconds, Tokens
 from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
@@ -47,36 +47,39 @@ def report(document: Evaluation) -> Report:
 
 def variants_page(document: Evaluation) -> Page:
     """Each variant of a method beside the unchanged one. The page is empty for an evaluation without variants."""
-    cells = [(row.cell, row) for row in document.cells if row.cell is not None]
-    rows: list[tuple[Any, Any]] = []
+    names: dict[int, tuple[str, str]] = {}
+    rows: list[EvaluatedCell] = []
     for group, variants in document.study.ablations.items():
         for retention in sorted(set(document.study.retentions)):
             ran = [
-                (cell, (group, name, row))
+                (name, row.model_copy())  # the default is a row of each group
                 for name, options in variants.items()
-                for cell, row in cells
-                if cell.retention == retention and cell.options == options
+                for row in document.cells
+                if row.cell and row.cell.retention == retention and row.cell.options == options
             ]
-            rows += ran if len(ran) > 1 else []
+            if len(ran) > 1:
+                rows += [row for _, row in ran]
+                names |= {id(row): (group, name) for name, row in ran}
     keys = [
-        Key("ablation", lambda _, __, row: Entry(row[0])),
-        Key("variant", lambda _, __, row: Entry(row[1], note="" if row[2].beside_default else "default")),
+        Key("ablation", lambda _, __, row: Entry(names[id(row)][0])),
+        Key("variant", lambda _, __, row: Entry(names[id(row)][1], note="" if row.beside_default else "default")),
         "asked",
     ]
-    columns = [replace(column, entry=_of_third(column.entry)) for column in _score_columns(document)]
-    columns += [
-        Column("average", lambda row, _: _share(row[2].average)),
-        Column("of default", lambda row, _: _of_default(row[2])),
-        Column("prefill", lambda row, _: entries.speedup(row[2].prefill_speedup)),
-        Column("paper", _printed_variant),
+    columns = [
+        *_score_columns(document),
+        Column("average", lambda row, _: _share(row.average)),
+        Column("of default", lambda row, _: _of_default(row)),
+        Column("prefill", lambda row, _: entries.speedup(row.prefill_speedup)),
+        Column("paper", lambda row, _: _printed_variant(*names[id(row)])),
+        *(Column(f"{column.name} to default", _to_default(column.name)) for column in document.benchmarks),
     ]
-    columns += [Column(f"{column.name} to default", _to_default(column.name)) for column in document.benchmarks]
     caption = (
         "Scores. “of default” is the mean of the variant's score over the default's. The paper's figures are for "
         "LLaVA-1.5-7B at 64 tokens: its average in per cent of dense, in layers its POPE score"
     )
-    blocks = [Sentences("", _different(rows)), table(grid_of(document, rows), caption, columns, keys, in_sight="paper")]
-    return Page("ablations", "Variants beside the default", "", blocks if rows else [])
+    told = Sentences("", _different([(" ".join(names[id(row)]), row) for row in rows]))
+    found = table(grid(document, rows), caption, columns, keys, in_sight="paper")
+    return Page("ablations", "Variants beside the default", "", [told, found] if rows else [])
 
 
 def scores_page(document: Evaluation) -> Page:
@@ -268,16 +271,18 @@ def _described(row: EvaluatedCell) -> str:
     return f"{name_of(row)}{licence(row.remark)}: {', '.join(parts)}"
 
 
-def _different(rows: Sequence[tuple[Any, Any]]) -> list[str]:
-    """Which variants differ measurably from the default."""
-    known = [(f"{group} {name} at {units.percent(cell.retention)}", row) for cell, (group, name, row) in rows]
-    judged = [(name, ends) for name, row in known if (ends := _default_ends(row)) is not None]
-    apart = [(name, "better" if ends[0] > 1 else "worse") for name, ends in judged if not ends[0] <= 1 <= ends[1]]
+def _different(rows: Sequence[tuple[str, EvaluatedCell]]) -> list[str]:
+    """Which variants differ measurably from the default. rows: each with its name."""
+    judged = [(name, row, found.average_ci95) for name, row in rows if (found := row.beside_default)]
+    known = [(name, row, ends) for name, row, ends in judged if ends is not None]
+    apart = [
+        f"{name} at {units.percent(row.cell.retention if row.cell else 1)} ({'better' if ends[0] > 1 else 'worse'})"
+        for name, row, ends in known
+        if not ends[0] <= 1 <= ends[1]
+    ]
     if apart:
-        return [f"Measurably different from the default: {listed([f'{name} ({said})' for name, said in apart])}."]
-    return (
-        [f"No measurable difference from the default in {units.number_of(len(judged), 'variant')}."] if judged else []
-    )
+        return [f"Measurably different from the default: {listed(apart)}."]
+    return [f"No measurable difference from the default in {units.number_of(len(known), 'variant')}."] if known else []
 
 
 # Entries
@@ -387,14 +392,6 @@ _TIMES = (
 # Variants
 
 
-def _of_third(entry: Callable[..., Entry]) -> Callable[..., Entry]:
-    return lambda row, dense: entry(row[2], dense)
-
-
-def _default_ends(row: EvaluatedCell) -> Interval | None:
-    return None if row.beside_default is None else row.beside_default.average_ci95
-
-
 def _of_default(row: EvaluatedCell) -> Entry:
     """What a variant keeps of the default's scores."""
     found = row.beside_default
@@ -408,7 +405,7 @@ def _to_default(benchmark: str) -> Callable[..., Entry]:
     """The difference of a variant's score to the default's."""
 
     def entry(row: Any, _: Any) -> Entry:
-        found = row[2].beside_default
+        found = row.beside_default
         score = next((one for one in found.benchmarks if one.benchmark == benchmark), None) if found else None
         if score is None or score.difference is None:
             return NOTHING
@@ -419,8 +416,7 @@ def _to_default(benchmark: str) -> Callable[..., Entry]:
     return entry
 
 
-def _printed_variant(row: Any, _: Any) -> Entry:
-    group, name, _row = row
+def _printed_variant(group: str, name: str) -> Entry:
     printed = PRINTED.get(group, {})
     return Entry(units.score(printed[name])) if name in printed else NOTHING
 

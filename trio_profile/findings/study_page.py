@@ -13,7 +13,7 @@ from trio_profile.findings.definitions import environment_terms, numbers_page
 from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.run import Run
 from trio_profile.records.schema import Cell, Session, Study
-from trio_profile.text import listed
+from trio_profile.text import as_text, listed
 
 _VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
 """The fields of an environment that are versions."""
@@ -86,7 +86,7 @@ def study_page(document: Any) -> Page:
         "Study and environment",
         "Times hold for this machine and these versions. Exact counts hold wherever the same model runs.",
         [
-            Terms("Asked", _study(document), detail=True),
+            Terms("Asked", _study(document.study), detail=True),
             Terms("Measured on", environment_terms(document.environment), detail=True),
             sessions_table(document.sessions),
             *([runs_table(document.runs, document.sessions)] if document.runs else []),
@@ -95,29 +95,10 @@ def study_page(document: Any) -> Page:
     )
 
 
-def _study(document: Any) -> list[tuple[str, str]]:
-    asked, dense = document.study, document.dense
-    tokens = f"{dense.visual_tokens} visual, {dense.text_tokens} of text, " if dense is not None else ""
-    items = [
-        ("model", asked.model),
-        ("methods", ", ".join(asked.methods)),
-        ("retentions", ", ".join(units.percent(retention) for retention in sorted(set(asked.retentions)))),
-        ("prune after layers", ", ".join(map(str, asked.layers)) if asked.layers else "the paper's, for this depth"),
-        ("options", ", ".join(f"{name} = {value}" for name, value in asked.options.items())),
-        ("ablations", ", ".join(asked.ablations)),
-        ("image", asked.image),
-        ("prompt", asked.prompt),
-        ("pixels of a picture", None if asked.pixels is None else units.span(*asked.pixels)),
-        ("questions", ", ".join(asked.question_files)),
-        ("tokens", f"{tokens}{asked.new_tokens} new"),
-        ("batch", str(asked.batch)),
-        ("device", f"{asked.device}, {asked.dtype}, {asked.attention} attention"),
-        ("γ assumed", units.factor(asked.gamma)),
-        ("timed until", f"±{units.percent(asked.precision)}, or {units.duration(asked.seconds)} for each block"),
-        ("processes", None if asked.processes is None else units.exact(asked.processes)),
-        ("seed", str(asked.seed)),
-    ]
-    return [(term, text) for term, text in items if text]
+def _study(study: Study) -> list[tuple[str, str]]:
+    """What was asked: every field that says something."""
+    fields = {name: value for name, value in dict(study).items() if name != "verb"}
+    return [(name.replace("_", " "), text) for name, value in fields.items() if (text := as_text(value))]
 
 
 def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:

@@ -8,7 +8,7 @@ from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.grid import CellTokens, TokenMaps
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings.blocks import Block, DrawnStage, DrawnTokens, Grid, Page, Sentences, Tokens
+from trio_profile.findings.blocks import Block, DrawnStage, DrawnTokens, Grid, Page, Tokens
 from trio_profile.records.schema import Cell, StageTokens
 
 MOST_SHOWN = 4
@@ -30,15 +30,14 @@ def tokens_page(document: SweepDocument | Comparison | Ablation) -> Page | None:
     if found.cells:
         shown = _shown(document, found)
         maps = [_token_map(one) for one in found.cells]
-        blocks = [_block(found, maps, shown)]
-        if sentences := _agreement(found, shown):
-            blocks.append(Sentences("Which tokens they share", sentences, detail=True))
+        pick = getattr(getattr(document, "recommendation", None), "pick", None)
+        blocks = [_block(found, maps, shown, None if pick is None else pick.retention)]
     empty = found.picture.reason or "no finished cell has kept tokens"
     folded = "Show which tokens stay on the picture"
     return Page("tokens", "Tokens", _HOW, blocks, empty=f"No tokens can be drawn: {empty}.", folded=folded)
 
 
-def _block(found: TokenMaps, maps: Sequence[DrawnTokens], shown: Sequence[str]) -> Tokens:
+def _block(found: TokenMaps, maps: Sequence[DrawnTokens], shown: Sequence[str], at: float | None) -> Tokens:
     picture = found.picture
     methods = len(dict.fromkeys(one.method for one in maps))
     retentions = len({one.retention for one in maps})
@@ -54,6 +53,7 @@ def _block(found: TokenMaps, maps: Sequence[DrawnTokens], shown: Sequence[str]) 
         grids=[Grid(grid.name, grid.rows, grid.columns, grid.first, grid.newline) for grid in picture.grids],
         maps=maps,
         shown=shown,
+        at=at,
         note=" ".join(parts),
         picture=picture.image,
         detail=True,
@@ -120,23 +120,3 @@ def _shown(document: SweepDocument | Comparison | Ablation, found: TokenMaps) ->
         controls = {row.method for row in document.rows if row.remark == CONTROL}
         first = [document.reference, *(name for name in names if name not in controls)]
     return [name for name in dict.fromkeys((*first, *names)) if name in names][:MOST_SHOWN]
-
-
-def _agreement(found: TokenMaps, shown: Sequence[str]) -> list[str]:
-    """How many of the first method's last tokens each other shown method keeps, at the lowest retention of all."""
-    least = min(one.cell.retention for one in found.cells)
-    last = {
-        one.cell.variant: one.kept.stages[-1].mask(one.kept.visual_tokens)
-        for one in found.cells
-        if one.cell.retention == least and one.kept.stages and one.cell.variant in shown
-    }
-    names = [name for name in shown if name in last]
-    if len(names) < 2 or not last[names[0]].any():
-        return []
-    first, where = last[names[0]], units.percent(least)
-    return [
-        f"At {where}, {name} keeps {units.exact(int((last[name] & first).sum()))} of the "
-        f"{units.number_of(int(first.sum()), 'token')} that {names[0]} keeps in the end. A random selection as large "
-        f"would keep {units.score(float(first.sum() * last[name].mean()))}."
-        for name in names[1:]
-    ]

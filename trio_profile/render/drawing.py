@@ -66,16 +66,11 @@ def figure(chart: Chart) -> Figure:
     layout["xaxis"] |= _axis(chart.x)
     layout["yaxis"] |= _axis(chart.y)
     layout["yaxis"]["title"]["standoff"] = 14
-    layout["shapes"] = [*(_span_box(span) for span in chart.spans), *(_level(level) for level in chart.levels)]
-    layout["annotations"] = [_span_name(span) for span in chart.spans]
+    bands = [Span(line.low, line.high, "") for line in chart.uprights if line.low is not None and line.high is not None]
+    layout["shapes"] = [*map(_span_box, [*chart.spans, *bands]), *map(_upright_line, chart.uprights)]
+    layout["shapes"] += map(_level, chart.levels)
+    layout["annotations"] = [*map(_span_name, chart.spans), *(_upright_name(one) for one in chart.uprights if one.text)]
     traces: list[Trace] = []
-    quiet = {group.name for group in groups(chart) if group.quiet}
-    for upright in chart.uprights:
-        if upright.text or upright.group:
-            traces += _upright(upright, _span(chart), quiet=upright.group in quiet)
-        else:
-            traces += _upright_band(upright, _span(chart), quiet=False)
-            layout["shapes"].append(_upright_line(upright))
     for series in chart.series:
         traces += _series(series, listed=chart.picker and bool(series.group))
     if chart.together:
@@ -213,34 +208,10 @@ def _upright_line(upright: Upright) -> dict[str, Any]:
     return {"type": "line", "x0": upright.x, "x1": upright.x, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
 
 
-def _span(chart: Chart) -> tuple[float, float]:
-    """From where to where an upright line reaches: the ends of the y axis, or else of the data."""
-    values = [value for series in chart.series for value in (*series.y, *series.low, *series.high)] or [0.0, 1.0]
-    low, high = chart.y.low, chart.y.high
-    return (min(values) if low is None else low, max(values) if high is None else high)
-
-
-def _upright(upright: Upright, span: tuple[float, float], *, quiet: bool) -> list[Trace]:
-    """An upright line that belongs to a series, as traces: so the legend hides it with that series."""
-    line = {
-        "x": [upright.x, upright.x],
-        "y": [*span],
-        "mode": "lines",
-        "line": {"color": hex_colour(upright.colour), "dash": upright.dash, "width": 2},
-        **_hover([upright.text] * 2 if upright.text else []),
-        **_member(upright.group, upright.group, quiet=quiet),
-    }
-    return [*_upright_band(upright, span, quiet=quiet), line]
-
-
-def _upright_band(upright: Upright, span: tuple[float, float], *, quiet: bool) -> list[Trace]:
-    """The interval of an upright line; nothing if it has none."""
-    if upright.low is None or upright.high is None:
-        return []
-    low, high = upright.low, upright.high
-    x, y = [low, high, high, low], [span[0], span[0], span[1], span[1]]
-    colour = see_through(hex_colour(upright.colour), 0.13)
-    return [_area(x, y, colour) | _member(upright.group, upright.group, quiet=quiet)]
+def _upright_name(upright: Upright) -> dict[str, Any]:
+    """A mark at the top of a line that tells its name when it is pointed at."""
+    place = {"x": upright.x, "yref": "y domain", "y": 1, "yanchor": "bottom", "showarrow": False}
+    return {**place, "text": "▾", "hovertext": escape(upright.text), "font": {"color": hex_colour(upright.colour)}}
 
 
 # Series

@@ -16,6 +16,7 @@ def token_data(block: Tokens) -> str:
         "picture": block.picture,
         "count": block.count,
         "shown": list(block.shown),
+        "at": block.at,
         "grids": [asdict(grid) for grid in block.grids],
         "maps": [
             {

@@ -211,7 +211,7 @@ function start(figure) {
   stageRange.max = Math.max(layers.length - 1, 0);
   stageRange.value = stageRange.max;
   retentionRange.max = retentions.length - 1;
-  retentionRange.value = 0;
+  retentionRange.value = Math.max(0, retentions.findIndex(([share]) => share === data.at));
   stageRange.parentElement.hidden = layers.length < 2;
   retentionRange.parentElement.hidden = retentions.length < 2;
   list.hidden = methods.length < 2;

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.profile.examples import dense, document, environment, kept, measurement, picture, study
-from tests.profile.reading import in_terminal, sentences
+from tests.profile.reading import in_terminal
 from trio_core import methods
 from trio_profile.analysis.ablate import ablate
 from trio_profile.analysis.compare import compare
@@ -88,15 +88,11 @@ def test_a_study_without_grids_says_why_and_an_old_study_has_no_page():
     assert "tokens" not in [page.id for page in sweep.report(document(study(), [])).pages]
 
 
-def test_methods_that_keep_the_same_tokens_share_them():
-    found = shown(
-        of_cell("trio", 0.11, kept(6, 4, 3)), of_cell("fastv", 0.11, kept(6, 2)), of_cell("fastv", 0.22, kept())
-    )
-    (said,) = sentences(Report("", "", [], [page_of(found)]))
-    assert said == (
-        "At 11.0 %, fastv keeps 2 of the 3 tokens that trio keeps in the end. A random selection as large would keep "
-        "0.7."
-    )
+def test_the_tokens_open_on_the_recommended_retention():
+    maps = TokenMaps(picture=picture(), cells=tuple(of_cell("trio", share, kept()) for share in (0.11, 0.33)))
+    found = document(study(retentions=(0.11, 0.33))).model_copy(update={"tokens": maps})
+    pick = found.recommendation.pick
+    assert pick is not None and block_of(found).at == pick.retention
 
 
 def test_a_comparison_shows_the_reference_first_and_controls_last():

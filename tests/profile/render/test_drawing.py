@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from trio_profile.findings.blocks import Axis, Chart, Series, Step, Upright, Waterfall
+from trio_profile.findings.blocks import Axis, Chart, Series, Span, Step, Upright, Waterfall
 from trio_profile.render import drawing
 from trio_profile.render.palette import PALETTE
 
@@ -60,12 +60,12 @@ def test_an_axis_of_names_has_a_place_for_each():
     assert axis["ticktext"] == ["tail", "&lt;b&gt;"] and axis["range"] == [-0.5, 1.5]
 
 
-def test_an_upright_line_of_a_series_is_hidden_with_it():
-    line = Series("a", [1, 2], [1, 2], group="a")
-    found = traces(line, uprights=[Upright(1.5, 1, 2, "even", 0, "a")])
-    assert len(found) == 3 and {trace["legendgroup"] for trace in found} == {"a"}
-    shapes = drawing.figure(chart_of(line, uprights=[Upright(1.5)], levels=[1]))["layout"]["shapes"]
-    assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0, 1), (1.5, 0)]
+def test_upright_lines_bands_and_levels_lie_behind_the_series():
+    chart = chart_of(Series("a", [1, 2], [1, 2]), uprights=[Upright(1.5, 1, 2, "even", 0)], levels=[1])
+    layout = drawing.figure(replace(chart, spans=[Span(0, 1, "certain gain", "gain")]))["layout"]
+    assert [shape["type"] for shape in layout["shapes"]] == ["rect", "rect", "line", "line"]
+    assert [(shape["x0"], shape["x1"]) for shape in layout["shapes"][:3]] == [(0, 1), (1, 2), (1.5, 1.5)]
+    assert [note.get("hovertext", note["text"]) for note in layout["annotations"]] == ["certain<br>gain", "even"]
 
 
 # Points
@@ -93,9 +93,9 @@ def test_markup_in_a_figure_is_escaped_once():
 def test_each_trace_names_its_group_and_whether_it_is_quiet():
     loud = Series("a: pays", [1, 2], [1, 2], low=[0, 1], high=[2, 3], group="a")
     quiet = replace(loud, name="b", group="b", quiet=True)
-    found = traces(loud, quiet, uprights=[Upright(1, 0, 2, "even", 0, "b")])
+    found = traces(loud, quiet)
     groups = [(trace["meta"]["group"], trace["meta"]["quiet"]) for trace in found]
-    assert groups == [("b", True)] * 2 + [("a", False)] * 2 + [("b", True)] * 2
+    assert groups == [("a", False)] * 2 + [("b", True)] * 2
 
 
 @pytest.mark.parametrize("picker", [True, False])

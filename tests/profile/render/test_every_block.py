@@ -23,6 +23,7 @@ from trio_profile.findings.blocks import (
     Report,
     Sentences,
     Series,
+    Span,
     Step,
     Table,
     Terms,
@@ -45,7 +46,8 @@ def says(text: str) -> list[tuple[Block, list[str]]]:
         Axis("Speed-up", 0.5, 2, "×"),
         [Series(f"name {text}", [10, 90], [1.5, 0.9], [f"first {text}\nsecond"] * 2, [1.4, 0.8], [1.6, 1.0], colour=0)],
         levels=[1],
-        uprights=[Upright(70, 60, 80, f"break-even {text}", 0, "one")],
+        uprights=[Upright(70, 60, 80, f"break-even {text}", 0)],
+        spans=[Span(0, 50, f"gain {text}", "gain")],
     )
     stage = DrawnStage(8, "kept 1 of 4 after layer 8", b"\0\1\0\0", b"\0\xfe\x10\xff", "0", "2")
     told = DrawnTokens(f"trio {text}", 0.25, "25.0 %", f"trio {text} at 25.0 %: kept 1 after layer 8", [stage])

@@ -41,7 +41,7 @@ def gains(document: EndpointsDocument, loop: Loop) -> Iterator[Chart]:
     for one in break_evens:
         if one.load is not None and one.ci95 is not None:
             text = f"{NAMES[one.quantity]} breaks even at {units.load_within(one.load, one.ci95)}"
-            uprights.append(Upright(one.load, *one.ci95, text, _GAINS.index(one.quantity), NAMES[one.quantity]))
+            uprights.append(Upright(one.load, *one.ci95, text, _GAINS.index(one.quantity)))
     yield Chart(
         id=f"gains-{loop}",
         caption=f"Gain of pruning over {word}",
