@@ -16,7 +16,7 @@ from trio_profile.records.leases import SECONDS, Attempt, Leases
 from trio_profile.records.run import DENSE, Run, RunKey, runs_of
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.study import PROCESSES
-from trio_profile.records.workers import Ended, ProgressReader, first_session, is_like, worker_file, worker_files
+from trio_profile.records.workers import Ended, WorkerReader, first_session, is_like, worker_file, worker_files
 
 Phase = Literal["count", "time"]
 """What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
@@ -108,8 +108,7 @@ class Board:
         self._last: dict[RunKey, int] = {}
         self._retried = leases.retried()
         self._first: Session | None = None
-        self._readers: dict[Path, ProgressReader] = {}
-        self._headers: dict[bytes, tuple[Study | None, bool]] = {}
+        self._readers: dict[Path, WorkerReader] = {}
 
     @property
     def is_finished(self) -> bool:
@@ -123,9 +122,9 @@ class Board:
         Raises StoreError if a file is of another study.
         """
         for path in worker_files(self.directory):
-            reader = self._readers.setdefault(path, ProgressReader(path, headers=self._headers))
+            reader = self._readers.setdefault(path, WorkerReader(path, without_times=True))
             seen, had_begun = len(reader.ends), reader.study is not None
-            reader.read()
+            reader.look()
             if not had_begun and reader.study not in (None, self.study):
                 raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
             for end in reader.ends[seen:]:
@@ -143,7 +142,7 @@ class Board:
             self.given_up.pop(run.key, None)
         elif run.key not in self.done:
             self.given_up[run.key] = run
-        if end.has_failures or run.failed is not None:
+        if end.has_failures:
             self.with_failures.add(run.key)
         self.counted |= end.counted
         self.done.add(run.key)
@@ -221,7 +220,7 @@ class Board:
         """Whether its cells are counted, if it only times them."""
         return key.number == 0 or self.processes == 1 or RunKey(key.block, 0) in self.done
 
-    def _tally(self, run: Run, reader: ProgressReader) -> None:
+    def _tally(self, run: Run, reader: WorkerReader) -> None:
         self.finished[run.worker] += 1
         if run.session in reader.sessions:
             self.hosts[run.worker] = reader.sessions[run.session].environment.hostname
@@ -229,7 +228,7 @@ class Board:
             number, seconds = self.spent.get(run.number == 0, (0, 0.0))
             self.spent[run.number == 0] = number + 1, seconds + run.seconds
 
-    def _is_like_the_first(self, run: Run, reader: ProgressReader) -> bool:
+    def _is_like_the_first(self, run: Run, reader: WorkerReader) -> bool:
         """Return whether a run is on the same kind of machine as the first session."""
         if self._first is None:
             self._first = first_session(self.directory)

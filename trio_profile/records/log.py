@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
-from trio_profile.reading import parse_json, read_bytes
+from trio_profile.reading import open_regular, parse_json
 from trio_profile.records.differences import require_same, require_same_environment
-from trio_profile.records.record import FORMAT, Record, first_problem, is_newer_minor
+from trio_profile.records.record import FORMAT, VERSION, Record, first_problem, is_newer_minor
 from trio_profile.records.run import Run
-from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session
+from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
 from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
 
 Line = Header | Session | Dense | Picture | Measurement | Round | Run
@@ -38,16 +38,61 @@ class HeaderError(StoreError):
     """A header says that the lines after it cannot be read."""
 
 
-class LineReader:
-    """Reads the lines of one file in their order.
+class LogReader:
+    """Reads a log. It can be asked again and again, and then reads what is new.
 
+    path: of the file.
     records: the classes of the file's records, by the name that each line says.
-    newer: whether the latest header has a newer minor version than this reader.
+    study: what the latest header asks; None before a header was read.
+    version: of the format, by this header. newer: whether it is a newer minor version than this reader's.
+    dropped: one sentence for each line that could not be read.
     """
 
-    def __init__(self, records: Mapping[str, type[Record]] = RECORDS) -> None:
-        self.records = records
-        self.newer = False
+    def __init__(self, path: Path, records: Mapping[str, type[Record]] = RECORDS) -> None:
+        self.path, self.records = path, records
+        self.study: Any = None
+        self.version, self.newer, self.dropped = VERSION, False, list[str]()
+        self._offset = self._number = 0
+
+    def read(self, add: Callable[[Any], None], *, begins: tuple[bytes, ...] = (b"",), cut_off: bool = True) -> None:
+        """Read the lines that are new.
+
+        add: is called with each record but a header, in order. A line is dropped if it raises StoreError.
+        begins: lines that begin otherwise are skipped.
+        cut_off: whether to read a last line without a line feed. False waits until its writer has ended it.
+        Raises StoreError if the file cannot be read, or if it does not begin with a header of this format.
+        """
+        require_regular(self.path)
+        try:
+            if self._offset and self.path.stat().st_size == self._offset:
+                return
+            with open_regular(self.path) as file:
+                file.seek(self._offset)
+                for line in file:  # one at a time: a file may be larger than the memory
+                    if not (cut_off or line.endswith(b"\n")):
+                        return
+                    self._offset += len(line)
+                    self._number += 1
+                    if line.strip() and line.startswith(begins):
+                        self._read_line(line, add)
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error
+
+    def _read_line(self, line: bytes, add: Callable[[Any], None]) -> None:
+        try:
+            record = self.parse(line)
+            if record is not None and record.record == "header":
+                if self.study is not None and _identity(record.study) != _identity(self.study):
+                    raise HeaderError("a second study begins here, and one file holds one study")
+                self.study, self.version = record.study, record.version
+            elif self.study is None:
+                raise HeaderError("the file has no header, so it is not a store")
+            elif record is not None:
+                add(record)
+        except StoreError as error:
+            if self.study is None or isinstance(error, HeaderError):
+                raise StoreError(f"{self.path}, line {self._number}: {error}") from error
+            self.dropped.append(f"line {self._number} dropped: {error}")
 
     def parse(self, line: bytes) -> Any:
         """Return the record of a line. None for a kind of record that only a newer minor version has.
@@ -57,7 +102,10 @@ class LineReader:
         raw = _load(line)
         kind = raw.get("record") if isinstance(raw, dict) else None
         if kind == "header":
-            self._read_version(raw.get("version"))
+            try:
+                self.newer = is_newer_minor(raw.get("version"))
+            except StoreError as error:
+                raise HeaderError(str(error)) from error
         if not isinstance(kind, str) or kind not in self.records:
             if self.newer and isinstance(kind, str):
                 return None
@@ -68,58 +116,37 @@ class LineReader:
             field, message = first_problem(error)
             raise StoreError(f"{'.'.join(filter(None, (kind, field)))}: {message}") from error
 
-    def read(self, path: Path, content: bytes, add: Callable[[Any], None]) -> list[str]:
-        """Read a whole log. Return one sentence for each line that was dropped.
 
-        path: of the file, for the messages.
-        add: called with each record, in order. A line is dropped if it raises StoreError.
-        Raises StoreError if the log does not begin with a header of this format, or if `add` raises HeaderError.
-        """
-        has_header, dropped = False, list[str]()
-        for number, line in enumerate(content.split(b"\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                record = self.parse(line)
-                has_header = has_header or (record is not None and record.record == "header")
-                if not has_header:
-                    raise HeaderError("the file has no header, so it is not a store")
-                if record is not None:
-                    add(record)
-            except StoreError as error:
-                if not has_header or isinstance(error, HeaderError):
-                    raise StoreError(f"{path}, line {number}: {error}") from error
-                dropped.append(f"line {number} dropped: {error}")
-        return dropped
-
-    def _read_version(self, version: Any) -> None:
-        try:
-            self.newer = is_newer_minor(version)
-        except StoreError as error:
-            raise HeaderError(str(error)) from error
+def _identity(study: Any) -> Any:
+    """Return what two headers of one file have in common: a later one may say that the study is measured longer."""
+    return study.identity() if isinstance(study, Study) else study
 
 
-def read_content(path: Path) -> bytes:
-    """Return the content of a log; empty if the file is missing. Raises StoreError if it cannot be read."""
+def is_begun(path: Path) -> bool:
+    """Return whether a log holds more than the beginning of a header. Otherwise nothing was measured.
+
+    Raises StoreError if something else has the name of the file, or if it cannot be read.
+    """
     require_regular(path)
     try:
-        return read_bytes(path) if path.exists() else b""
+        if not path.exists():
+            return False
+        with open_regular(path) as file:
+            first = next(filter(bytes.strip, file), b"")
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    return bool(first) and not is_cut_off_header(first)
 
 
-def is_cut_off_header(data: bytes) -> bool:
-    """Return whether a file holds nothing but the beginning of a header: nothing was measured."""
-    begins = data[: len(_BEGINNING)]
-    return b"\n" not in data and _BEGINNING.startswith(begins) and not _is_json(data)
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        _load(data)
-    except StoreError:
+def is_cut_off_header(line: bytes) -> bool:
+    """Return whether a line is the beginning of a header, and no more."""
+    if line.endswith(b"\n") or not _BEGINNING.startswith(line[: len(_BEGINNING)]):
         return False
-    return True
+    try:
+        _load(line)
+    except StoreError:
+        return True
+    return False
 
 
 def _load(line: bytes) -> Any:
@@ -186,7 +213,7 @@ _C = TypeVar("_C", bound=_LogContents)
 class ContinuedLog(Log, Generic[_C]):
     """A log that each session of a study continues. It is read when it is opened.
 
-    records: as in `LineReader`.
+    records: as in `LogReader`.
     empty: the class of the contents.
     contents: what the log holds.
     """
@@ -205,10 +232,17 @@ class ContinuedLog(Log, Generic[_C]):
         super().__init__(path, finished, session.id)
         self._header, self._opened = header, session
         self.contents: _C = self.empty()
-        if path is None or (study := self._read(path, LineReader(self.records))) is None:
+        if path is None or not is_begun(path):
             return
-        if self.must_keep(is_same_study=study == header.study):
-            require_same("study", study.model_dump(), header.study.model_dump(), path.parent)
+        reader = LogReader(path, self.records)
+        try:
+            reader.read(self.contents.add)
+        except StoreError as error:
+            raise StoreError(f"{error}; choose another --out") from error
+        if reader.newer:
+            raise StoreError(f"{path} has a newer format: upgrade trio-profile, or choose another --out")
+        if self.must_keep(is_same_study=reader.study == header.study):
+            require_same("study", reader.study.model_dump(), header.study.model_dump(), path.parent)
             require_same_environment(self.contents.sessions, session.environment, path.parent)
         else:
             self.contents = self.empty()
@@ -229,25 +263,3 @@ class ContinuedLog(Log, Generic[_C]):
         for record in written:
             self.contents.add(record)
         return written
-
-    def _read(self, path: Path, reader: LineReader) -> Any:
-        """Read the file, and return its study; None if the file is missing, or has nothing but a part of a header."""
-        content, studies = read_content(path), list[Any]()
-        if not content or is_cut_off_header(content):
-            return None
-
-        def add(record: Any) -> None:
-            if record.record == "header":
-                studies.append(record.study)
-            else:
-                self.contents.add(record)
-
-        try:
-            reader.read(path, content, add)
-        except StoreError as error:
-            raise StoreError(f"{error}; choose another --out") from error
-        if not studies:
-            raise StoreError(f"{path} has no header, so nothing says what was asked; choose another --out")
-        if reader.newer:
-            raise StoreError(f"{path} has a newer format: upgrade trio-profile, or choose another --out")
-        return studies[-1]

@@ -5,7 +5,6 @@ A killed process loses at most the cell that it was counting, or the rounds of s
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
@@ -13,12 +12,12 @@ from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.files import MEASUREMENTS, STUDY
-from trio_profile.records.log import HeaderError, LineReader, Log, is_cut_off_header, read_content
+from trio_profile.records.log import Log, LogReader, is_begun
 from trio_profile.records.record import Record, is_newer_minor
 from trio_profile.records.schema import Environment, Header, Session, Study
 from trio_profile.records.session import FileDigest
 from trio_profile.records.workers import is_for_workers, read_workers, worker_files
-from trio_profile.records.writing import make_directory, require_regular, write_whole
+from trio_profile.records.writing import make_directory, write_whole
 
 
 class Store(Log):
@@ -38,10 +37,7 @@ class Store(Log):
 
         Raises StoreError if something else has the name of the file, or if it cannot be read.
         """
-        require_regular(self.path)
-        if not self.path.exists():
-            return bool(worker_files(self.directory))
-        return _holds_records(read_content(self.path))
+        return is_begun(self.path) or (not self.path.exists() and bool(worker_files(self.directory)))
 
     def read(self) -> Contents:
         """Read all complete records. The last record of a cell replaces its earlier ones.
@@ -50,18 +46,22 @@ class Store(Log):
 
         Raises StoreError if there is no store, if the file is not a store, or if its major version is another one.
         """
-        require_regular(self.path)
+        is_whole = is_begun(self.path)
         if not self.path.exists():
             if files := worker_files(self.directory):
                 return read_workers(files, self.directory)
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"
             )
-        data = read_content(self.path)
-        if not _holds_records(data):
-            state = "ends within its header" if data else "is empty"
-            raise StoreError(f"{self.path} {state}, so nothing was measured: run the same command again")
-        return self._parsed(data)
+        if not is_whole:
+            raise StoreError(
+                f"{self.path} is empty or ends within its header, so nothing was measured: run the same command again"
+            )
+        contents: Contents = Contents(None)  # pyright: ignore[reportArgumentType] - the header, the first line, says it
+        reader = LogReader(self.path)
+        reader.read(contents.add)
+        contents.study, contents.version, contents.dropped = reader.study, reader.version, reader.dropped
+        return contents
 
     def require(
         self, study: Study, environment: Environment, inputs: Mapping[str, FileDigest] | None = None
@@ -116,39 +116,6 @@ class Store(Log):
         self.append(session)
         self.session = session.id
         return contents
-
-    def _parsed(self, data: bytes) -> Contents:
-        """Return the contents of a file. Raises StoreError if it does not begin with a header of this format."""
-        contents: Any = None
-
-        def add(record: Any) -> None:
-            nonlocal contents
-            if isinstance(record, Header):
-                contents = _begin(contents, record)
-            else:
-                contents.add(record)
-
-        dropped = LineReader().read(self.path, data, add)
-        contents.dropped = dropped
-        return contents
-
-
-def _holds_records(data: bytes) -> bool:
-    """Return whether a file contains more than the beginning of a header."""
-    return bool(data.strip()) and not is_cut_off_header(data)
-
-
-def _begin(contents: Contents | None, header: Header) -> Contents:
-    """Return the contents after a header.
-
-    contents: what the file holds before this header. A later header says that the same study is measured longer.
-    Raises HeaderError if the two headers are of two studies.
-    """
-    if contents is not None and header.study.identity() != contents.study.identity():
-        raise HeaderError("a second study begins here, and one file holds one study")
-    contents = contents or Contents(header.study)
-    contents.study, contents.version = header.study, header.version
-    return contents
 
 
 def to_toml(study: Record, fields: set[str] | None = None) -> str:

@@ -8,25 +8,23 @@ attempt that ended. So a killed worker loses at most the run that it was measuri
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
-from trio_profile.reading import open_regular, read_bytes
+from trio_profile.reading import read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.leases import LEASES, retried
-from trio_profile.records.log import HeaderError, LineReader, Log
+from trio_profile.records.log import Log, LogReader
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
 from trio_profile.records.writing import require_regular, write_whole
 
 Measured = Dense | Picture | Measurement | Round
 """A line of a run."""
-_FinishedRun = tuple[Run, list[Measured]]
-"""A run, with its lines."""
 FIRST = "first-session.json"
 """The file of the first session, among the leases."""
 _STEM, _SUFFIX = MEASUREMENTS.split(".")
@@ -99,111 +97,56 @@ class WorkerFile:
             raise StoreError(f"{self.path.parent} holds {MEASUREMENTS}, so one command measures it: workers cannot")
 
 
-@dataclass
-class WorkerReader:
-    """Reads a worker's file. It can be asked again and again, and then reads what is new.
-
-    path: the file.
-    study: what its header asks; None before the header was read.
-    sessions: the sessions so far, by id.
-    runs: the finished runs so far, with their lines.
-    dropped: one sentence for each line that could not be read.
-    """
-
-    path: Path
-    study: Study | None = None
-    sessions: dict[str, Session] = field(default_factory=dict)
-    runs: list[_FinishedRun] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    _reader: LineReader = field(default_factory=LineReader)
-    _pending: list[Measured] = field(default_factory=list)
-    _offset: int = 0
-    _number: int = 0
-
-    def read(self) -> None:
-        """Read the lines that are new and complete. Raises StoreError if the file is no store of this version."""
-        try:
-            if self.path.stat().st_size == self._offset:
-                return
-            with open_regular(self.path) as file:
-                file.seek(self._offset)
-                for line in file:  # one at a time: a file may be larger than the memory
-                    if not line.endswith(b"\n"):
-                        break
-                    self._offset += len(line)
-                    self._number += 1
-                    if line.strip():
-                        self._read_line(line)
-        except OSError as error:
-            raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error
-
-    def _read_line(self, line: bytes) -> None:
-        where = f"{self.path.name}, line {self._number}"
-        try:
-            record = self._reader.parse(line)
-        except HeaderError as error:
-            raise StoreError(f"{self.path}, line {self._number}: {error}") from error
-        except StoreError as error:
-            self.dropped.append(f"{where} dropped: {error}")
-            return
-        match record:
-            case Header():
-                if self.study is not None and self.study != record.study:
-                    raise StoreError(f"{where}: a second study begins here, and one file holds one study")
-                self.study = record.study
-            case Session():
-                self._pending.clear()
-                self.sessions[record.id] = record
-            case Run():
-                self._end(record, self._pending)
-                self._pending = []
-            case Dense() | Picture() | Measurement() | Round():
-                self._pending.append(record)
-
-    def _end(self, run: Run, lines: list[Measured]) -> None:
-        self.runs.append((run, lines))
-
-
 @dataclass(frozen=True)
 class Ended:
-    """The end of a run, without what it measured.
-
-    counted: ids of the cells whose exact quantities it has found.
-    has_failures: whether it was given up, or one of its cells has failed.
-    """
+    """The end of a run, with its lines."""
 
     run: Run
-    counted: frozenset[str]
-    has_failures: bool
+    lines: Sequence[Measured] = ()
+
+    @property
+    def counted(self) -> set[str]:
+        """The ids of the cells whose exact quantities it has found."""
+        return {line.cell.id for line in self._cells if line.status == "counted"}
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether it was given up, or one of its cells has failed."""
+        return self.run.failed is not None or any(line.status == "failed" for line in self._cells)
+
+    @property
+    def _cells(self) -> list[Measurement]:
+        return [line for line in self.lines if isinstance(line, Measurement)]
 
 
-@dataclass
-class ProgressReader(WorkerReader):
-    """Reads which runs a worker has finished, and keeps nothing else of them: a study may have a million times.
+class WorkerReader(LogReader):
+    """Reads a worker's file. It can be asked again and again, and then reads what is new.
 
-    ends: the finished runs so far. `runs` stays empty.
-    headers: what each header says, and whether a newer version wrote it. Readers of one study share it: then a header
-        is read once, not once for each worker.
+    without_times: whether it keeps only what tells what is finished: a study may have a million times.
+    sessions: the sessions so far, by id.
+    ends: the finished runs so far.
     """
 
-    ends: list["Ended"] = field(default_factory=list)
-    headers: dict[bytes, tuple[Study | None, bool]] = field(default_factory=dict)
+    def __init__(self, path: Path, *, without_times: bool = False) -> None:
+        super().__init__(path)
+        self._begins = _PROGRESS if without_times else (b"",)
+        self.sessions: dict[str, Session] = {}
+        self.ends: list[Ended] = []
+        self._lines: list[Measured] = []
 
-    def _read_line(self, line: bytes) -> None:
-        if not line.startswith(_PROGRESS):
-            return
-        is_header = line.startswith(_PROGRESS[0])
-        if is_header and line in self.headers:
-            self.study, self._reader.newer = self.headers[line]
-            return
-        super()._read_line(line)
-        if is_header:
-            self.headers[line] = self.study, self._reader.newer
+    def look(self) -> None:
+        """Read the lines that are new and complete. Raises StoreError if the file is no store of this version."""
+        self.read(self._add, begins=self._begins, cut_off=False)
 
-    def _end(self, run: Run, lines: list[Measured]) -> None:
-        cells = [line for line in lines if isinstance(line, Measurement)]
-        counted = frozenset(one.cell.id for one in cells if one.status == "counted")
-        self.ends.append(Ended(run, counted, any(one.status == "failed" for one in cells)))
+    def _add(self, record: Session | Run | Measured) -> None:
+        if isinstance(record, Run):
+            self.ends.append(Ended(record, self._lines))
+            self._lines = []
+        elif isinstance(record, Session):
+            self._lines = []
+            self.sessions[record.id] = record
+        else:
+            self._lines.append(record)
 
 
 def agree(directory: Path, session: Session) -> Session:
@@ -247,36 +190,31 @@ def is_like(session: Session, first: Session) -> bool:
 
 
 def read_workers(files: Sequence[Path], directory: Path) -> Contents:
-    """Return what all workers measured, as one store. Raises StoreError if a file cannot be read, and as `merge`."""
-    readers = [WorkerReader(path) for path in files]
-    for reader in readers:
-        reader.read()
-    return merge(readers, directory)
-
-
-def merge(readers: Sequence[WorkerReader], directory: Path) -> Contents:
-    """Return what all workers measured, as one store. Only the first session is read.
+    """Return what all workers measured, as one store.
 
     Measurements of unlike machines are not pooled: those that differ from the first session are left out, and
     `Contents.dropped` says so.
 
-    Raises StoreError if the files are of two studies, or if none has a header.
+    Raises StoreError if a file cannot be read, if the files are of two studies, or if none has a header.
     """
+    readers = [WorkerReader(path) for path in files]
+    for reader in readers:
+        reader.look()
     begun = [reader for reader in readers if reader.study is not None]
     if not begun:
         raise StoreError(f"{directory} holds no study: no worker has begun")
     first = begun[0]
-    assert first.study is not None
     for reader in begun:
         if reader.study != first.study:
             raise StoreError(f"{reader.path} and {first.path} are of two studies: move one of them away")
-    contents = Contents(first.study, dropped=[text for reader in begun for text in reader.dropped])
-    ends = [end for reader in begun for end in reader.runs]
-    _add_sessions(contents, begun, {run.session for run, _ in ends}, directory)
+    dropped = [f"{reader.path.name}, {text}" for reader in begun for text in reader.dropped]
+    contents = Contents(first.study, dropped=dropped)
+    ends = [end for reader in begun for end in reader.ends]
+    _add_sessions(contents, begun, {end.run.session for end in ends}, directory)
     kept = {session.id for session in contents.sessions}
-    each = _each_once([end for end in ends if end[0].session in kept], retried(directory))
-    contents.runs.extend(run for run, _ in each)
-    told = [(run, line) for run, lines in each for line in lines]
+    each = _each_once([end for end in ends if end.run.session in kept], retried(directory))
+    contents.runs.extend(end.run for end in each)
+    told = [(end.run, line) for end in each for line in end.lines]
     # Failures come last. A cell that failed in one process keeps the times of the others, with the reason.
     for run, line in sorted(told, key=lambda one: isinstance(one[1], Measurement) and one[1].status == "failed"):
         try:
@@ -299,17 +237,17 @@ def _add_sessions(contents: Contents, readers: Sequence[WorkerReader], measured:
             contents.add(session)
 
 
-def _each_once(ends: Sequence[_FinishedRun], again: Mapping[str, int]) -> list[_FinishedRun]:
+def _each_once(ends: Sequence[Ended], again: Mapping[str, int]) -> list[Ended]:
     """Return each run once, counts before times: of several ends the earliest attempt that was measured.
 
     again: the runs that were measured again, with the last attempt that counts no longer, if a later one has ended.
     """
 
-    def worse(end: _FinishedRun) -> tuple[bool, bool, int, str]:
-        run = end[0]
+    def worse(end: Ended) -> tuple[bool, bool, int, str]:
+        run = end.run
         return run.attempt <= again.get(str(run.key), 0), run.failed is not None, run.attempt, run.worker
 
-    best: dict[RunKey, _FinishedRun] = {}
+    best: dict[RunKey, Ended] = {}
     for end in sorted(ends, key=worse):
-        best.setdefault(end[0].key, end)
-    return sorted(best.values(), key=lambda end: (end[0].number, end[0].block != DENSE, end[0].block))
+        best.setdefault(end.run.key, end)
+    return sorted(best.values(), key=lambda end: (end.run.number, end.run.block != DENSE, end.run.block))

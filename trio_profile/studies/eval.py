@@ -1,7 +1,7 @@
 """The kind `eval`: accuracy, work and time of several cells and of the dense model on lmms-eval's tasks.
 
 All answer a question before the next question, in random order, so the dense model answers each question once. Then
-lmms-eval scores the answers of each. Each answer is kept as soon as it is given (records/answer_store.py), and a later
+lmms-eval scores the answers of each. Each answer is kept as soon as it is given (records/answers.py), and a later
 session goes on from there.
 """
 
@@ -20,8 +20,7 @@ from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.profilers.clock import Clock
 from trio_profile.progress import Step, Watch, ignore
-from trio_profile.records.answer_store import AnswerStore, key_of
-from trio_profile.records.answers import DENSE, RefusedCell
+from trio_profile.records.answers import DENSE, AnswerStore, RefusedCell, key_of
 from trio_profile.records.files import SUBMISSIONS
 from trio_profile.records.schema import Study
 from trio_profile.studies.answering import Answerer

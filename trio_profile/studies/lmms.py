@@ -25,8 +25,7 @@ from trio_profile.errors import ProfileError, StudyError
 from trio_profile.inputs.chat import Message
 from trio_profile.inputs.questions import open_picture
 from trio_profile.progress import Step, Watch, ignore
-from trio_profile.records.answer_store import AnswerStore, key_of
-from trio_profile.records.answers import DENSE, AnsweredQuestion
+from trio_profile.records.answers import DENSE, AnsweredQuestion, AnswerStore, key_of
 from trio_profile.studies.answering import Answerer, Question
 from trio_profile.text import first_line
 

@@ -259,6 +259,6 @@ def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(t
             leases.fail(name)
         else:
             run = Run(block=key.block, number=key.number, attempt=1, worker="w", session="s")
-            board.finish(Ended(run, frozenset(), has_failures=False))
+            board.finish(Ended(run))
             leases.give_back(name, 1)
     assert leases.time <= 1.05 * worked / 256

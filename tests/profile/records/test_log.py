@@ -1,9 +1,11 @@
 """Lines of a store."""
 
+from pathlib import Path
+
 import pytest
 
 from trio_profile.errors import StoreError
-from trio_profile.records.log import LineReader, is_cut_off_header
+from trio_profile.records.log import LogReader, is_cut_off_header
 
 
 @pytest.mark.parametrize(
@@ -12,7 +14,7 @@ from trio_profile.records.log import LineReader, is_cut_off_header
 )
 def test_a_line_that_is_no_record_is_refused_in_one_line(line):
     with pytest.raises(StoreError) as caught:
-        LineReader().parse(line)
+        LogReader(Path()).parse(line)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
 
 

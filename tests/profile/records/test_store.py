@@ -82,7 +82,7 @@ def test_a_damaged_line_in_the_middle_is_dropped_and_said(filled):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "empty"),
+        (b"", "is empty"),
         (b"\xff\xfe\x00", "not JSON"),
         (b"[1, 2]\n", "not a record"),
         (b'{"record": ["header"]}\n', "not a record"),

@@ -1,6 +1,7 @@
 """Kept tokens as bytes: worked by hand, there and back, and refused if they cannot be."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.profile.examples import counted, measurement, session, study
-from trio_profile.records.log import LineReader
+from trio_profile.records.log import LogReader
 from trio_profile.records.schema import KeptTokens, Measurement, Picture, StageTokens, TokenGrid
 from trio_profile.records.store import Store
 
@@ -55,8 +56,7 @@ def test_a_line_is_text_and_comes_back():
     assert isinstance(json.loads(line)["kept"]["stages"][0]["scores"], str)
     assert Measurement.model_validate_json(line) == one
     picture = Picture(visual_tokens=300, grids=(TokenGrid(rows=15, columns=20),), image=PIXEL, prompt="What?")
-    reader = LineReader()
-    assert reader.parse(picture.model_dump_json().encode()) == picture
+    assert LogReader(Path()).parse(picture.model_dump_json().encode()) == picture
 
 
 def test_many_tokens_have_no_destinations():

@@ -24,8 +24,7 @@ from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import ask
-from trio_profile.records.answer_store import AnswerStore
-from trio_profile.records.answers import AnsweredQuestion
+from trio_profile.records.answers import AnsweredQuestion, AnswerStore
 from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Study
 from trio_profile.stats.intervals import difference_interval

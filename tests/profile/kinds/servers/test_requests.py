@@ -92,7 +92,7 @@ def test_pictures_of_a_segment_that_was_broken_off_are_not_shown_again(tmp_path)
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("hello\n", "line 1: it is not JSON"), ('{"record":"session"}\n', "line 1: session"), ("\n", "has no header")],
+    [("hello\n", "line 1: it is not JSON"), ('{"record":"session"}\n', "line 1: session")],
 )
 def test_a_foreign_file_is_refused_with_its_line(tmp_path, text, says):
     (tmp_path / REQUESTS).write_text(text)

@@ -5,8 +5,7 @@ import pytest
 from tests.profile import examples
 from tests.profile.analysis.test_eval import CELL, question
 from trio_profile.errors import StoreError
-from trio_profile.records.answer_store import AnswerStore, key_of
-from trio_profile.records.answers import RefusedCell
+from trio_profile.records.answers import AnswerStore, RefusedCell, key_of
 from trio_profile.records.schema import Session
 from trio_profile.records.study import Study
 
@@ -74,7 +73,6 @@ def test_another_study_or_machine_is_refused(tmp_path, study, environment, says)
         ('{"task": "pope", "document": 0}\n', r"line 1: it is not a record of trio-profile; choose another --out"),
         ('{"record": "session"}\n', "line 1: session.id"),
         ('{"record":"header","version":"9.0"}\n', "line 1: format version 9.0 is newer"),
-        ("\n", "has no header"),
     ],
 )
 def test_a_file_that_is_no_store_is_refused_in_one_line(tmp_path, content, says):
