@@ -12,7 +12,7 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from documentation.tables import cell, table
 from trio_profile.cli import exits, verbs
-from trio_profile.cli.options import OUTPUT
+from trio_profile.cli.common_options import OUTPUT
 from trio_profile.glossary import named_in
 
 TOP = """# Command line

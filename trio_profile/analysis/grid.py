@@ -51,7 +51,7 @@ class GridDocument(StudyDocument):
     """The cells of a study beside the dense model.
 
     dense: the dense model; None if it is not measured yet.
-    doubts: the reasons not to trust numbers of the study, as `trio-profile check` prints them.
+    doubts: the reasons not to trust numbers of the study, as `trio-profile show --doubts` prints them.
     tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
         because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/reference/format.md).
     pairs: the raw pairs of each cell. `--json` leaves them out; the page's data and `export --pairs` have them.

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trio_profile.cli import options, printing, study_verbs
+from trio_profile.cli.common_options import OUTPUT
 from trio_profile.cli.exits import JUDGED_NO
+from trio_profile.records.option import CLAIM
 from trio_profile.studies.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -14,15 +16,10 @@ if TYPE_CHECKING:
 
 NEW = Annotated[
     Path | None,
-    typer.Option(
-        "--new",
-        help="Write a commented example of a claims file, and stop.",
-        rich_help_panel=options.CLAIM,
-    ),
+    typer.Option("--new", help="Write a commented example of a claims file, and stop.", rich_help_panel=CLAIM),
 ]
 STRICT = Annotated[
-    bool,
-    typer.Option("--strict", help="Exit with 1 when figures contradict each other.", rich_help_panel=options.OUTPUT),
+    bool, typer.Option("--strict", help="Exit with 1 when figures contradict each other.", rich_help_panel=OUTPUT)
 ]
 
 

@@ -35,6 +35,20 @@ DRY_RUN = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+HELP_ALL = "trio_profile.help_all"
+"""Set in a context whose help lists every option."""
+
+
+def _help_all(context: typer.Context, value: bool) -> None:
+    if value:
+        context.meta[HELP_ALL] = True
+        print(context.get_help())
+        raise typer.Exit
+
+
+ALL_OPTIONS = Annotated[
+    bool, typer.Option("--help-all", help="List every option.", callback=_help_all, is_eager=True, expose_value=False)
+]
 JSON = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document on standard output, nothing else.", rich_help_panel=OUTPUT),

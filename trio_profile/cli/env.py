@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.options import JSON, LATEX, MARKDOWN
+from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 if TYPE_CHECKING:

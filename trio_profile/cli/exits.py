@@ -1,7 +1,7 @@
 """How the command line ends: its exit codes, and the one line that it says when something went wrong.
 
 0    done
-1    a judge said no: gate, audit --strict, check --strict, models --check
+1    a judge said no: gate, audit --strict, show --doubts --strict, models --check
 2    bad input, a full disk, or a fault
 130  interrupted
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
+from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
 from trio_profile.cli.exits import JUDGED_NO
-from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 
 if TYPE_CHECKING:
     from trio_profile.gate.evidence import Subject
@@ -57,11 +57,7 @@ def command(
 
     before, after = _read(base), _read(new)
     verdicts = compare(
-        before,
-        after,
-        max_ratio=max_ratio,
-        quantities=tuple(quantity or ()),
-        other_environment=allow_other_environment,
+        before, after, max_ratio=max_ratio, quantities=tuple(quantity or ()), other_environment=allow_other_environment
     )
     printing.warn(f"{where} failed in {base} and is not compared" for where in before.failed)
     document = GateDocument(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.options import JSON, LATEX, MARKDOWN
+from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
 
 if TYPE_CHECKING:
     from trio_profile.glossary import Term

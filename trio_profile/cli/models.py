@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile.cli import printing
+from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
 from trio_profile.cli.exits import JUDGED_NO
-from trio_profile.cli.options import JSON, LATEX, MARKDOWN
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 
@@ -116,9 +116,7 @@ def _check(form: printing.Form) -> None:
         for row in rows
     ]
     printing.show(
-        form,
-        lambda: printing.listed(environment=collect().model_dump(), checks=rows),
-        lambda: listing.checks(shown),
+        form, lambda: printing.listed(environment=collect().model_dump(), checks=rows), lambda: listing.checks(shown)
     )
     printing.warn(f"{row['family']} ({row['attention']}): {fault}" for row in rows for fault in row["faults"])
     if any(row["faults"] for row in rows):

@@ -1,231 +1,78 @@
-"""Every option of the study verbs, declared once.
+"""The options of the study verbs, made from the fields of the study that a kind takes.
 
-A kind of study names the options that it takes (`Kind.options`). `parameters` makes a verb's signature of them, and
-`fields` turns what was given on the line into fields of a Study.
+A field declares its option (`records/option.py`). `parameters` makes a verb's signature of them, and `fields` turns
+what was given on the line into fields of a study.
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
 from trio_profile import units
-from trio_profile.cli.common_options import DRY_RUN, JSON, LATEX, LOG, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
+from trio_profile.cli.common_options import ALL_OPTIONS, DRY_RUN, JSON, LATEX, LOG, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
 from trio_profile.cli.engines import ENGINE, ENGINE_OPTIONS
-from trio_profile.cli.option import CLAIM, INPUT, METHOD, MODEL, PANELS, SAMPLING, Option
-from trio_profile.cli.server_options import SERVER_OPTIONS
-from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path, one_or_more
+from trio_profile.cli.values import absolute, assignments, name_or_path, one_or_more
 from trio_profile.records.files import MEASUREMENTS
+from trio_profile.records.option import Form, Option, option_of, options_of
 from trio_profile.studies.kind import Kind
-from trio_profile.studies.kinds import FIELDS
-
-OPTIONS: dict[str, Option] = {
-    "claims": Option(
-        CLAIM,
-        str,
-        "A claims file, or the name of one that ships with the package, such as trio-2026.",
-        read=name_or_path,
-        positional=True,
-    ),
-    **SERVER_OPTIONS,
-    # Model
-    "model": Option(MODEL, str, "A built-in model, a checkpoint directory, or a hub repository.", "pocket"),
-    "device": Option(MODEL, str, "cpu or cuda; for flops also meta (any size, no weights).", "cuda if there is one"),
-    "dtype": Option(
-        MODEL, Literal["float32", "bfloat16", "float16"], "Number format.", "bfloat16 on CUDA, otherwise float32"
-    ),
-    "attention": Option(MODEL, str, "Attention kernel: eager, sdpa, flash_attention_2.", "sdpa"),
-    "seed": Option(MODEL, int, "Seed of random weights, of random inputs and of the order of runs.", "0"),
-    # Method
-    "method": Option(
-        METHOD,
-        list[str],
-        "A method, package.module:Class, or two with a + (visionzip+trio). Repeat it for several.",
-        "trio",
-        empty="all methods",
-        read=tuple,
-    ),
-    "retention": Option(
-        METHOD,
-        str,
-        "Comma list of shares: how much of the visual tokens to keep, averaged over the decoder's layers.",
-        "0.11,0.22,0.33,0.44,0.55,0.66,0.77,0.88,0.94,0.99",
-        empty="the dense model alone",
-        read=comma_list(float),
-        metavar="SHARES",
-    ),
-    "layers": Option(
-        METHOD,
-        str,
-        "Comma list of decoder layers: prune after each of them.",
-        "the paper's, for the model's depth",
-        read=comma_list(int),
-        metavar="LAYERS",
-    ),
-    "option": Option(
-        METHOD,
-        list[str],
-        "An option of the method. Repeat it for several.",
-        names=("--option", "-o"),
-        read=assignments,
-        metavar="NAME=VALUE",
-    ),
-    "budget_rule": Option(
-        METHOD,
-        Literal["average", "after-prune", "final"],
-        "What a retention means: the average over layers, the share after the first pruning, or the share at the end.",
-        "average",
-        read=lambda rule: {"budget_rule": rule},
-    ),
-    "gamma": Option(METHOD, float, "The factor γ of the paper's formula for the work of the selection (F_ov).", "1"),
-    "only": Option(
-        METHOD,
-        list[str],
-        "A group of variants: k_pos, threshold, layers, probe or saliency. Repeat it for several.",
-        "all groups",
-        read=lambda groups: {group: {} for group in groups},
-    ),
-    # Input
-    "image": Option(INPUT, Path, "A picture file, for a model that has a processor.", read=absolute),
-    "prompt": Option(INPUT, str, "The question about the picture."),
-    "pixels": Option(
-        INPUT,
-        str,
-        "For Qwen's families: the least and the most pixels of a picture when the model sees it. Its shape stays.",
-        "as the checkpoint's processor says",
-        read=comma_list(int),
-        metavar="LEAST,MOST",
-    ),
-    "picture": Option(
-        INPUT,
-        bool,
-        "Keep a small copy of the picture and the scores of its tokens, for the page. --no-picture keeps a private "
-        "picture out of the study and its page.",
-        "--picture",
-        names=("--picture/--no-picture",),
-    ),
-    "questions": Option(
-        INPUT,
-        list[Path],
-        "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
-        "the model's own questions if it has some",
-        read=one_or_more,
-    ),
-    "asked": Option(
-        INPUT,
-        int,
-        "How many questions both models answer, pruned and dense. Without questions: how many drawn pictures.",
-        "all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
-        minimum=1,
-    ),
-    "text_tokens": Option(
-        INPUT, int, "Text tokens beside a drawn picture.", "60, or the question of a model that has questions"
-    ),
-    "new_tokens": Option(INPUT, int, "Tokens generated in each run.", "8"),
-    "batch": Option(INPUT, int, "Samples in a batch.", "1"),
-    "suite": Option(
-        INPUT,
-        str,
-        "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of your own.",
-        metavar="NAME[:TABLE]",
-    ),
-    "tasks": Option(INPUT, str, "Comma list of tasks of lmms-eval, such as pope,gqa.", read=comma_list(str)),
-    "task_path": Option(INPUT, Path, "A directory with YAML files of your own tasks.", read=absolute),
-    "limit": Option(INPUT, int, "Ask the first N questions of each task.", "all", minimum=1),
-    "dense": Option(
-        INPUT,
-        bool,
-        "Also ask the dense model, question by question. This gives differences and speed-ups.",
-        "--dense",
-        names=("--dense/--no-dense",),
-    ),
-    # Claim
-    "claimed": Option(CLAIM, str, "A printed figure for this prefill, such as 2.98e12; its convention is found."),
-    "convention": Option(CLAIM, str, "Compare --claimed with this convention only, such as all-ffn3-heads-flops."),
-    "causal": Option(
-        CLAIM,
-        Literal["dense", "half"],
-        "Count causal attention in full (dense), as operator counters do, or halved (half).",
-        "dense",
-    ),
-    "measured": Option(
-        CLAIM, Path, "The directory of a sweep that measured the same settings (its --out).", read=absolute
-    ),
-    "gpu": Option(CLAIM, str, "The GPU of the printed times, such as a100. For claims files that name none."),
-    # Sampling
-    "seconds": Option(
-        SAMPLING,
-        float,
-        "How long the times are measured at the most: all retentions together, or each 12 cells of a larger study. "
-        "A finished study goes on if it is more than before.",
-        "70",
-    ),
-    "until": Option(
-        SAMPLING,
-        float,
-        "Stop earlier if the 95 % interval of every speed-up is as narrow as this: its half width, as a share. "
-        "If it is given without --seconds, an hour is allowed.",
-        "0.05",
-        metavar="SHARE",
-    ),
-    "processes": Option(
-        SAMPLING,
-        int,
-        "How many processes time each cell, one after another. They share the time.",
-        "as many as fit; with workers 8",
-        minimum=1,
-    ),
-    "preroll_ms": Option(
-        SAMPLING, float, "CUDA: keep the stream busy for this time before each run, to time the device alone.", "0"
-    ),
-    "cold_l2": Option(
-        SAMPLING, bool, "CUDA: overwrite the L2 cache before each run.", "--warm-l2", names=("--cold-l2/--warm-l2",)
-    ),
-    # Output
-    "unit": Option(OUTPUT, Literal["macs", "flops"], "Unit of the tables.", "macs"),
-}
-"""Every option that a kind of study may take, by its name, in the order of the help."""
-
-SPECIAL: dict[tuple[str, str], Option] = {
-    ("eval", "method"): replace(OPTIONS["method"], empty="the suite's; without a suite trio"),
-    ("eval", "retention"): replace(OPTIONS["retention"], empty="the suite's; without a suite 0.333"),
-    ("flops", "method"): replace(OPTIONS["method"], empty="trio if --retention is given; otherwise the dense model"),
-}
-"""Options that mean something else for one kind: by the kind and the option's name."""
 
 LONGEST_SECONDS = 3600.0
 """How long `--until` measures at the most, if no other time is given."""
 NARROWEST = 0.026
 """The half width that the machine's state alone gives an interval on a CPU: stats/intervals.py, MACHINE_SPREAD."""
-_ONE = {
-    "methods": "A method, or package.module:Class.",
-    "retentions": "Share of the visual tokens kept, averaged over the decoder's layers.",
+UNIT = Annotated[
+    Literal["macs", "flops"] | None,
+    typer.Option("--unit", help="Unit of the tables. Default: macs.", rich_help_panel=OUTPUT, show_default=False),
+]
+FORMS: dict[Form, tuple[Any, Callable[[Any], Any]]] = {
+    "repeat": (list[str], tuple),
+    "path": (Path, absolute),
+    "paths": (list[Path], one_or_more),
+    "assignments": (list[str], assignments),
+    "groups": (list[str], lambda groups: {group: {} for group in groups}),
+    "argument": (str, name_or_path),
 }
-"""Help of options that some kinds take once."""
-
-DISPLAY = ("unit",)
-"""Options that change how a document is drawn, not what is asked."""
+"""For each form of an option: the type that typer reads, and the function that makes the field's value of it."""
 
 
 def parameters(kind: Kind) -> list[Parameter]:
-    """The parameters of a kind's verb: the options that it takes, then those of every verb."""
-    names = sorted((name for name in OPTIONS if name in kind.options), key=_place)
-    taken = [parameter(name, replace(option_of(name, kind), default=default_of(name, kind))) for name in names]
+    """The parameters of a kind's verb: the options of its fields, then those of every verb."""
+    study = kind.load("study")
+    taken = [
+        keyword(name, declared(study, name, several=name in kind.several, default=default_of(kind, name)))
+        for name in options_of(study)
+        if name in kind.options
+    ]
     directory = Path(kind.out) if kind.out else None
-    common = {"study": (STUDY_FILE, None), "out": (_out(kind), directory), "resume": (RESUME, True), "log": (LOG, None)}
+    common: dict[str, tuple[Any, Any]] = {"help_all": (ALL_OPTIONS, False)}
+    common |= {
+        "study": (STUDY_FILE, None),
+        "out": (_out(kind), directory),
+        "resume": (RESUME, True),
+        "log": (LOG, None),
+    }
     common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
     common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
+    if kind.units:
+        common |= {"unit": (UNIT, None)}
     if kind.file == MEASUREMENTS:
         common |= {"engine": (ENGINE, None), **ENGINE_OPTIONS}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
 
-def _place(name: str) -> int:
-    """Where the panel of an option stands in the help. Arguments come first."""
-    option = OPTIONS[name]
-    return -1 if option.positional else PANELS.index(option.panel)
+def basic(kind: Kind) -> set[str]:
+    """The names of the options that a verb's `--help` lists. `--help-all` lists every option."""
+    return {
+        "out",
+        "dry_run",
+        "json",
+        "help_all",
+        *(name for name, option in options_of(kind.load("study")).items() if option.basic),
+    }
 
 
 def keyword(name: str, type_: Any, default: Any = None) -> Parameter:
@@ -233,76 +80,101 @@ def keyword(name: str, type_: Any, default: Any = None) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=type_)
 
 
-def fields(given: dict[str, Any]) -> dict[str, Any]:
-    """What was given on the line, as fields of a Study. Options without a value are left out.
+def declared(study: Any, name: str, *, several: bool = True, default: str = "") -> Any:
+    """The declaration of an option for typer.
 
+    study, name: the class of the study, and the field that the option sets.
+    several: whether the field may have several values.
+    default: as the help says it.
+    """
+    option = _option(study, name)
+    parts = (option.help, option.several if several else "", f"Default: {default}." if default else "")
+    text, type_ = " ".join(part for part in parts if part), _type(study, name) | None
+    if option.form == "argument":
+        return Annotated[type_, typer.Argument(help=text, metavar=name.upper())]
+    declaration = typer.Option(
+        *_flags(study, name), help=text, rich_help_panel=option.panel, metavar=option.metavar, show_default=False
+    )
+    return Annotated[type_, declaration]
+
+
+def default_of(kind: Kind, name: str) -> str:
+    """The default of a field for a kind of study, as the help says it. Empty if it has none."""
+    study = kind.load("study")
+    option, field = _option(study, name), study.model_fields[name]
+    value = kind.defaults.get(name, field.default)
+    if name in kind.said and value == ():
+        return kind.said[name]
+    if option.default and name not in kind.defaults:
+        return option.default
+    if isinstance(value, bool):
+        on, off = _flags(study, name)[0].split("/")
+        return on if value else off
+    parts = value if isinstance(value, tuple) else (value,)
+    known = all(isinstance(part, str | int | float) for part in parts)
+    return ",".join(part if isinstance(part, str) else units.plain(part) for part in parts) if known else ""
+
+
+def fields(study: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the line, as fields of a study. Options without a value are left out.
+
+    study: its class.
     Raises BadParameter for text that cannot be read.
     """
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in OPTIONS or name in DISPLAY or value is None or value == []:
-            continue
-        option = OPTIONS[name]
-        try:
-            read = option.read(value) if option.read else value
-        except ValueError as error:
-            raise typer.BadParameter(f"{_flag(name)} {value!r} is not a comma list of numbers ({error})") from error
-        field = field_of(name)
-        # --option and --budget-rule fill one table.
-        found[field] = {**found.get(field, {}), **read} if isinstance(read, dict) else read
-    if "precision" in found and "seconds" not in found:
-        if found["precision"] < NARROWEST and not str(found.get("device", "cpu")).startswith("cuda"):
+    values = {
+        name: _value(study, name, text)
+        for name, text in given.items()
+        if name in study.model_fields and option_of(study.model_fields[name]) and text is not None and text != []
+    }
+    if "precision" in values and "seconds" not in values:
+        if values["precision"] < NARROWEST and not str(values.get("device", "cpu")).startswith("cuda"):
             raise typer.BadParameter(
-                f"{_flag('until')} {found['precision']:g} cannot be reached: an interval on a CPU is never narrower "
+                f"--until {values['precision']:g} cannot be reached: an interval on a CPU is never narrower "
                 f"than {NARROWEST:g}, because the machine's state differs from hour to hour; ask for more, or for a "
                 "time with --seconds"
             )
-        found["seconds"] = LONGEST_SECONDS
-    return found
+        values["seconds"] = LONGEST_SECONDS
+    return values
 
 
-def field_of(name: str) -> str:
-    """The field of Study that an option fills."""
-    return FIELDS.get(name, name)
+def _value(study: Any, name: str, text: Any) -> Any:
+    form = _option(study, name).form
+    if form in FORMS:
+        return FORMS[form][1](text)
+    if form == "value":
+        return text
+    kind = _plain(get_args(_plain(study.model_fields[name].annotation))[0])
+    try:
+        return tuple(kind(part.strip()) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        flag = _flags(study, name)[0]
+        raise typer.BadParameter(f"{flag} {text!r} is not a comma list of numbers ({error})") from error
 
 
-def option_of(name: str, kind: Kind) -> Option:
-    """The option of this name, as a kind of study takes it."""
-    option = SPECIAL.get((kind.name, name), OPTIONS[name])
-    option = replace(option, help=kind.helps.get(name, option.help))
-    field = field_of(name)
-    if field in _ONE and field not in kind.several:
-        return replace(option, help=_ONE[field])
+def _option(study: Any, name: str) -> Option:
+    option = option_of(study.model_fields[name])
+    assert option is not None, f"field {name} of {study.__name__} declares no option"
     return option
 
 
-def default_of(name: str, kind: Kind) -> str:
-    """The default of an option for a kind of study, as the help says it. Empty if it has none."""
-    option = option_of(name, kind)
-    field = field_of(name)
-    if field not in kind.defaults:
-        return option.default
-    value = kind.defaults[field]
-    if value == ():
-        return option.empty
-    parts = value if isinstance(value, tuple) else (value,)
-    return ",".join(part if isinstance(part, str) else units.plain(part) for part in parts)
+def _type(study: Any, name: str) -> Any:
+    """The type that typer reads."""
+    form = _option(study, name).form
+    return FORMS[form][0] if form in FORMS else str if form == "list" else _plain(study.model_fields[name].annotation)
 
 
-def parameter(name: str, option: Option) -> Parameter:
-    """The parameter of a verb that reads an option of this name. The help says the option's default."""
-    text = f"{option.help} Default: {option.default}." if option.default else option.help
-    if option.positional:
-        return keyword(name, Annotated[option.type | None, typer.Argument(help=text, metavar=name.upper())])
-    declared = typer.Option(
-        *(option.names or (_flag(name),)),
-        help=text,
-        rich_help_panel=option.panel,
-        min=option.minimum,
-        metavar=option.metavar,
-        show_default=False,
-    )
-    return keyword(name, Annotated[option.type | None, declared])
+def _plain(annotation: Any) -> Any:
+    """A type without None and without its bounds."""
+    if get_origin(annotation) in (Union, UnionType):
+        (annotation,) = (part for part in get_args(annotation) if part is not NoneType)
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _flags(study: Any, name: str) -> Sequence[str]:
+    """The names of an option on the line, the main one first."""
+    flag = f"--{name.replace('_', '-')}"
+    is_switch = study.model_fields[name].annotation is bool
+    return _option(study, name).flags or (f"{flag}/--no-{flag[2:]}" if is_switch else flag,)
 
 
 def _out(kind: Kind) -> Any:
@@ -316,7 +188,3 @@ def _out(kind: Kind) -> Any:
             show_default=False,
         ),
     ]
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

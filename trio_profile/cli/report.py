@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.options import CLAIM, JSON, LATEX, LOG, MARKDOWN, OUTPUT
+from trio_profile.cli.common_options import JSON, LATEX, LOG, MARKDOWN, OUTPUT
+from trio_profile.records.option import CLAIM
 
 DIRECTORIES = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DIRECTORY...",
-        help="A directory that holds a study (--out). Two or more: their studies side by side.",
+        metavar="DIRECTORY...", help="A directory that holds a study (--out). Two or more: their studies side by side."
     ),
 ]
 OUT = Annotated[

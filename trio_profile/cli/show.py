@@ -1,11 +1,17 @@
-"""`trio-profile show`: print a study that was kept, without writing anything."""
+"""`trio-profile show`: print a study that was kept, or what is doubtful about it, without writing anything."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.common_options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
+from trio_profile.cli.exits import JUDGED_NO
+
+STRICT = Annotated[
+    bool, typer.Option("--strict", help="With --doubts: exit with 1 if there is any.", rich_help_panel=OUTPUT)
+]
 
 
 def command(
@@ -13,14 +19,61 @@ def command(
     everything: Annotated[
         bool, typer.Option("--all", help="Print every table, the detailed ones too.", rich_help_panel=OUTPUT)
     ] = False,
+    doubts: Annotated[
+        bool,
+        typer.Option(
+            "--doubts",
+            help="Say only which numbers are doubtful, each with its threshold and the next step.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    strict: STRICT = False,
     json: JSON = False,
     markdown: MARKDOWN = False,
     latex: LATEX = False,
 ) -> None:
     """Print the study of a directory. Nothing is written and nothing is measured."""
     form = printing.form(json=json, markdown=markdown, latex=latex)
+    if doubts:
+        _show_doubts(directory, form, strict=strict)
+        return
+    if strict:
+        raise typer.BadParameter("--strict is for `show --doubts`")
     from trio_profile.studies import running
 
-    found = running.read(directory)
-    printing.warn(found.warnings)
-    printing.show_study(found, form, directory, everything=everything)
+    finished = running.read(directory)
+    printing.warn(finished.warnings)
+    printing.show_study(finished, form, directory, everything=everything)
+
+
+def check(
+    directory: DIRECTORY, strict: STRICT = False, json: JSON = False, markdown: MARKDOWN = False, latex: LATEX = False
+) -> None:
+    """The old name of `show --doubts`."""
+    _show_doubts(directory, printing.form(json=json, markdown=markdown, latex=latex), strict=strict)
+
+
+def _show_doubts(directory: Path, form: printing.Form, *, strict: bool) -> None:
+    """Print the doubts of a study that was measured cell by cell. With `strict`, any doubt leads to the exit code 1."""
+    from trio_profile.analysis.doubts import doubts
+    from trio_profile.findings.doubts import report
+    from trio_profile.findings.study_page import with_banner
+    from trio_profile.records.store import Store
+
+    contents = Store(directory).read()
+    found = doubts(contents.study, contents.measurements, contents.dense, contents.sessions, contents.rounds)
+    printing.warn(contents.dropped)
+    printing.show(
+        form,
+        lambda: printing.listed(
+            sessions=[session.model_dump(mode="json") for session in contents.sessions],
+            environment=contents.environment.model_dump(),
+            study=contents.study.model_dump(),
+            doubts=[doubt.model_dump() for doubt in found],
+        ),
+        lambda: with_banner(
+            report(contents.study, contents.measurements, found), contents.study.model, contents.sessions
+        ),
+    )
+    if strict and found:
+        raise typer.Exit(JUDGED_NO)

@@ -34,6 +34,7 @@ def described(command: Callable[..., None], kind: Kind, extra: Sequence[Paramete
     extra: further options of this verb.
     """
     command.__doc__ = kind.summary
+    command.basic = options.basic(kind) | {option.name for option in extra}  # pyright: ignore[reportFunctionMemberAccess]
     command.__signature__ = Signature([*options.parameters(kind), *extra])  # pyright: ignore[reportFunctionMemberAccess]
     return command
 
@@ -56,7 +57,7 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
     finished = _finished(kind, given)
     printing.warn(finished.warnings)
     logged = printing.log(given["log"], finished, given["out"])
-    display = {name: given[name] for name in options.DISPLAY if given.get(name) is not None}
+    display = {"unit": given["unit"]} if given.get("unit") else {}
     printing.show_study(finished, form, given["out"], logged=logged, **display)
     return finished.document
 
@@ -103,7 +104,7 @@ def _server(kind: Kind, given: dict[str, Any]) -> AbstractContextManager[None]:
 def _draft(kind: Kind, given: dict[str, Any]) -> Any:
     from trio_profile.studies import asked
 
-    return asked.draft(kind.name, options.fields(given), given["study"])
+    return asked.draft(kind.name, options.fields(kind.load("study"), given), given["study"])
 
 
 def _complete(draft: Any) -> Any:

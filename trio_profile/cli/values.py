@@ -1,6 +1,6 @@
 """How the text of an option becomes a value."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,6 @@ import typer
 
 from trio_profile.reading import parse_json
 from trio_profile.text import first_line
-
-
-def comma_list(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """A reader of comma lists: `0.22,0.55` → (0.22, 0.55). It raises ValueError for a part that is not of this kind."""
-
-    def read(text: str) -> tuple[Any, ...]:
-        return tuple(kind(part.strip()) for part in text.split(",") if part.strip())
-
-    return read
 
 
 def assignments(texts: Iterable[str]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import typer
 from trio_profile import parts
 from trio_profile.cli import (
     audit,
-    check,
     env,
     export,
     gate,
@@ -31,11 +30,13 @@ from trio_profile.studies.kind import Group
 from trio_profile.studies.kinds import KINDS
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
-    "Judge": (check, gate, audit),
+    "Judge": (gate, audit),
     "Look": (show, report, export, methods, models, env, glossary),
     "Run": (work,),
 }
 """Verbs that have a file each, by their heading in the help."""
+FIRST = ("sweep", "compare", "flops", "show", "methods", "models")
+"""The verbs that a newcomer needs, which the help lists first."""
 
 
 def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
@@ -59,7 +60,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 for _name, _group, _command in commands():
-    app.command(_name, cls=ExplainedCommand, rich_help_panel=_group)(_command)
+    app.command(_name, cls=ExplainedCommand, rich_help_panel="Begin" if _name in FIRST else "More")(_command)
+
+
+app.command("check", cls=ExplainedCommand, hidden=True)(show.check)
 
 
 @app.callback(invoke_without_command=True)

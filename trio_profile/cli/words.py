@@ -1,20 +1,27 @@
-"""The last line of a verb's help: its words that the glossary explains."""
+"""The help of a verb: its basic options or all of them, and last its words that the glossary explains."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
-from trio_profile.cli.options import OUTPUT
+from trio_profile.cli.common_options import HELP_ALL, OUTPUT
 
 
 class ExplainedCommand(TyperCommand):
-    """A verb whose help ends with its words."""
+    """A verb whose help ends with its words. `--help` lists the basic options, `--help-all` every option.
 
-    def format_help(self, *arguments: Any, **named: Any) -> None:
+    The function of a verb says in its attribute `basic` which options are basic. Without it `--help` lists all.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help. The glossary is read only for this."""
+        basic = getattr(self.callback, "basic", None)
+        for parameter in self.params:
+            if basic is not None and isinstance(parameter, TyperOption):
+                parameter.hidden = parameter.name not in basic and not ctx.meta.get(HELP_ALL)
         self.epilog = words(self)
-        super().format_help(*arguments, **named)
+        super().format_help(ctx, formatter)
 
 
 def words(command: TyperCommand) -> str | None:
@@ -34,5 +41,5 @@ def _texts(command: TyperCommand) -> Iterator[str]:
     yield command.name or ""
     yield command.help or ""
     for parameter in command.params:
-        if getattr(parameter, "rich_help_panel", None) != OUTPUT:
+        if getattr(parameter, "rich_help_panel", None) != OUTPUT and not getattr(parameter, "hidden", False):
             yield getattr(parameter, "help", None) or ""

@@ -1,4 +1,4 @@
-"""The doubts about a study: the report of `check`, and the page and the sentence in the report of the study."""
+"""The doubts about a study: the report of `show --doubts`, and the page and the sentence in the report of the study."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from trio_profile.records.option import CLAIM, INPUT, METHOD, MODEL, SAMPLING, Option
 from trio_profile.records.record import Record
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -27,95 +28,238 @@ EFFORT = ("precision", "seconds", "processes")
 class Study(Record):
     """What to measure: one model on one input, with some methods at some retentions.
 
-    A study is written to `study.toml`. Fields that a kind of study does not use keep their defaults.
+    A study is written to `study.toml`. Fields that a kind of study does not use keep their defaults. The help of its
+    option says what a field means. Beyond that:
 
     verb: the kind of study: one of the names in `studies/kinds.py`.
-    model: a built-in model, a checkpoint directory, or a hub repository.
-    methods: names of methods, or `package.module:Class`. A `+` combines two of them: `visionzip+trio`.
-    retentions: the shares of the visual tokens to keep, averaged over the decoder's layers. Empty: only the
-        dense model.
-    layers: prune after these decoder layers, counted from 1. None: the paper's layers, scaled to the model's depth.
-    options: further options of the methods.
-
-    image, prompt: a picture file and a question, for models with a processor. Without them the input is the model's own
-        first question. A model without questions gets a random input.
-    pixels: the least and the most pixels that a picture may have when the model sees it, as areas. Only for families
-        with a dynamic resolution (Qwen). None: as the checkpoint's processor says.
-    text_tokens: length of the random input's prompt. If it is given, the input is always random. None: 60.
-    new_tokens: tokens generated in each run.
-    batch: samples in a batch.
-    questions: a file of questions about pictures (docs/how-to/questions.md). Kind `theory` takes several files, one for
-        each benchmark. Without a file: the model's own questions, or random pictures if it has no questions.
-    picture: whether the study keeps a small copy of the picture, the scores of its tokens, and which of them merged
-        into which. Kept tokens are always recorded.
-    fidelity_inputs: how many questions or pictures the pruned model and the dense model both answer. None: all
-        questions of a file; 24 of the model's own questions; otherwise no drawn pictures. Of several files: so many
-        questions of each.
-
-    device, dtype, attention: where and how the model runs.
-    seed: seed of the weights, the inputs and the order of runs.
-    gamma: the backward factor γ in the paper's F_ov = γ · Σ f(V).
-
-    precision: the relative half width that is narrow enough for the interval of every prefill speed-up. Timing ends
-        then, after eight processes at the earliest.
-    seconds: timing of a block of at most 12 cells ends at the latest after this time, all its processes together.
-    processes: the number of processes that time each cell, one after another. None: as many as fit into the time.
-    preroll_ms: CUDA only. The stream is kept busy for this long before each run, so that the times contain no waiting
-        for the host.
-    cold_l2: CUDA only. The L2 cache is overwritten before each run.
-
-    ablations: kinds `ablate` and `eval` only. For each group and each variant, the options that differ from the
-        default.
-    suite: kind `eval` only. A suite that ships with the package or a file, and perhaps its table: `trio:llava-1.5-7b`.
-    tasks: kind `eval` only. The tasks of lmms-eval.
-    task_path: kind `eval` only. A directory with further tasks.
-    limit: kind `eval` only. Questions of each task. None: all.
-    dense: kind `eval` only. Whether the dense model answers too.
-    claimed: kind `flops` only. A printed figure.
-    convention: kind `flops` only. The convention that the figure is compared with.
-    causal: kind `flops` only. Whether the analytic total counts causal attention whole or halved.
-    claims: kind `audit` only. A claims file, or the name of one that ships with the package.
-    measured: kind `audit` only. The directory of a sweep with the same settings.
-    gpu: kind `audit` only. The GPU of the printed times, if the claims file names none.
+    retentions: empty measures only the dense model.
+    layers: counted from 1.
+    image, prompt: without them the input is the model's own first question. A model without questions gets a random
+        input.
+    pixels: areas. Only for families with a dynamic resolution (Qwen).
+    text_tokens: if it is given, the input is always random.
+    picture: kept tokens are always recorded.
+    precision: the relative half width of the interval of every prefill speed-up. Timing ends then, after eight
+        processes at the earliest.
+    preroll_ms: the times then contain no waiting for the host.
+    ablations: for each group and each variant, the options that differ from the default.
     """
 
     verb: str = "sweep"
-    model: str = "pocket"
-    methods: tuple[str, ...] = ("trio",)
-    retentions: tuple[Share, ...] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
-    layers: tuple[int, ...] | None = None
-    options: dict[str, bool | int | float | str] = Field(default_factory=dict)
-    image: str | None = None
-    prompt: str | None = None
-    pixels: tuple[int, int] | None = None
-    text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = None
-    new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 8
-    batch: Annotated[int, Field(ge=1, le=4096)] = 1
-    device: str = "cpu"
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    attention: str = "sdpa"
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    gamma: Annotated[float, Field(gt=0, le=1000)] = 1.0
-    precision: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    seconds: Annotated[float, Field(gt=0, le=10_000_000)] = 70.0
-    processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES)] | None = None
-    preroll_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    cold_l2: bool = False
-    questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = None
-    picture: bool = True
-    fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    ablations: dict[str, dict[str, Options]] = Field(default_factory=dict)
-    suite: str | None = None
-    tasks: tuple[str, ...] = ()
-    task_path: str | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    dense: bool = True
-    claimed: str | None = None
-    convention: str | None = None
-    causal: Literal["dense", "half"] = "dense"
-    claims: str | None = None
-    measured: str | None = None
-    gpu: str | None = None
+    model: Annotated[
+        str, Option(MODEL, "A built-in model, a checkpoint directory, or a hub repository.", basic=True)
+    ] = "pocket"
+    methods: Annotated[
+        tuple[str, ...],
+        Option(
+            METHOD,
+            "A method, package.module:Class, or two with a + (visionzip+trio).",
+            ("--method",),
+            form="repeat",
+            several="Repeat it for several.",
+            metavar="NAME",
+            basic=True,
+        ),
+    ] = ("trio",)
+    retentions: Annotated[
+        tuple[Share, ...],
+        Option(
+            METHOD,
+            "Share of the visual tokens to keep, averaged over the decoder's layers.",
+            ("--retention",),
+            form="list",
+            several="Several with commas.",
+            metavar="SHARES",
+            basic=True,
+        ),
+    ] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
+    layers: Annotated[
+        tuple[int, ...] | None,
+        Option(
+            METHOD,
+            "Comma list of decoder layers: prune after each of them.",
+            form="list",
+            default="the paper's, for the model's depth",
+            metavar="LAYERS",
+        ),
+    ] = None
+    options: Annotated[
+        dict[str, bool | int | float | str],
+        Option(
+            METHOD,
+            "An option of the method, such as threshold=0.9, or budget_rule=final for shares of the last layer. Repeat "
+            "it for several.",
+            ("--option", "-o"),
+            form="assignments",
+            metavar="NAME=VALUE",
+        ),
+    ] = Field(default_factory=dict)
+    image: Annotated[
+        str | None, Option(INPUT, "A picture file, for a model that has a processor.", form="path", basic=True)
+    ] = None
+    prompt: Annotated[str | None, Option(INPUT, "The question about the picture.", basic=True)] = None
+    pixels: Annotated[
+        tuple[int, int] | None,
+        Option(
+            INPUT,
+            "For Qwen's families: the least and the most pixels of a picture when the model sees it. Its shape stays.",
+            form="list",
+            default="as the checkpoint's processor says",
+            metavar="LEAST,MOST",
+        ),
+    ] = None
+    text_tokens: Annotated[
+        Annotated[int, Field(ge=8, le=100_000)] | None,
+        Option(
+            INPUT, "Text tokens beside a drawn picture.", default="60, or the question of a model that has questions"
+        ),
+    ] = None
+    new_tokens: Annotated[int, Field(ge=1, le=100_000), Option(INPUT, "Tokens generated in each run.")] = 8
+    batch: Annotated[int, Field(ge=1, le=4096), Option(INPUT, "Samples in a batch.")] = 1
+    device: Annotated[
+        str, Option(MODEL, "cpu or cuda; for flops also meta (any size, no weights).", default="cuda if there is one")
+    ] = "cpu"
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"],
+        Option(MODEL, "Number format.", default="bfloat16 on CUDA, otherwise float32"),
+    ] = "float32"
+    attention: Annotated[str, Option(MODEL, "Attention kernel: eager, sdpa, flash_attention_2.")] = "sdpa"
+    seed: Annotated[
+        int, Field(ge=0, lt=2**63), Option(MODEL, "Seed of random weights, of random inputs and of the order of runs.")
+    ] = 0
+    gamma: Annotated[
+        float,
+        Field(gt=0, le=1000),
+        Option(METHOD, "The factor γ of the paper's formula for the work of the selection, F_ov = γ · Σ f(V)."),
+    ] = 1.0
+    precision: Annotated[
+        float,
+        Field(gt=0, lt=1),
+        Option(
+            SAMPLING,
+            "Stop earlier if the 95 % interval of every speed-up is as narrow as this: its half width, as a share. "
+            "If it is given without --seconds, an hour is allowed.",
+            ("--until",),
+            metavar="SHARE",
+        ),
+    ] = 0.05
+    seconds: Annotated[
+        float,
+        Field(gt=0, le=10_000_000),
+        Option(
+            SAMPLING,
+            "How long the times are measured at the most: all retentions together, or each 12 cells of a larger study. "
+            "A finished study goes on if it is more than before.",
+            basic=True,
+        ),
+    ] = 70.0
+    processes: Annotated[
+        Annotated[int, Field(ge=1, le=MOST_PROCESSES)] | None,
+        Option(
+            SAMPLING,
+            "How many processes time each cell, one after another. They share the time.",
+            default="as many as fit; with workers 8",
+        ),
+    ] = None
+    preroll_ms: Annotated[
+        float,
+        Field(ge=0, le=10_000),
+        Option(SAMPLING, "CUDA: keep the stream busy for this time before each run, to time the device alone."),
+    ] = 0.0
+    cold_l2: Annotated[
+        bool, Option(SAMPLING, "CUDA: overwrite the L2 cache before each run.", ("--cold-l2/--warm-l2",))
+    ] = False
+    questions: Annotated[
+        str | Annotated[tuple[str, ...], Field(min_length=2)] | None,
+        Option(
+            INPUT,
+            "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
+            form="paths",
+            default="the model's own questions if it has some",
+            several="Repeat it for several benchmarks, one file for each.",
+            metavar="FILE",
+            basic=True,
+        ),
+    ] = None
+    picture: Annotated[
+        bool,
+        Option(
+            INPUT,
+            "Keep a small copy of the picture and the scores of its tokens, for the page. --no-picture keeps a private "
+            "picture out of the study and its page.",
+        ),
+    ] = True
+    fidelity_inputs: Annotated[
+        Annotated[int, Field(ge=0, le=10_000)] | None,
+        Option(
+            INPUT,
+            "How many questions both models answer, pruned and dense; the first ones of each file. Without questions: "
+            "how many drawn pictures.",
+            ("--asked",),
+            default="all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
+        ),
+    ] = None
+    ablations: Annotated[
+        dict[str, dict[str, Options]],
+        Option(
+            METHOD,
+            "A group of variants: k_pos, threshold, layers, probe or saliency. Repeat it for several.",
+            ("--only",),
+            form="groups",
+            default="all groups",
+            metavar="GROUP",
+            basic=True,
+        ),
+    ] = Field(default_factory=dict)
+    suite: Annotated[
+        str | None,
+        Option(
+            INPUT,
+            "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of yours.",
+            metavar="NAME[:TABLE]",
+            basic=True,
+        ),
+    ] = None
+    tasks: Annotated[
+        tuple[str, ...], Option(INPUT, "Comma list of tasks of lmms-eval, such as pope,gqa.", form="list", basic=True)
+    ] = ()
+    task_path: Annotated[str | None, Option(INPUT, "A directory with YAML files of your own tasks.", form="path")] = (
+        None
+    )
+    limit: Annotated[
+        Annotated[int, Field(ge=1)] | None, Option(INPUT, "Ask the first N questions of each task.", default="all")
+    ] = None
+    dense: Annotated[
+        bool, Option(INPUT, "Also ask the dense model, question by question. This gives differences and speed-ups.")
+    ] = True
+    claimed: Annotated[
+        str | None,
+        Option(CLAIM, "A printed figure for this prefill, such as 2.98e12; its convention is found.", basic=True),
+    ] = None
+    convention: Annotated[
+        str | None, Option(CLAIM, "Compare --claimed with this convention only, such as all-ffn3-heads-flops.")
+    ] = None
+    causal: Annotated[
+        Literal["dense", "half"],
+        Option(CLAIM, "Count causal attention in full (dense), as operator counters do, or halved (half)."),
+    ] = "dense"
+    claims: Annotated[
+        str | None,
+        Option(
+            CLAIM,
+            "A claims file, or the name of one that ships with the package, such as trio-2026.",
+            form="argument",
+            basic=True,
+        ),
+    ] = None
+    measured: Annotated[
+        str | None,
+        Option(CLAIM, "The directory of a sweep that measured the same settings (its --out).", form="path", basic=True),
+    ] = None
+    gpu: Annotated[
+        str | None,
+        Option(CLAIM, "The GPU of the printed times, such as a100. For claims files that name none.", basic=True),
+    ] = None
 
     @property
     def question_files(self) -> tuple[str, ...]:

@@ -15,13 +15,13 @@ from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
 from trio_profile.studies.kind import Kind
-from trio_profile.studies.kinds import FIELDS, find
+from trio_profile.studies.kinds import find
 from trio_profile.studies.suites import METHODS
 
 AnyStudy = Study | EndpointStudy
 """What a kind of study measures: a model, or servers."""
 _MOST_BYTES = 1_000_000
-_OF_EVERY_MODEL = {"verb", "dtype", "device", "seed", "attention"}
+_OF_EVERY_MODEL = ("dtype", "device", "seed", "attention")
 
 
 class Draft(NamedTuple):
@@ -139,12 +139,7 @@ def stored(file: Path) -> AnyStudy:
 
 def fields_of(kind: Kind) -> set[str]:
     """Return the fields of the study that a kind takes."""
-    common = _OF_EVERY_MODEL if kind.runs_a_model else {"verb"}
-    return (
-        {FIELDS.get(option, option) for option in kind.options} & set(kind.load("study").model_fields)
-        | common
-        | {*kind.fields}
-    )
+    return {"verb", *kind.options, *kind.fields, *(_OF_EVERY_MODEL if kind.runs_a_model else ())}
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
@@ -176,7 +171,10 @@ def _validated(fields: dict[str, Any], kind: Kind) -> AnyStudy:
         return study(**fields)
     except ValidationError as error:
         field, message = first_problem(error)
-        raise StudyError(f"{field or 'study'} = {error.errors()[0]['input']!r}: {message.lower()}") from error
+        first = error.errors()[0]
+        value, is_share = first["input"], first["type"] == "less_than_equal" and first.get("ctx", {}).get("le") == 1
+        hint = f"; did you mean {value / 100:g}?" if is_share and value <= 100 else ""
+        raise StudyError(f"{field or 'study'} = {value!r}: {message.lower()}{hint}") from error
 
 
 def _refuse_foreign_fields(kind: Kind, study: AnyStudy) -> None:

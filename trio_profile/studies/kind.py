@@ -18,11 +18,13 @@ Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
 Part = Literal["study", "runner", "document", "report", "preview", "preview_report", "prepare", "so_far"]
 """The fields of a Kind that name a function or a class."""
 
-MODEL = ("model", "layers", "option", "device", "dtype", "attention", "seed", "pixels")
-"""The options of every kind that runs a model on pictures."""
-INPUT = ("image", "prompt", "picture", "questions", "asked", "text_tokens", "new_tokens", "batch")
-SAMPLING = ("seconds", "until", "preroll_ms", "cold_l2")
+MODEL = ("model", "layers", "options", "device", "dtype", "attention", "seed", "pixels")
+"""The fields of every kind that runs a model on pictures."""
+INPUT = ("image", "prompt", "picture", "questions", "fidelity_inputs", "text_tokens", "new_tokens", "batch")
+SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
 CELLS = ("processes", *SAMPLING)
+OF_A_MODEL = "trio_profile.records.study:Study"
+"""The class of a study of one model."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Kind:
     name: name of the kind, and of its verb on the command line.
     group: the heading under which the help lists it.
     summary: its help. The first line says what it does.
-    options: its options, by their names on the command line. Every kind also has `study`, `out`, `resume`, `log`,
-        `dry_run` and `json`.
+    options: the fields of its study that have an option. Every verb also has `--study`, `--out`, `--resume`, `--log`,
+        `--dry-run` and `--json`.
     study: the class that says what to measure.
     runner: the function that measures: `run(study, directory, watch)`. It returns the document. The runner of a kind
         that is measured cell by cell writes its cells to `directory` instead.
@@ -47,7 +49,8 @@ class Kind:
     so_far: the function that makes the document of an unfinished study: `so_far(study, directory)`. It raises
         MeasurementError if the directory does not hold enough. Empty if there is none.
     defaults: the fields of Study with another default than Study's own.
-    helps: the help of options that mean something else for this kind, by their names.
+    said: what the help says of an empty one of these defaults.
+    units: whether its tables can be in FLOPs too.
     several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
     preview: the function of its dry run: `preview(study, watch)` returns a Preview. Empty if it has none.
     preview_report: the function that makes a Report from the Preview.
@@ -70,9 +73,10 @@ class Kind:
     unfinished: str = ""
     so_far: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    helps: Mapping[str, str] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+    units: bool = False
     several: tuple[str, ...] = ("methods", "retentions")
-    study: str = "trio_profile.records.study:Study"
+    study: str = OF_A_MODEL
     preview: str = "trio_profile.studies.preview:preview"
     preview_report: str = "trio_profile.findings.preview:report"
     prepare: str = ""
@@ -89,7 +93,7 @@ class Kind:
     @property
     def runs_a_model(self) -> bool:
         """Whether it runs a model. An audit does not."""
-        return "model" in self.options
+        return "model" in self.options and self.study == OF_A_MODEL
 
     def load(self, part: Part) -> Any:
         """Import and return the function or class that a field names.

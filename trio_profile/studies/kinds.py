@@ -5,22 +5,6 @@ from trio_profile.errors import StudyError
 from trio_profile.records.files import ANSWERS, DOCUMENTS, REQUESTS
 from trio_profile.studies.kind import CELLS, INPUT, MODEL, SAMPLING, Kind
 
-FIELDS = {
-    "method": "methods",
-    "retention": "retentions",
-    "option": "options",
-    "budget_rule": "options",
-    "asked": "fidelity_inputs",
-    "until": "precision",
-    "only": "ablations",
-    "dense_url": "dense",
-    "pruned_url": "pruned",
-    "served_model": "model",
-    "rate": "rates",
-    "picture_directory": "pictures",
-}
-"""The options of the command line whose field of Study has another name."""
-
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -30,7 +14,7 @@ KINDS: dict[str, Kind] = {
             summary="Sweep retentions: speed-up, work, cache and break-even. The main job.\n\n"
             "All retentions and the dense model are timed in turn, in random rounds. The same command goes on where it "
             "was.",
-            options=(*MODEL, "method", "retention", "budget_rule", "gamma", *INPUT, *CELLS),
+            options=(*MODEL, "methods", "retentions", "gamma", *INPUT, *CELLS),
             runner="trio_profile.studies.sweep:run",
             document="trio_profile.analysis.sweep:from_store",
             report="trio_profile.findings.sweep:report",
@@ -42,11 +26,12 @@ KINDS: dict[str, Kind] = {
             summary="Compare methods at the same retentions: time, work, cache, and agreement with the dense model.\n\n"
             "The controls `random` and `downsample` are always included. A method that cannot run is listed with its "
             "reason.",
-            options=(*MODEL, "method", "retention", "budget_rule", *INPUT, *CELLS),
+            options=(*MODEL, "methods", "retentions", *INPUT, *CELLS),
             runner="trio_profile.studies.compare:run",
             document="trio_profile.analysis.compare:from_store",
             report="trio_profile.findings.compare:report",
             defaults={"methods": (), "retentions": (0.333,)},
+            said={"methods": "all methods"},
             prepare="trio_profile.studies.compare:prepare",
             keep_refusals=True,
             out="runs/compare",
@@ -58,7 +43,7 @@ KINDS: dict[str, Kind] = {
             "All answer a question before the next one is asked. Answered questions are not asked again. "
             "A method that cannot run is listed with its reason. This needs the extra `eval`.",
             options=(
-                *(*MODEL, "method", "retention", "budget_rule", "gamma"),
+                *(*MODEL, "methods", "retentions", "gamma"),
                 *("suite", "tasks", "task_path", "limit", "dense"),
             ),
             fields=("ablations",),
@@ -70,6 +55,7 @@ KINDS: dict[str, Kind] = {
             rows="cells",
             extra="eval",
             defaults={"methods": (), "retentions": ()},
+            said={"methods": "the suite's; without a suite trio", "retentions": "the suite's; without a suite 0.333"},
             prepare="trio_profile.studies.suites:prepare",
             preview="trio_profile.studies.eval_preview:preview",
             keep_refusals=True,
@@ -81,8 +67,8 @@ KINDS: dict[str, Kind] = {
             "It asks servers that speak OpenAI's chat completions, in turn, with pictures that no request repeats. "
             "Finished segments are not measured again. This needs the extra `endpoints`.",
             options=(
-                *("dense_url", "pruned_url", "served_model", "body", "pruned_body", "key_variable", "seed"),
-                *("picture_directory", "frames", "prompt", "new_tokens", "concurrency", "rate", "rounds", "requests"),
+                *("dense", "pruned", "model", "body", "pruned_body", "key_variable", "seed"),
+                *("pictures", "frames", "prompt", "new_tokens", "concurrency", "rates", "rounds", "requests"),
                 *("segment_seconds", "timeout_seconds", "ttft_limit_ms", "check_cache"),
             ),
             study="trio_profile.kinds.servers.study:EndpointStudy",
@@ -107,8 +93,8 @@ KINDS: dict[str, Kind] = {
             summary="Reconcile the claimed work of one prefill with the counted work, term by term.\n\n"
             "Without --retention the dense model is counted.",
             options=(
-                *("model", "layers", "option", "device", "attention", "seed", "method", "retention", "budget_rule"),
-                *("gamma", "text_tokens", "new_tokens", "batch", "claimed", "convention", "causal", "unit"),
+                *("model", "layers", "options", "device", "attention", "seed", "methods", "retentions"),
+                *("gamma", "text_tokens", "new_tokens", "batch", "claimed", "convention", "causal"),
             ),
             runner="trio_profile.studies.flops:run",
             document="trio_profile.analysis.flops:FlopsDocument",
@@ -116,6 +102,11 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["flops"],
             rows="terms",
             defaults={"methods": (), "retentions": (), "device": "cpu"},
+            said={
+                "methods": "trio if --retention is given; otherwise the dense model",
+                "retentions": "the dense model alone",
+            },
+            units=True,
             prepare="trio_profile.analysis.flops:prepare",
             several=(),
         ),
@@ -125,7 +116,7 @@ KINDS: dict[str, Kind] = {
             summary="Time every decoder layer and every stage of one prefill, dense and pruned.\n\n"
             "Several retentions are timed in turn with the dense model, and make the paper's efficiency table.",
             options=(
-                *(*MODEL, "method", "retention", "budget_rule", "gamma", "image", "prompt", "text_tokens"),
+                *(*MODEL, "methods", "retentions", "gamma", "image", "prompt", "text_tokens"),
                 *("new_tokens", "batch", *SAMPLING),
             ),
             runner="trio_profile.studies.layers:run",
@@ -157,7 +148,7 @@ KINDS: dict[str, Kind] = {
             "A variant that cannot run is listed with its reason. Finished cells are not measured again. With --tasks "
             "or --suite it is an evaluation: lmms-eval scores the answers of each variant.",
             options=(
-                *(*MODEL, "only", "retention", "budget_rule", *INPUT, *CELLS),
+                *(*MODEL, "ablations", "retentions", *INPUT, *CELLS),
                 *("suite", "tasks", "task_path", "limit"),
             ),
             runner="trio_profile.studies.ablate:run",

@@ -1,7 +1,11 @@
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.profile.command import complaint, document
-from tests.profile.examples import dense, measurement, session, study
+from tests.profile.documents import keep
+from tests.profile.examples import dense, failed, in_processes, measurement, session, study
 from trio_profile.cli import run
 from trio_profile.records.store import Store
 
@@ -48,3 +52,87 @@ def test_a_torn_last_line_is_dropped_with_a_warning(kept, capsys):
 
 def test_a_directory_without_a_study_is_refused_in_one_line(tmp_path, capsys):
     assert str(tmp_path) in complaint(capsys, "show", tmp_path)
+
+
+# --- what is doubtful ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Keeps measurements as a sweep would; the directory."""
+
+    return lambda *measurements: str(keep(tmp_path, study(), measurements).directory)
+
+
+def doubtful():
+    """A cell with too few rounds, in one process."""
+    return in_processes(measurement(pairs=5), 1)
+
+
+def test_sound_cells_pass_without_a_doubt(stored, capsys):
+    directory = stored(in_processes(measurement(noise=0.002)), failed(retention=0.9))
+    assert run(["show", "--doubts", directory, "--strict"]) == 0
+    assert "1 cell measured, 1 failed. No cell is doubted." in capsys.readouterr().out
+
+
+def test_a_built_in_model_has_its_banner(stored, capsys):
+    assert run(["show", "--doubts", stored(measurement(noise=0.002))]) == 0
+    assert "The weights of llava-1.5-7b are random numbers" in capsys.readouterr().out
+
+
+def test_doubts_exit_with_1_only_if_strict_is_asked_for(stored, capsys):
+    directory = stored(doubtful())
+    assert run(["show", "--doubts", directory]) == 0
+    printed = capsys.readouterr().out
+    assert "1 cell measured. Doubts about the whole study: rounds, sessions." in printed
+    assert run(["show", "--doubts", directory, "--strict"]) == 1
+
+
+def test_a_cell_that_failed_in_a_later_process_is_doubted(stored, capsys):
+    directory = stored(in_processes(measurement()))
+    Store(Path(directory)).append(failed())
+    assert run(["show", "--doubts", directory, "--strict"]) == 1
+    assert "1 cell measured. Doubts about single cells: 1 of 1 (sessions 1)." in capsys.readouterr().out
+
+
+def test_the_json_is_one_document(stored, capsys):
+    directory = stored(doubtful())
+    found = document(capsys, "show", "--doubts", directory)
+    assert set(found) == {"format", "version", "sessions", "environment", "study", "doubts"}
+    assert found["environment"]["device_name"] == "NVIDIA H200"
+    rounds = next(doubt for doubt in found["doubts"] if doubt["kind"] == "rounds")
+    assert rounds["cell"] is None
+    assert (rounds["found"], rounds["threshold"]) == (5, 6)
+    assert "5 rounds" in rounds["sentence"] and rounds["next_step"]
+    assert document(capsys, "show", "--doubts", directory, "--strict", code=1) == found
+    assert document(capsys, "check", directory, "--strict", code=1) == found  # the old name
+
+
+def test_a_torn_last_line_is_dropped_and_said(stored, tmp_path, capsys):
+    directory = stored(measurement(noise=0.002))
+    file = tmp_path / "measurements.jsonl"
+    lines = file.read_bytes().splitlines()
+    file.write_bytes(b"\n".join([*lines, b'{"record": "roun']))
+    assert run(["show", "--doubts", directory]) == 0
+    assert f"warning: line {len(lines) + 1} dropped" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(None, "holds no measurements.jsonl"), (b"", "is empty"), (b'{"a": 1}\n', "line 1"), (b"\xff\x00\n", "line 1")],
+)
+def test_a_directory_without_measurements_is_refused_in_one_line(content, says, tmp_path, capsys):
+    if content is not None:
+        (tmp_path / "measurements.jsonl").write_bytes(content)
+    assert says in complaint(capsys, "show", "--doubts", str(tmp_path))
+
+
+def test_a_round_with_a_time_of_zero_is_dropped_by_line_and_field(stored, tmp_path, capsys):
+    directory = stored(measurement())
+    file = tmp_path / "measurements.jsonl"
+    lines = file.read_text().splitlines()
+    record = json.loads(lines[-1])
+    record["runs"][0]["prefill_ms"] = 0
+    file.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
+    assert run(["show", "--doubts", directory]) == 0
+    assert f"line {len(lines)} dropped: round.runs.0.prefill_ms: " in capsys.readouterr().err

@@ -1,9 +1,8 @@
 """Every study verb, over the registry of kinds."""
 
 import sys
-from dataclasses import dataclass, replace
-from inspect import signature
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import typer
@@ -13,7 +12,6 @@ from tests.profile.command import complaint, document
 from trio_core.methods.method import registry
 from trio_profile.cli import run, study_verbs
 from trio_profile.cli.engines import ENGINE_OPTIONS
-from trio_profile.cli.option import PANELS
 from trio_profile.cli.verbs import app
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
@@ -21,66 +19,35 @@ from trio_profile.studies.kinds import KINDS
 from trio_profile.studies.logs import LOGGERS, Logger
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
-COMMON = ("--study", "--out", "--resume", "--log", "--dry-run", "--json", "--markdown", "--latex")
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
-CALLED: dict[str, Any] = {command.name or "": command.callback for command in app.registered_commands}
 OTHERS = list(zip(KINDS, [*list(KINDS)[1:], next(iter(KINDS))], strict=True))
 """Each kind with another one."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What a verb says of an option. help: without the default, which a kind may have of its own."""
-
-    names: tuple[str, ...]
-    type: str
-    help: str
-
-
-def seen(verb: str) -> dict[str, Seen]:
-    types = {name: repr(get_args(one.annotation)[0]) for name, one in signature(CALLED[verb]).parameters.items()}
-    return {
-        one.name: Seen((*one.opts, *one.secondary_opts), types[one.name], one.help.partition(" Default:")[0])
-        for one in VERBS[verb].params
-        if one.name != "help"
-    }
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_a_verb_with_the_options_of_every_study(kind):
-    names = {name for one in seen(kind).values() for name in one.names}
-    assert set(COMMON) <= names
+def test_a_verb_takes_the_options_of_its_kind_and_of_every_study(kind):
+    names = {one.name for one in VERBS[kind].params}
+    common = {"study", "out", "resume", "log", "dry_run", "json", "markdown", "latex", "help_all"}
+    own = {"new", "strict"} if kind == "audit" else {"unit"} if kind == "flops" else set()
+    workers = {"engine", *ENGINE_OPTIONS} if KINDS[kind].file == MEASUREMENTS else set()
+    assert names - {"help"} == {*KINDS[kind].options, *common, *own, *workers}
+    assert all(one.help for one in VERBS[kind].params)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_verb_takes_the_options_of_its_kind(kind):
-    verb = seen(kind)
-    assert set(KINDS[kind].options) <= set(verb)
-    assert set(verb) - set(KINDS[kind].options) <= {
-        *("study", "out", "resume", "log", "dry_run", "json", "markdown", "latex"),
-        *(("new", "strict") if kind == "audit" else ()),
-        *(("engine", *ENGINE_OPTIONS) if KINDS[kind].file == MEASUREMENTS else ()),
-    }
-
-
-def test_an_option_of_two_verbs_has_one_name_one_type_and_one_help():
-    """The help of some options depends on the kind: whether it takes several, and what nothing means."""
-    first: dict[str, Seen] = {}
+def test_the_help_lists_few_options_and_help_all_lists_all(capsys):
     for kind in KINDS:
-        for name, option in seen(kind).items():
-            if name in ("method", "retention", "questions", "asked"):
-                option = replace(option, help="")
-            assert first.setdefault(name, option) == option, (kind, name)
+        listed = {form: _options_in_help(capsys, kind, form) for form in ("--help", "--help-all")}
+        assert 3 <= len(listed["--help"]) <= 12, kind
+        assert listed["--help"] < listed["--help-all"], kind
+        assert {"--out", "--dry-run", "--json"} <= listed["--help"]
+        assert {"--study", "--resume", "--log"} <= listed["--help-all"]
+    assert len(_options_in_help(capsys, "sweep", "--help")) == 10
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_option_has_a_help_and_a_panel(kind):
-    panels = [one.rich_help_panel for one in VERBS[kind].params if one.name != "help" and one.opts[0].startswith("-")]
-    known = list(PANELS)
-    assert all(option.help for option in seen(kind).values())
-    assert set(panels) <= set(known)
-    if kind != "audit":  # its own options come after those of every verb
-        assert panels == sorted(panels, key=known.index)
+def _options_in_help(capsys, verb, form):
+    assert run([verb, form]) == 0
+    words = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("│ --")]
+    return set(words) - {"--help", "--help-all"}
 
 
 @pytest.mark.parametrize(("kind", "other"), OTHERS)

@@ -1,14 +1,7 @@
 import pytest
 import typer
 
-from trio_profile.cli.values import absolute, assignments, comma_list, name_or_path
-
-
-def test_a_comma_list_is_read_part_by_part():
-    assert comma_list(int)("1, 8,14,") == (1, 8, 14)
-    assert comma_list(str)("pope") == ("pope",)
-    with pytest.raises(ValueError, match="half"):
-        comma_list(float)("0.2,half")
+from trio_profile.cli.values import absolute, assignments, name_or_path
 
 
 def test_an_assignment_is_read_as_a_number_a_truth_value_or_a_word():

@@ -34,7 +34,7 @@ def test_a_help_without_terms_has_no_such_line(verb: str, capsys):
 def test_the_words_come_from_the_help_and_the_options_of_the_verb():
     assert words(COMMANDS["gate"]) == "Words: gate, study. `trio-profile glossary gate` explains one."
     said = words(COMMANDS["sweep"]) or ""
-    assert all(f" {word}," in said for word in ("retention", "speed-up", "break-even", "cell", "visual token"))
+    assert all(f" {word}" in said for word in ("retention", "speed-up", "break-even", "cell", "visual token"))
     assert "budget" not in said  # --dry-run says it, which every verb of a study has
 
 

@@ -1,4 +1,4 @@
-"""The report of `check`: each doubt under its cell with the next step, and the tally."""
+"""The report of `show --doubts`: each doubt under its cell with the next step, and the tally."""
 
 from tests.profile.examples import failed, in_processes, measurement, rounds_of, study
 from tests.profile.reading import blocks, in_terminal, sentences, too_wide

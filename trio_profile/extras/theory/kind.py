@@ -8,7 +8,7 @@ KIND = Kind(
     summary="Compare the paper's bound with the divergence that removing tokens causes, stage by stage.\n\n"
     "It also compares each layer's saliency with the last layer's, and says which share of the visual tokens "
     "lies above the layer's mean, benchmark by benchmark.",
-    options=(*MODEL, "retention", "questions", "asked"),
+    options=(*MODEL, "retentions", "questions", "fidelity_inputs"),
     runner="trio_profile.extras.theory.run:run",
     document="trio_profile.extras.theory.document:TheoryDocument",
     report="trio_profile.extras.theory.report:report",
@@ -16,10 +16,5 @@ KIND = Kind(
     file="theory.json",
     rows="layers",
     defaults={"retentions": (0.05, 0.11, 0.33, 0.66), "fidelity_inputs": 30},
-    helps={
-        "questions": "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene. Repeat "
-        "it for several benchmarks, one file for each.",
-        "asked": "Ask the first N questions of each file.",
-    },
     several=("retentions", "questions"),
 )

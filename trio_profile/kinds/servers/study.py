@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from trio_profile.records.option import INPUT, SAMPLING, SERVER, Option
 from trio_profile.records.record import Record
 
 Loop = Literal["closed", "open"]
@@ -38,49 +39,120 @@ class Load(Record):
 class EndpointStudy(Record):
     """What to measure: a dense server and a pruned one, under several loads.
 
-    verb: always `endpoints`.
-    dense, pruned: base addresses of the two servers. pruned is None if one server does both.
-    model: name of the model, as both servers know it. None: the only model that they list.
-    body, pruned_body: further fields of each request, and of each request with pruning, as the text of a JSON object.
-    concurrency: the loads of the closed loop: how many requests are under way. None: 1 to 32 if there is no rate.
-    rates: the loads of the open loop: requests per second.
-    rounds: how often each load is measured, dense and pruned.
-    requests: measured requests of one segment. A segment of a closed loop has at least 4 for each request under way.
-    segment_seconds: the longest time of a warm-up, and of a measured part. A closed loop then waits for answers under
-        way.
-    timeout_seconds: a request that takes longer has failed.
-    new_tokens: the most tokens that an answer may have.
-    pictures: a directory of pictures. None: drawn pictures.
-    frames: 1: each request shows a picture. More: it shows a video of so many frames, which is a picture that moves by
-        one pixel from frame to frame.
-    prompt: the question about each picture. None: with drawn pictures a question about each one, otherwise "Describe
-        the picture."
-    ttft_limit_ms: a request counts for the goodput if its first token comes within this time. None: no goodput.
-    check_cache: whether one repeated picture is compared with distinct pictures.
-    key_variable: the environment variable that holds the key of the servers. The key itself is never stored.
-    seed: seed of the arrivals and of all orders. With the id of the session it is also the seed of the drawn pictures.
+    The help of its option says what a field means. Beyond that:
+
+    pruned: None if one server does both.
+    concurrency: None: 1 to 32 if there is no rate.
+    segment_seconds: a closed loop then waits for answers under way.
+    prompt: None: with drawn pictures a question about each one, otherwise "Describe the picture."
+    seed: with the id of the session it is also the seed of the drawn pictures.
     """
 
     verb: Literal["endpoints"] = "endpoints"
-    dense: str = ""
-    pruned: str | None = None
-    model: str | None = None
-    body: str | None = None
-    pruned_body: str | None = None
-    concurrency: tuple[Annotated[int, Field(ge=1, le=MOST_AT_ONCE)], ...] | None = None
-    rates: tuple[Annotated[float, Field(gt=0, le=10_000)], ...] = ()
-    rounds: Annotated[int, Field(ge=2, le=100)] = 4
-    requests: Annotated[int, Field(ge=4, le=100_000)] = 100
-    segment_seconds: Annotated[float, Field(gt=0, le=100_000)] = 60.0
-    timeout_seconds: Annotated[float, Field(gt=0, le=100_000)] = 120.0
-    new_tokens: Annotated[int, Field(ge=1, le=100_000)] = 16
-    pictures: str | None = None
-    frames: Annotated[int, Field(ge=1, le=1000)] = 1
-    prompt: str | None = None
-    ttft_limit_ms: Annotated[float, Field(gt=0)] | None = None
-    check_cache: bool = False
-    key_variable: str | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    dense: Annotated[
+        str, Option(SERVER, "Address of the dense server, such as http://localhost:8000.", metavar="URL", basic=True)
+    ] = ""
+    pruned: Annotated[
+        str | None,
+        Option(
+            SERVER,
+            "Address of the pruned server.",
+            default="the dense one, with --pruned-body",
+            metavar="URL",
+            basic=True,
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        Option(SERVER, "The name of the model, as both servers know it.", default="the only one that they list"),
+    ] = None
+    body: Annotated[
+        str | None, Option(SERVER, "Further fields of every request, as a JSON object.", metavar="JSON")
+    ] = None
+    pruned_body: Annotated[
+        str | None,
+        Option(SERVER, "Further fields of every request with pruning, as a JSON object.", metavar="JSON", basic=True),
+    ] = None
+    concurrency: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=MOST_AT_ONCE)], ...] | None,
+        Option(
+            SAMPLING,
+            "Comma list of loads: how many requests are always under way (closed loop).",
+            form="list",
+            default="1,2,4,8,16,32 without --rate",
+            metavar="LOADS",
+            basic=True,
+        ),
+    ] = None
+    rates: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=10_000)], ...],
+        Option(
+            SAMPLING,
+            "Comma list of loads: how many requests arrive per second, at random times (open loop).",
+            ("--rate",),
+            form="list",
+            metavar="LOADS",
+            basic=True,
+        ),
+    ] = ()
+    rounds: Annotated[
+        int,
+        Field(ge=2, le=100),
+        Option(SAMPLING, "How often each load is measured, dense and pruned. The intervals are over the rounds."),
+    ] = 4
+    requests: Annotated[
+        int,
+        Field(ge=4, le=100_000),
+        Option(SAMPLING, "Measured requests of a segment; at least 4 for each one that is under way."),
+    ] = 100
+    segment_seconds: Annotated[
+        float,
+        Field(gt=0, le=100_000),
+        Option(SAMPLING, "Warm up for at most this many seconds, and measure for as many.", ("--seconds",), basic=True),
+    ] = 60.0
+    timeout_seconds: Annotated[
+        float,
+        Field(gt=0, le=100_000),
+        Option(SAMPLING, "A request that takes longer than this many seconds has failed.", ("--timeout",)),
+    ] = 120.0
+    new_tokens: Annotated[int, Field(ge=1, le=100_000), Option(INPUT, "The most tokens of an answer.")] = 16
+    pictures: Annotated[
+        str | None,
+        Option(
+            INPUT,
+            "A directory of pictures. Each use cuts a picture out at another place, so that no two requests are alike.",
+            form="path",
+            default="drawn pictures",
+            basic=True,
+        ),
+    ] = None
+    frames: Annotated[
+        int,
+        Field(ge=1, le=1000),
+        Option(
+            INPUT,
+            "Show videos of this many frames instead of pictures, as vLLM takes them (video_url). Each frame is the "
+            "picture, moved by one pixel. 1 is a picture.",
+        ),
+    ] = 1
+    prompt: Annotated[str | None, Option(INPUT, "The question about each picture.")] = None
+    ttft_limit_ms: Annotated[
+        Annotated[float, Field(gt=0)] | None,
+        Option(SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."),
+    ] = None
+    check_cache: Annotated[
+        bool,
+        Option(SAMPLING, "Also compare one repeated picture with distinct pictures, to see whether a cache answers."),
+    ] = False
+    key_variable: Annotated[
+        str | None,
+        Option(
+            SERVER, "The environment variable that holds the key of the servers. The key is not kept.", metavar="NAME"
+        ),
+    ] = None
+    seed: Annotated[
+        int, Field(ge=0, lt=2**63), Option(SAMPLING, "Seed of the arrivals, of all orders and of the drawn pictures.")
+    ] = 0
 
     @property
     def loads(self) -> tuple[Load, ...]:
