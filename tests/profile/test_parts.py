@@ -17,7 +17,7 @@ USE = """
 import sys, trio_profile
 from trio_profile.cli import run
 assert trio_profile.__path__ == [sys.argv[1] + "/trio_profile"]
-for arguments in (["--help"], ["sweep", "--help"]):
+for arguments in (["--help"], ["sweep", "--help-all"]):
     assert run(arguments) == 0
 sys.stdout = open(sys.argv[1] + "/shown", "w")
 assert run(["report", sys.argv[1] + "/study"]) == 0
