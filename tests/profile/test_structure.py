@@ -22,6 +22,7 @@ RUN_A_MODEL = {
         "studies/flops",
         "studies/layer_times",
         "studies/layers",
+        "studies/preview",
     ),
 }
 """Modules of engine/ and studies/ that run a model. They are loaded by name, when a study runs."""

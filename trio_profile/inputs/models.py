@@ -141,7 +141,7 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
     config = builtin.config()
     dtype = getattr(torch, study.dtype)
     parameters = sum(p.numel() for p in without_weights(builtin).parameters())
-    _require_memory(parameters, dtype, device, study.model)
+    require_memory(parameters, dtype, device, study.model)
     config._attn_implementation = study.attention
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -158,7 +158,7 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
     return model.eval()
 
 
-def _require_memory(parameters: int, dtype: torch.dtype, device: torch.device, name: str) -> None:
+def require_memory(parameters: int, dtype: torch.dtype, device: torch.device, name: str) -> None:
     """Raise StudyError if the weights do not fit into the device's free memory."""
     needed = parameters * dtype.itemsize
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _free_host_memory()

@@ -4,18 +4,25 @@ import os
 import time
 from dataclasses import dataclass
 
+import torch
+from torch.nn.functional import linear
+
 from trio_profile.analysis.preview import Preview, PreviewCell, PreviewRetention, RefusedCell
+from trio_profile.cost.formula import decoder_macs
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
 from trio_profile.engine.shares import DENSE_WEIGHT
 from trio_profile.errors import StudyError
-from trio_profile.inputs.builtin import BUILTIN
+from trio_profile.inputs.catalogue import models
 from trio_profile.inputs.environment import collect
+from trio_profile.inputs.large_weights import LARGE
+from trio_profile.inputs.models import require_memory
 from trio_profile.inputs.workload import ASKED_TOGETHER
 from trio_profile.profilers import fidelity, rounds
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.schema import Shape, Study
+from trio_profile.stats.intervals import median
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
 
@@ -26,6 +33,8 @@ USEFUL_CORES = 0.75
 other."""
 FIXED_SHARE = 0.3
 """The share of a run that pruning does not shorten: the vision tower, the head and the fixed time of each layer."""
+LARGE_SECONDS = 3e-9
+"""The seconds for each random weight of a large model on a CPU: 24 s for 7.06 billion."""
 _UNKNOWN = {"eval": "the number of questions is known only after the tasks are loaded"}
 """The kinds whose time cannot be estimated from a few runs, with the reason."""
 
@@ -55,6 +64,26 @@ class Pace:
             fidelity.reference(few, 0, plan.study.seed)
             questions = (time.perf_counter() - start) * len(workload.questions) / len(few.questions)
         return cls(times.prefill_ms / 1000, times.total_ms / 1000, questions)
+
+    @classmethod
+    def by_work(cls, plan: Plan) -> "Pace":
+        """Time products of matrices as the model has them, for a model that takes long to load and to run."""
+        shape, dtype = plan.workload.shape, getattr(torch, plan.study.dtype)
+        tokens = shape.visual_tokens + shape.text_tokens
+
+        def seconds(rows: int) -> float:
+            """Return the seconds of one token in all layers, if so many rows go through a product at once."""
+            weights = [torch.ones(shape.intermediate, shape.hidden, dtype=dtype) for _ in range(3)]
+            row_block, taken = torch.ones(rows, shape.hidden, dtype=dtype), list[float]()
+            for weight in 2 * weights:  # one after another, so that none is in the cache
+                start = time.perf_counter()
+                linear(row_block, weight)
+                taken.append(time.perf_counter() - start)
+            return median(taken) / rows * decoder_macs([1] * shape.num_layers, shape) / weights[0].numel()
+
+        prefill = seconds(tokens) * tokens * shape.batch
+        steps = plan.workload.new_tokens - 1
+        return cls(prefill, prefill + steps * seconds(1), prefill * (plan.study.fidelity_inputs or 0))
 
     def cells(self, plan: Plan, load: float) -> float:
         """Return the seconds of a study of cells: its counts and answers on all cores, then its times."""
@@ -95,9 +124,12 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
     load = imports + time.perf_counter() - start
     seconds, reason = None, reason or _UNKNOWN.get(kind.name)
     if reason is None:
-        clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
         watch(Step("timing a few runs of the dense model"))
-        pace = Pace.of(plan, clock)
+        if plan.workload.device.type == "meta":
+            pace, load = Pace.by_work(plan), load + models()[study.model].parameters * LARGE_SECONDS
+        else:
+            clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+            pace = Pace.of(plan, clock)
         seconds = load + (pace.cells(plan, load) if kind.file == MEASUREMENTS else pace.prefills(plan, kind))
     return Preview(
         environment=collect("cpu" if study.device == "meta" else study.device),
@@ -116,14 +148,19 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
 def _plan(study: Study, kind: Kind) -> tuple[Plan, str | None]:
     """Return the plan, and the reason why nothing can be timed; None if it can.
 
-    If a built-in model does not fit into the memory of this machine, it is planned without weights.
+    A built-in model is planned without weights if it does not fit into the memory of this machine, or if it is large
+    and runs on the CPU.
     """
     if study.device == "meta":
         return resolve(study, keep_refusals=kind.keep_refusals, weights=False), "the meta device runs nothing"
+    facts = models().get(study.model)
     try:
-        return resolve(study, keep_refusals=kind.keep_refusals), None
+        is_large = facts is not None and facts.parameters >= LARGE and study.device == "cpu"
+        if facts is not None and is_large:
+            require_memory(facts.parameters, getattr(torch, study.dtype), torch.device("cpu"), study.model)
+        return resolve(study, keep_refusals=kind.keep_refusals, weights=not is_large), None
     except StudyError as error:
-        if study.model not in BUILTIN:
+        if study.model not in models():
             raise
         return resolve(study, keep_refusals=kind.keep_refusals, weights=False), str(error)
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.profile.studying import make
 from trio_core.errors import RetentionError
+from trio_profile.inputs import models
 from trio_profile.studies.preview import preview
 
 
@@ -32,6 +33,18 @@ def test_what_a_method_refuses_is_listed_or_refused_as_in_the_study():
     assert {cell.method for cell in found.cells} == {"trio", "random", "downsample"}
     with pytest.raises(RetentionError):
         on_meta("sweep", methods=("pyramiddrop",), retentions=(0.1,))
+
+
+def test_a_large_model_is_not_loaded_and_its_time_follows_from_its_work(monkeypatch):
+    monkeypatch.setattr(models, "_free_host_memory", lambda: 10**12)
+    loaded = []
+    monkeypatch.setattr(models, "with_large_weights", lambda *_: loaded.append(1))
+    one, two = (
+        preview(make(model="llava-1.5-7b", device="cpu", retentions=(0.5,), seconds=1.0, batch=batch)).seconds
+        for batch in (1, 64)
+    )
+    assert one is not None and two is not None and two > 4 * one
+    assert loaded == []
 
 
 def test_a_small_study_says_how_long_it_takes(tiny_study):
