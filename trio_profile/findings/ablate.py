@@ -110,6 +110,11 @@ def _told(found: Estimate, answered: bool) -> str:
 
 def _answers(document: Ablation) -> Iterator[str]:
     """Which variants have measurably more or fewer right answers than the default."""
+    several = len(set(document.study.retentions)) > 1
+
+    def where(row: Row) -> str:
+        return f" at {units.percent(row.nominal_retention)}" if several else ""
+
     compared = [
         (f"{group.name} {row.variant}", row, row.default_difference)
         for group in document.groups
@@ -117,7 +122,7 @@ def _answers(document: Ablation) -> Iterator[str]:
         if row.default_difference is not None
     ]
     apart = [
-        f"{name} at {units.percent(row.nominal_retention)} ({units.points_within(found.value, found.ci95)} points)"
+        f"{name}{where(row)} ({units.points_within(found.value, found.ci95)} points)"
         for name, row, found in compared
         if entries.tone(found.ci95, 0)
     ]
@@ -151,6 +156,5 @@ def _table(document: Ablation) -> Table:
     keys = [*keys, "asked"] if len(set(document.study.retentions)) > 1 else keys
     caption = "MACs and KV are relative to dense. Differences are paired by question"
     caption += f". {_PRINTED}" if _PAPER in columns else ""
-    first = document.groups[0].name if len(document.groups) > 1 else ""
     switch = 0 if len(document.groups) > 1 else None
-    return table(shown, caption, columns, keys, in_sight="mean KL, nats", switch=switch, chosen=first)
+    return table(shown, caption, columns, keys, in_sight="mean KL, nats", switch=switch)

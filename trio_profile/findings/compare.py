@@ -1,20 +1,16 @@
 """The report of a comparison: one table of all methods, with a switch for the retention; everything else is folded."""
 
-from dataclasses import replace
-
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, keeps_answers
 from trio_profile.findings import doubts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Table
 from trio_profile.findings.study_page import budget_notes, finished_cells, notes, report_of
-from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, KEYS, Key, grid, table
+from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, grid, table
 from trio_profile.quantities import entries, right_answers
 from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.quantity import Column
 
-METHOD = Key("Method", lambda cells, cell, row: replace(KEYS["method"].entry(cells, cell, row), note=row.remark))
-"""The method with what must be known of it: that it is a control, or that its code is non-commercial."""
 _WORK = ("selection", "MACs without selection", "f(n)", "overhead factor of the formula", "f(n) with the factor")
 
 
@@ -65,7 +61,7 @@ def _table(document: Comparison) -> Table:
         shown,
         f"{known}. Controls last",
         columns,
-        [METHOD, "asked"],
+        ["method", "asked"],
         in_sight="KV",
         switch=1,
         chosen=units.percent(lowest if pick is None else pick.retention),

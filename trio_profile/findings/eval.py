@@ -13,7 +13,7 @@ from trio_profile.findings import pareto
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.recommendation import licence
 from trio_profile.findings.study_page import notes, pixel_facts
-from trio_profile.findings.table import KEYS, Grid, Key, grid, table
+from trio_profile.findings.table import Grid, Key, grid, table
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Tone
 from trio_profile.quantities.quantity import Column
@@ -25,7 +25,6 @@ _TONES: dict[str, Tone] = {"better": "gain", "worse": "loss"}
 _DENSE = Cell(method="dense", retention=1.0)
 _NEAR = 0.0005
 """Two retentions closer than this are the same one."""
-_METHOD = Key("Method", lambda cells, cell, row: replace(KEYS["method"].entry(cells, cell, row), title=row.remark))
 
 
 def report(document: Evaluation) -> Report:
@@ -212,7 +211,7 @@ def score_table(document: Evaluation) -> Table:
     in_sight = "total" if timed else ""
     caption = "Scores, their average as a share of dense, and speed-up over dense"
     return table(
-        grid(document, rows_of(document)), caption, columns, [_METHOD, "asked"], in_sight=in_sight, with_dense=True
+        grid(document, rows_of(document)), caption, columns, ["method", "asked"], in_sight=in_sight, with_dense=True
     )
 
 

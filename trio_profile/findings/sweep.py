@@ -6,20 +6,18 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.accuracy import AccuracyKept
-from trio_profile.analysis.recommendation import fastest
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import break_even, charts, doubts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table
-from trio_profile.findings.charts import colour_of, finished
+from trio_profile.findings.charts import colour_of
 from trio_profile.findings.study_page import budget_notes, finished_cells, notes, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, Grid, grid, grid_of, table
 from trio_profile.quantities.closeness import DIVERGENCE
-from trio_profile.quantities.quantity import Column
 from trio_profile.quantities.right_answers import of_kind
 from trio_profile.text import listed
 
-MOST_TABLES = 4
-"""A sweep of more methods has one table with a row for each of them, instead of a table for each."""
+MOST_SHOWN = 4
+"""The table of a sweep with more methods has a switch for the method."""
 _PREFILL = ("prefill of dense", "prefill pruned", "prefill speed-up")
 _TOTAL = ("total of dense", "total pruned", "total speed-up")
 _TOKENS = ("first token of dense", "first token pruned", "later token of dense", "later token pruned")
@@ -37,11 +35,8 @@ def verdict_page(document: SweepDocument) -> Page:
     blocks: list[Block] = [recommendation.block(document.recommendation)]
     if any(cell.status == "done" for cell in document.cells):
         blocks.append(speedup(document))
-    methods = document.study.methods
-    if len(methods) > MOST_TABLES:
-        blocks.append(_methods_table(document))
-    else:
-        blocks += [_summary(document, name) for name in methods if any(cell.method == name for cell in document.cells)]
+    if document.cells:
+        blocks.append(_summary(document))
     if document.dense is not None and any(cell.status == "done" for cell in document.cells):
         blocks.append(break_even.table(document))
     if lines := [*recommendation.further(document.recommendation), *_reminders(document)]:
@@ -139,39 +134,17 @@ def _planned(document: SweepDocument) -> list[tuple[Any, Any]]:
     return [(cell, seen.get(cell.id)) for cell in document.study.cells()]
 
 
-def _summary(document: SweepDocument, method: str) -> Table:
-    """One method at every retention: answers, speed-ups, and cost relative to dense. 80 columns hold its first ones."""
-    cells = [cell for cell in document.cells if cell.method == method]
-    remark = next((f" ({cell.remark})" for cell in cells if cell.remark), "")
-    shown = grid(document, cells)
+def _summary(document: SweepDocument) -> Table:
+    """Every method at every retention: answers, speed-ups, and cost relative to dense."""
+    methods, pick = document.study.methods, document.recommendation.pick
+    shown = grid(document, sorted(document.cells, key=lambda cell: methods.index(cell.method)))
     in_sight = [name for name in IN_SIGHT if name != "total" or document.study.new_tokens > 1]
     columns = [*in_sight, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS, "tokens kept"]
-    caption = f"{method}{remark}: speed-up [95 % interval], and cost relative to dense"
-    return table(shown, caption, columns, ["reached"], in_sight="KV")
-
-
-def _methods_table(document: SweepDocument) -> Table:
-    """A row for each method: its fastest cell that keeps the answers, and where pruning stops paying."""
-    cells = {method: finished(document, method) for method in document.study.methods}
-    shown = grid(document, [fastest(done) or done[0] for done in cells.values() if done])
-    pays = Column("pays up to", lambda cell, _: _pays(document, cell.method))
-    columns = [*IN_SIGHT, pays, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS]
-    right = " and keeps the right answers" if shown.answered else ""
-    caption = f"Each method at its fastest retention that is faster than dense{right}; otherwise at its lowest"
-    found = table(shown, caption, columns, in_sight="KV")
-    absent = Entry("no finished cell", tone="absent", span=len(found.columns) - 1)
-    measured = iter(found.rows)
-    rows = [
-        next(measured) if done else [Entry(method, colour=colour_of(document, method)), absent]
-        for method, done in cells.items()
-    ]
-    return replace(found, rows=rows)
-
-
-def _pays(document: SweepDocument, method: str) -> Entry:
-    """Up to which retention a method certainly pays in prefill."""
-    gain = break_even.find(document, method, "prefill_ms").certain_gain
-    return Entry("–" if gain is None else units.percent(gain), order=gain)
+    caption = "Speed-up [95 % interval], and cost relative to dense"
+    if len(methods) <= MOST_SHOWN:
+        return table(shown, caption, columns, ["method", "reached"][len(methods) == 1 :], in_sight="KV")
+    first = methods[0] if pick is None else pick.method
+    return table(shown, caption, columns, ["method", "reached"], in_sight="KV", switch=0, chosen=first)
 
 
 def _reminders(document: SweepDocument) -> Iterator[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trio_profile import units
+from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.findings import doubts
 from trio_profile.findings.blocks import Entry, Table
 from trio_profile.quantities.entries import NOTHING, with_equal_digits
@@ -132,8 +133,12 @@ def _unmeasured(summary: Any, span: int) -> Entry:
     return Entry(f"{summary.status}: {summary.reason or 'no reason was recorded'}", tone="absent", span=span)
 
 
-def _method(grid: Grid, cell: Cell, _: Any) -> Entry:
-    return Entry(cell.variant, colour=grid.methods.index(cell.method) if cell.method in grid.methods else None)
+def _method(grid: Grid, cell: Cell, summary: Any) -> Entry:
+    """The method, and whether it is a control or its code is non-commercial. The whole remark is its tooltip."""
+    remark = getattr(summary, "remark", "")
+    note = CONTROL if remark == CONTROL else "non-commercial" if "non-commercial" in remark else ""
+    colour = grid.methods.index(cell.method) if cell.method in grid.methods else None
+    return Entry(cell.variant, note=note, title=remark, colour=colour)
 
 
 def _reached(_: Grid, cell: Cell, summary: Any) -> Entry:

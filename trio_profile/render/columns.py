@@ -32,11 +32,15 @@ def without_empty_columns(table: Table) -> Table:
 
 
 def chosen_rows(table: Table) -> Table:
-    """The table with the rows that the page shows at first; all rows if it has no switch."""
-    if table.switch is None or not table.chosen:
+    """The table with the rows that the page shows at first, without the column that chooses; all without a switch."""
+    switch = table.switch
+    if switch is None or not table.chosen:
         return table
-    rows = [row for row in table.rows if row[table.switch].text == table.chosen]
-    return replace(table, rows=rows, caption=f"{table.caption} ({table.columns[table.switch]} {table.chosen})")
+    rows = [row for row in table.rows if row[switch].text == table.chosen]
+    caption = f"{table.columns[switch]} {table.chosen}. {table.caption}"
+    moved = [[replace(row[0], doubt=row[switch].doubt or row[0].doubt), *row[1:]] for row in rows]
+    kept = [column for column in range(len(table.columns)) if column != switch]
+    return with_columns(replace(table, rows=moved if switch else rows, caption=caption), kept)
 
 
 def first_columns(table: Table) -> Table:

@@ -34,6 +34,7 @@ from trio_profile.findings.blocks import (
 from trio_profile.findings.blocks import Grid as TokenGrid
 from trio_profile.render.columns import MARK, chosen_rows, doubted, first_columns, has_others, with_columns
 from trio_profile.render.preparing import lines, prepare
+from trio_profile.text import listed
 
 HINT = "trio-profile show DIR --all prints every table."
 _STYLES = {"gain": "green", "loss": "red", "absent": "dim"}
@@ -207,12 +208,15 @@ def _table(block: Table, width: int) -> list[RenderableType]:
     for number, part in enumerate(_parts(columns, block.keys, width, gap)):
         found += [Text("")] * bool(number)
         found.append(_grid(part, gap))
-    # An entry over several columns would widen one of them. It stands below the table, after the row's name.
+    # An entry over several columns would widen one of them. It stands below the table, after the names of its rows.
+    wide: dict[tuple[str, str], list[str]] = {}
     for row in block.rows:
         name = " ".join(key.text for key in row[: block.keys])
         for entry in (one for one in row if one.span > 1):
-            said = "\n".join(lines(f"{name}: {_marked(entry)} {entry.note}".strip(), width - 2))
-            found.append(Padding(Text(said, style=_STYLES.get(entry.tone, "")), (0, 0, 0, 2)))
+            wide.setdefault((f"{_marked(entry)} {entry.note}".strip(), entry.tone), []).append(name)
+    for (text, tone), names in wide.items():
+        said = "\n".join(lines(f"{listed(names)}: {text}", width - 2))
+        found.append(Padding(Text(said, style=_STYLES.get(tone, "")), (0, 0, 0, 2)))
     return [*found, *_heading(doubted(block), width, "dim")]
 
 
