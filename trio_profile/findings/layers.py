@@ -3,20 +3,26 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.layers import STAGE_PARTS, LayersDocument, LayerTimes, PrefillTimes
+from trio_profile.analysis.layers import STAGE_PARTS, LayersDocument, LayerTimes, PartTimes, PrefillTimes
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series, Table, Upright, Waterfall
 from trio_profile.findings.blocks import Step as Bar
 from trio_profile.findings.flops import named_factor
 from trio_profile.findings.layers_totals import totals_page
 from trio_profile.findings.study_page import pixel_facts
+from trio_profile.findings.table import tabulate
 from trio_profile.quantities import entries
 from trio_profile.records.estimate import Measured, Milliseconds
 from trio_profile.text import listed
 
-_STEP = ("step", "adds", "speed-up after it")
+_STEP: dict[str, Callable[[Step], Entry]] = {
+    "step": lambda step: Entry(step.name),
+    "adds": lambda step: Entry(units.milliseconds(step.added_ms)),
+    "speed-up after it": lambda step: Entry(units.times(step.speedup)),
+}
 _STOPPED = {
     "converged": "the interval is as narrow as asked",
     "budget": "the time was up",
@@ -69,8 +75,8 @@ def walk_page(cell: PrefillTimes) -> Page:
         [
             Sentences("", _summary(cell)),
             _attribution(steps),
-            Table("Step by step", _STEP, _steps(steps), detail=True),
-            Table("The whole generation", _STEP, _steps((whole[0], whole[-1])), compact=True, detail=True),
+            tabulate("Step by step", _STEP, steps, detail=True),
+            tabulate("The whole generation", _STEP, (whole[0], whole[-1]), compact=True, detail=True),
         ],
     )
 
@@ -106,36 +112,24 @@ def _with_factor(cell: PrefillTimes) -> list[str]:
     ]
 
 
-def _steps(steps: Sequence[Step]) -> list[list[Entry]]:
-    return [
-        [Entry(step.name), Entry(units.milliseconds(step.added_ms)), Entry(units.times(step.speedup))] for step in steps
-    ]
-
-
 def layers_page(cell: PrefillTimes) -> Page:
     """Every decoder layer, and runs of layers with the same number of tokens."""
-    rows = [
-        [
-            Entry(str(layer.layer)),
-            Entry(str(layer.tokens), note=f"of {layer.dense_tokens}"),
-            entries.milliseconds(layer.dense_forward_ms),
-            entries.milliseconds(layer.forward_ms),
-        ]
-        for layer in cell.layers
-    ]
+    each: dict[str, Callable[[LayerTimes], Entry]] = {
+        "layer": lambda layer: Entry(str(layer.layer)),
+        "tokens": lambda layer: Entry(str(layer.tokens), note=f"of {layer.dense_tokens}"),
+        "dense": lambda layer: entries.milliseconds(layer.dense_forward_ms),
+        "pruned": lambda layer: entries.milliseconds(layer.forward_ms),
+    }
+    runs = [_run(list(run)) for _, run in groupby(cell.layers, key=lambda layer: layer.tokens)]
+    columns = ("layers", "tokens", "dense", "pruned", "of dense")
     return Page(
         "layers",
         "Every decoder layer",
         "The forward of each layer, with its 95 % interval. The cost of a stage is not in it; the next page has it.",
         [
-            Table(
-                "Layers with the same number of tokens, added up",
-                ("layers", "tokens", "dense", "pruned", "of dense"),
-                [_run(list(run)) for _, run in groupby(cell.layers, key=lambda layer: layer.tokens)],
-                compact=True,
-            ),
+            Table("Layers with the same number of tokens, added up", columns, runs, compact=True),
             _forwards(cell),
-            Table("Each layer", ("layer", "tokens", "dense", "pruned"), rows, detail=True),
+            tabulate("Each layer", each, cell.layers, detail=True),
         ],
     )
 
@@ -156,18 +150,18 @@ def _run(layers: Sequence[LayerTimes]) -> list[Entry]:
 
 def stages_page(cell: PrefillTimes) -> Page:
     """Every stage, the modules beside the layers, and the whole prefill."""
-    stages = [
-        [
-            Entry(str(stage.layer)),
-            Entry(f"{stage.tokens_before} → {stage.tokens_after}"),
-            *(entries.milliseconds(getattr(stage, f"{name}_ms")) for name in STAGE_PARTS),
-        ]
-        for stage in cell.stages
-    ]
-    parts = [
-        [Entry(part.name), entries.milliseconds(part.dense_ms), entries.milliseconds(part.ms)] for part in cell.parts
-    ]
-    columns = ("after layer", "tokens", *(name.replace("_", " ") for name in STAGE_PARTS))
+    stages = {
+        "after layer": lambda stage: Entry(str(stage.layer)),
+        "tokens": lambda stage: Entry(f"{stage.tokens_before} → {stage.tokens_after}"),
+    } | {
+        name.replace("_", " "): lambda stage, name=name: entries.milliseconds(getattr(stage, f"{name}_ms"))
+        for name in STAGE_PARTS
+    }
+    parts: dict[str, Callable[[PartTimes], Entry]] = {
+        "part": lambda part: Entry(part.name),
+        "dense": lambda part: entries.milliseconds(part.dense_ms),
+        "pruned": lambda part: entries.milliseconds(part.ms),
+    }
     return Page(
         "stages",
         "Stages, other modules, and the whole prefill",
@@ -175,8 +169,8 @@ def stages_page(cell: PrefillTimes) -> Page:
         "tokens. Gaps are time in no module: masks, positions, hooks and Python. Time stamps inside the prefill cost "
         "time themselves: “with time stamps, over without” says how much.",
         [
-            Table("Stages", columns, stages),
-            Table("Outside the layers", ("part", "dense", "pruned"), parts, compact=True),
+            tabulate("Stages", stages, cell.stages),
+            tabulate("Outside the layers", parts, cell.parts, compact=True),
             Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
         ],
     )
@@ -185,41 +179,30 @@ def stages_page(cell: PrefillTimes) -> Page:
 def _whole(cell: PrefillTimes) -> list[list[Entry]]:
     """Rows for the whole prefill: its time, how much of it is named, and how near it comes to the device's peaks."""
     totals, bounds = cell.totals, cell.bounds
-    peak = units.count(bounds.flops_per_second, "FLOP/s")
-    return [
-        [
-            Entry("time, without time stamps inside"),
-            entries.milliseconds(totals.dense_prefill_ms),
-            entries.milliseconds(totals.prefill_ms),
-        ],
-        [Entry("share in layers, modules and stages"), _share(totals.dense_named), _share(totals.named)],
-        [
-            Entry("with time stamps, over without"),
-            *(_ratio(found) for found in (totals.dense_instrumented, totals.instrumented)),
-        ],
-        [Entry(f"MFU, of {peak} measured"), *_percents(bounds.dense_mfu, bounds.mfu)],
-        [Entry("MBU, every weight read once"), *_percents(bounds.dense_mbu, bounds.mbu)],
-        [
-            Entry("least time at the measured peaks"),
-            Entry(units.milliseconds(bounds.dense_least_ms)),
-            Entry(units.milliseconds(bounds.least_ms)),
-        ],
+    rows: list[tuple[str, Callable[[Any], Entry], Any, Any]] = [
+        ("time, without time stamps inside", entries.milliseconds, totals.dense_prefill_ms, totals.prefill_ms),
+        ("share in layers, modules and stages", entries.share, totals.dense_named, totals.named),
+        ("with time stamps, over without", _ratio, totals.dense_instrumented, totals.instrumented),
+        (f"MFU, of {units.count(bounds.flops_per_second, 'FLOP/s')} measured", _percent, bounds.dense_mfu, bounds.mfu),
+        ("MBU, every weight read once", _percent, bounds.dense_mbu, bounds.mbu),
+        ("least time at the measured peaks", _time, bounds.dense_least_ms, bounds.least_ms),
     ]
+    return [[Entry(name), entry(dense), entry(pruned)] for name, entry, dense, pruned in rows]
 
 
 PAGES: tuple[Callable[[PrefillTimes], Page], ...] = (walk_page, layers_page, stages_page)
 
 
-def _percents(*shares: float) -> list[Entry]:
-    return [Entry(units.percent(share)) for share in shares]
+def _percent(share: float) -> Entry:
+    return Entry(units.percent(share))
 
 
-def _share(found: Measured) -> Entry:
-    return Entry(units.percent_within(found.value, found.ci95))
+def _time(ms: float) -> Entry:
+    return Entry(units.milliseconds(ms))
 
 
-def _ratio(found: Measured) -> Entry:
-    return Entry(units.times_within(found.value, found.ci95))
+def _ratio(over_rounds: Measured) -> Entry:
+    return Entry(units.times_within(over_rounds.value, over_rounds.ci95))
 
 
 # --- charts ---------------------------------------------------------------------------------------------------------

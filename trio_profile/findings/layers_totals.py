@@ -1,12 +1,15 @@
 """The paper's efficiency table: the times of the parts of a prefill, added up, and what the formula saves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from trio_profile import units
+from trio_profile.analysis.flops import FormulaTotal
 from trio_profile.analysis.layers import LayersDocument, PrefillTimes
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
 from trio_profile.findings.flops import OF_GAMMA
 from trio_profile.findings.study_page import budget_notes, notes
+from trio_profile.findings.table import tabulate
 from trio_profile.quantities import entries
 from trio_profile.records.estimate import Milliseconds
 from trio_profile.text import listed
@@ -14,22 +17,17 @@ from trio_profile.text import listed
 _TOTALS = {"Forward": "forward", "Proxy loss": "proxy_loss", "Backward": "backward", "Selection": "selection"}
 """The columns of times, by their heading in the paper. The paper has no column of the selection."""
 _WITHIN = {"probed layer's forward": "proxy_forward", "NMS": "nms", "compaction": "compaction"}
-"""What the paper's columns leave out."""
-_NO_STAGES = [entries.NOTHING] * (len(_TOTALS) - 1)
-"""The columns of the stages in the row of the dense model, which has none."""
+"""Parts that the paper's columns leave out."""
 
 
 def totals_page(document: LayersDocument) -> Page:
     """The efficiency table of all retentions, and what the formula saves with γ and with the counted factor."""
     cells = document.cells
-    dense = [Entry("dense"), _interval(_longest(cells).efficiency.dense_forward_ms), *_NO_STAGES]
     blocks: list[Block] = [
         _paper_table(document),
-        _interval_table("The same totals", _TOTALS, cells, dense),
-        _speedup_table(cells),
         _saved_table(cells),
         Sentences("", _factors(cells)),
-        _interval_table("Other parts of the stages", _WITHIN, cells),
+        tabulate("Other parts of the stages", {"": _head} | _parts(_WITHIN), cells, detail=True),
     ]
     reminders = notes((cell.method, cell.notes) for cell in cells)
     reminders += budget_notes(document.clamped_above, document.idle_stages)
@@ -38,102 +36,74 @@ def totals_page(document: LayersDocument) -> Page:
     return Page(
         "efficiency",
         "The paper's efficiency table",
-        "One prefill. Each column adds up a part of it over all layers or all stages. Forward is the decoder layers. "
-        "Selection is the whole selection: it contains Proxy loss, Backward and the extra forward of the probed layer, "
-        "which the paper's columns do not name. A dash stands where a method does not have the part, or where "
-        "compiled code runs it as one with others. The paper's totals of time and of prefill are those of a whole "
-        "benchmark, so they are not comparable with these.",
+        "One prefill. Each column adds up a part of it over all layers or all stages, with its 95 % interval. Forward "
+        "is the decoder layers. Selection is the whole selection: it contains Proxy loss, Backward and the extra "
+        "forward of the probed layer, which the paper's columns do not name. A dash stands where a method does not "
+        "have the part, or where compiled code runs it as one with others. The paper's totals of time and of prefill "
+        "are those of a whole benchmark, so they are not comparable with these.",
         blocks,
     )
 
 
 def _paper_table(document: LayersDocument) -> Table:
     """The paper's columns, and the selection. The dense model is the first row."""
-    longest = _longest(document.cells)
-    dense = longest.efficiency
-    rows = [
-        [
-            Entry("dense"),
-            entries.macs(dense.dense_fastv_macs),
-            entries.milliseconds(dense.dense_total_ms),
-            entries.milliseconds(longest.totals.dense_prefill_ms),
-            entries.num_bytes(dense.dense_kv_bytes),
-            entries.milliseconds(dense.dense_forward_ms),
-            *_NO_STAGES,
-        ]
-    ]
-    for cell in document.cells:
-        row = cell.efficiency
-        rows.append(
-            [
-                _head(cell),
-                entries.macs(row.fastv_macs),
-                entries.milliseconds(row.total_ms),
-                entries.milliseconds(cell.totals.prefill_ms),
-                entries.num_bytes(row.kv_bytes),
-                *(entries.milliseconds(getattr(row, f"{name}_ms")) for name in _TOTALS.values()),
-            ]
-        )
+    columns = {
+        "": _head,
+        "MACs, f(n)": lambda cell: entries.macs(cell.efficiency.fastv_macs),
+        "Total": lambda cell: entries.milliseconds(cell.efficiency.total_ms),
+        "Prefill": lambda cell: entries.milliseconds(cell.totals.prefill_ms),
+        "KV": lambda cell: entries.num_bytes(cell.efficiency.kv_bytes),
+        **_parts(_TOTALS),
+    }
     tokens = units.number_of(document.study.new_tokens, "new token")
     caption = f"{document.method}: the paper's columns, and Selection. Total is a prefill with {tokens}"
-    return Table(caption, ("", "MACs, f(n)", "Total", "Prefill", "KV", *_TOTALS), rows)
-
-
-def _interval_table(
-    caption: str, columns: Mapping[str, str], cells: Sequence[PrefillTimes], dense: Sequence[Entry] = ()
-) -> Table:
-    """Times of parts with their 95 % intervals, in milliseconds.
-
-    columns: names of the parts, by their headings.
-    dense: the first row, which stays in sight with its table; empty for a table of details without this row.
-    """
-    rows = [
-        [_head(cell), *(_interval(getattr(cell.efficiency, f"{name}_ms")) for name in columns.values())]
-        for cell in cells
+    table = tabulate(caption, columns, document.cells)
+    # Cells share the samples of the dense model while both are measured. This one has the most.
+    longest = max(document.cells, key=lambda cell: cell.totals.dense_prefill_ms.samples)
+    dense = longest.efficiency
+    first = [
+        Entry("dense"),
+        entries.macs(dense.dense_fastv_macs),
+        entries.milliseconds(dense.dense_total_ms),
+        entries.milliseconds(longest.totals.dense_prefill_ms),
+        entries.num_bytes(dense.dense_kv_bytes),
+        _interval(dense.dense_forward_ms),
+        *[entries.NOTHING] * (len(_TOTALS) - 1),
     ]
-    caption = f"{caption} with their 95 % intervals, in milliseconds"
-    return Table(caption, ("", *columns), [dense, *rows] if dense else rows, detail=not dense)
+    return replace(table, rows=[first, *table.rows])
 
 
-def _speedup_table(cells: Sequence[PrefillTimes]) -> Table:
-    """The speed-up of the prefill and of the whole generation, and the share of the selection."""
-    rows = [
-        [
-            _head(cell),
-            entries.speedup(cell.totals.prefill_speedup),
-            entries.speedup(cell.efficiency.total_speedup),
-            entries.NOTHING
-            if (selection := cell.efficiency.selection_ms) is None
-            else Entry(units.percent(selection.value / cell.totals.prefill_ms.value, 0)),
-        ]
-        for cell in cells
-    ]
-    columns = ("", "prefill speed-up", "total speed-up", "selection, of the prefill")
-    return Table("Speed-up: the median of paired ratios, dense over pruned", columns, rows)
+def _parts(names: Mapping[str, str]) -> dict[str, Callable[[PrefillTimes], Entry]]:
+    """The columns of parts of the prefill, by their headings. names: of the parts."""
+    return {
+        head: lambda cell, name=name: _interval(getattr(cell.efficiency, f"{name}_ms")) for head, name in names.items()
+    }
 
 
 def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
-    """Saved of the paper with γ, and with the counted overhead factor, beside the budgets and the counted work."""
-    rows: list[list[Entry]] = []
-    for cell in cells:
-        row = cell.efficiency
-        factor = row.with_factor("counted")
-        rows.append(
-            [
-                _head(cell),
-                Entry(_listed(cell.budgets) or "–", title=f"after layers {_listed(cell.stage_layers)}"),
-                Entry(units.percent(row.fastv_saved), order=row.fastv_saved),
-                entries.NOTHING if factor is None else Entry(units.factor(factor.value), order=factor.value),
-                entries.NOTHING if factor is None else Entry(units.percent(factor.fastv_saved)),
-                Entry(units.percent(1 - row.counted_macs / row.dense_counted_macs)),
-            ]
-        )
+    """Saved of the paper with γ, and with the counted overhead factor, beside the speed-ups and the counted work."""
     with_gamma = (row.gammas for row in (cell.efficiency for cell in cells) if row.gammas and row.formula_totals)
     assumed = next((f", γ = {units.plain(gammas.assumed)}" for gammas in with_gamma), "")
-    columns = ("", "tokens kept", f"Saved{assumed}", "overhead factor", "Saved, with it", "Saved, counted")
+
+    def factor(cell: PrefillTimes, entry: Callable[[FormulaTotal], Entry]) -> Entry:
+        return entries.NOTHING if (total := cell.efficiency.with_factor("counted")) is None else entry(total)
+
+    columns: dict[str, Callable[[PrefillTimes], Entry]] = {
+        "": _head,
+        "tokens kept": lambda cell: Entry(_listed(cell.budgets) or "–", title=f"after {_listed(cell.stage_layers)}"),
+        f"Saved{assumed}": lambda cell: Entry(units.percent(cell.efficiency.fastv_saved)),
+        "overhead factor": lambda cell: factor(cell, lambda total: Entry(units.factor(total.value))),
+        "Saved, with it": lambda cell: factor(cell, lambda total: Entry(units.percent(total.fastv_saved))),
+        "Saved, counted": lambda cell: Entry(
+            units.percent(1 - cell.efficiency.counted_macs / cell.efficiency.dense_counted_macs)
+        ),
+        "prefill speed-up": lambda cell: entries.speedup(cell.totals.prefill_speedup),
+        "total speed-up": lambda cell: entries.speedup(cell.efficiency.total_speedup),
+    }
     first = cells[0]
     dense = f"{len(first.layers)} · f({first.stages[0].tokens_before if first.stages else 'V0'})"
-    return Table(f"Saved = 1 − F_total / ({dense}), by the paper's formula; and by count", columns, rows)
+    caption = f"Saved = 1 − F_total / ({dense}), by the paper's formula and by count; and speed-ups"
+    return tabulate(caption, columns, cells)
 
 
 def _factors(cells: Sequence[PrefillTimes]) -> list[str]:
@@ -149,11 +119,6 @@ def _factors(cells: Sequence[PrefillTimes]) -> list[str]:
     return [by_count, OF_GAMMA]
 
 
-def _longest(cells: Sequence[PrefillTimes]) -> PrefillTimes:
-    """The cell with the most samples of the dense prefill. Cells share these samples while both are measured."""
-    return max(cells, key=lambda cell: cell.totals.dense_prefill_ms.samples)
-
-
 def _head(cell: PrefillTimes) -> Entry:
     reached = cell.retention.realised
     budgets = f"keeps {_listed(cell.budgets)} tokens after layers {_listed(cell.stage_layers)}" if cell.budgets else ""
@@ -165,8 +130,8 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _interval(time: Milliseconds | None) -> Entry:
-    """A time with its interval, without the unit, which the caption has."""
+    """A time with its interval."""
     if time is None:
         return entries.NOTHING
-    value, low, high = (units.milliseconds(one).removesuffix(" ms") for one in (time.value, *time.ci95))
-    return Entry(value, note=f"[{low}, {high}]", order=time.value)
+    low, high = (units.milliseconds(end).removesuffix(" ms") for end in time.ci95)
+    return Entry(units.milliseconds(time.value), note=f"[{low}, {high}]", order=time.value)

@@ -1,8 +1,8 @@
 """The table of cells that all reports share: a row for each cell, and a column for each name in a list."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from trio_profile import units
 from trio_profile.analysis.recommendation import CONTROL
@@ -12,6 +12,8 @@ from trio_profile.quantities.entries import NOTHING, with_equal_digits
 from trio_profile.quantities.quantity import Column
 from trio_profile.quantities.registry import COLUMNS, FURTHER
 from trio_profile.records.schema import Cell
+
+Item = TypeVar("Item")
 
 IN_SIGHT = ("right", "points lost", "prefill", "total", "MACs", "KV")
 """The columns that a summary of cells always shows."""
@@ -54,6 +56,18 @@ class Key:
 
     head: str
     entry: Callable[[Grid, Cell, Any], Entry]
+
+
+def tabulate(
+    caption: str, columns: Mapping[str, Callable[[Item], Entry]], items: Iterable[Item], **options: Any
+) -> Table:
+    """Return a table with a row for each item.
+
+    columns: by head, the function that makes the entry of an item.
+    options: further fields of the table.
+    """
+    rows = [[entry(item) for entry in columns.values()] for item in items]
+    return Table(caption, tuple(columns), rows, **options)
 
 
 def grid(document: Any, summaries: Sequence[Any]) -> Grid:
