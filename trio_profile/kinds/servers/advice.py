@@ -35,47 +35,17 @@ def loops_of(document: EndpointsDocument) -> list[Loop]:
     return list(dict.fromkeys(at.loop for at in document.loads))
 
 
-def pays(one: LoadBreakEven, of_what: str = "") -> str:
-    """Up to which load pruning pays, beginning with a verb: `pays up to a concurrency of 6.7 [5.9, 7.4]`.
-
-    of_what: stands after `pays`: ` in throughput`.
-    """
-    word = load_word(one.loop)
-    measured = f", {units.load(one.measured[0])} to {units.load(one.measured[1])}" if one.measured else ""
+def pays(one: LoadBreakEven) -> str:
+    """Up to which load pruning pays, beginning with a verb: `pays up to a concurrency of 6.7 [5.9, 7.4]`."""
+    word, ends = load_word(one.loop), one.measured
     if one.status == "crossing" and one.load is not None and one.ci95 is not None:
-        side = "up to" if one.pays == "below" else "from"
-        return f"pays{of_what} {side} a {word} of {units.load_within(one.load, one.ci95)}{_cut_off(one)}"
+        cut = ends is not None and (one.ci95[0] <= ends[0] or one.ci95[1] >= ends[1])
+        side, note = "up to" if one.pays == "below" else "from", "; loads beyond were not measured" if cut else ""
+        return f"pays {side} a {word} of {units.load_within(one.load, one.ci95)}{note}"
     if one.status == "inconclusive":
-        return f"is inconclusive{of_what}{_possible(one)}"
-    return f"pays{of_what} at {'every' if one.status == 'always' else 'no'} {word} measured{measured}"
-
-
-def sentence(one: LoadBreakEven) -> str:
-    """Up to which load pruning pays, as a whole sentence."""
-    if one.status == "inconclusive":
-        where = pays(one).removeprefix("is inconclusive")
-        return f"It is inconclusive whether pruning pays in {in_words(one.quantity)}{where}."
-    return f"Pruning {pays(one, f' in {in_words(one.quantity)}')}."
-
-
-def _possible(one: LoadBreakEven) -> str:
-    """Where an inconclusive break-even may lie. Empty if it may lie anywhere, and if nothing is known."""
-    if one.ci95 is not None and one.measured is not None:
-        if one.ci95[0] > one.measured[0]:
-            return f"; break-even may lie above {units.load(one.ci95[0])}"
-        if one.ci95[1] < one.measured[1]:
-            return f"; break-even may lie below {units.load(one.ci95[1])}"
-    return ""
-
-
-def _cut_off(one: LoadBreakEven) -> str:
-    """Where the interval was cut off. A crossing is looked for only between the loads that were measured."""
-    if one.ci95 is not None and one.measured is not None:
-        if one.ci95[1] >= one.measured[1]:
-            return "; the interval ends with the highest load measured"
-        if one.ci95[0] <= one.measured[0]:
-            return "; the interval begins with the lowest load measured"
-    return ""
+        return "is inconclusive"
+    measured = f", {units.load(ends[0])} to {units.load(ends[1])}" if ends else ""
+    return f"pays at {'every' if one.status == 'always' else 'no'} {word} measured{measured}"
 
 
 def is_unpruned(document: EndpointsDocument) -> bool:
@@ -121,8 +91,8 @@ def _advice(one: LoadBreakEven) -> str:
         return f"Use pruning: it is better in {name} at {where}."
     if one.status == "never":
         return f"Do not use pruning here: it is worse in {name} at {where}."
-    if one.status == "crossing" and one.ci95 is not None:
-        return _advice_around(one, one.ci95, ends)
+    if one.status == "crossing" and one.ci95 is not None and (decided := _decided(one, one.ci95, ends)):
+        return f"Use {', and '.join(decided)}, judged by {name}. Measure longer, or nearer loads, to decide the others."
     if one.against:
         turns = listed([units.load(load) for load in one.against])
         return (
@@ -132,28 +102,13 @@ def _advice(one: LoadBreakEven) -> str:
     return f"Measure longer: these rounds do not say whether pruning pays in {name}."
 
 
-def _advice_around(one: LoadBreakEven, ci95: tuple[float, float], ends: tuple[float, float]) -> str:
-    """What to do on both sides of a break-even.
-
-    If its interval reaches the lowest or the highest load that was measured, nothing is advised on that side.
-    """
-    name, word, whole = in_words(one.quantity), load_word(one.loop), one.loop == "closed"
+def _decided(one: LoadBreakEven, ci95: tuple[float, float], ends: tuple[float, float]) -> list[str]:
+    """What to use on each side of a break-even, as far as loads were measured there beyond its interval."""
     below, above = ("pruning", "the dense model") if one.pays == "below" else ("the dense model", "pruning")
-    low, high = (floor(ci95[0]), ceil(ci95[1])) if whole else ci95
-    begins, stops = ci95[0] > ends[0], ci95[1] < ends[1]
-    up_to = f"Use {below} up to a {word} of {units.load(low)}"
-    if begins and stops and (high - low <= 1 if whole else units.load(low) == units.load(high)):
-        return f"{up_to}, and {above} above it, judged by {name}."
-    if begins and stops:
-        return f"{up_to}, and {above} from {units.load(high)} on, judged by {name}. Between them it is not decided."
-    if begins:
-        return f"{up_to}, judged by {name}. Above it is not decided: measure longer, or higher loads."
-    if stops:
-        return (
-            f"Use {above} from a {word} of {units.load(high)} on, judged by {name}. Below it is not decided: measure "
-            "longer, or lower loads."
-        )
-    return f"Measure longer: the interval of the break-even in {name} reaches from the lowest to the highest load."
+    low, high = (floor(ci95[0]), ceil(ci95[1])) if one.loop == "closed" else ci95
+    word = f"a {load_word(one.loop)} of"
+    sides = [f"{below} up to {word} {units.load(low)}"] if ci95[0] > ends[0] else []
+    return sides + ([f"{above} from {word} {units.load(high)} on"] if ci95[1] < ends[1] else [])
 
 
 def _contradicts(one: LoadBreakEven, main: LoadBreakEven) -> bool:

@@ -6,6 +6,7 @@ from trio_profile import units
 from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
 from trio_profile.findings.study_page import sessions_table
+from trio_profile.findings.table import tabulate
 from trio_profile.kinds.servers import charts
 from trio_profile.kinds.servers.advice import (
     NAMES,
@@ -15,17 +16,17 @@ from trio_profile.kinds.servers.advice import (
     main_break_evens,
     pays,
     recommendation,
-    sentence,
 )
 from trio_profile.kinds.servers.document import (
     QUANTITIES,
-    RATES,
+    ArmAtLoad,
     AtLoad,
+    ClientAtLoad,
     EndpointsDocument,
     EndpointsPreview,
     Quantity,
 )
-from trio_profile.kinds.servers.requests import ARMS
+from trio_profile.kinds.servers.requests import ARMS, ServerFacts
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
 
@@ -161,33 +162,28 @@ def study_page(document: EndpointsDocument) -> Page:
         ("seed", str(study.seed)),
         ("client", f"{where.cpu}, {where.system}, Python {where.python}"),
     ]
-    servers = [
-        [
-            Entry(facts.arm),
-            Entry(facts.model),
-            Entry(facts.software or "–"),
-            *map(_count, (facts.text_tokens, facts.prompt_tokens)),
-        ]
-        for facts in document.servers
-    ]
-    clients = [
-        [
-            Entry(one.load.name),
-            Entry(units.percent(one.cpu_share)),
-            *(Entry(units.milliseconds(ms)) for ms in (one.cpu_ms, one.lag_ms, one.delay_ms)),
-        ]
-        for one in document.clients
-    ]
-    of_server = ("arm", "model", "software", "prompt without picture", "prompt with picture")
-    of_client = ("load", "CPU of the client", "CPU time of a request", "event loop late", "sent late")
+    servers: dict[str, Callable[[ServerFacts], Entry]] = {
+        "arm": lambda server: Entry(server.arm),
+        "model": lambda server: Entry(server.model),
+        "software": lambda server: Entry(server.software or "–"),
+        "prompt without picture": lambda server: _count(server.text_tokens),
+        "prompt with picture": lambda server: _count(server.prompt_tokens),
+    }
+    clients: dict[str, Callable[[ClientAtLoad], Entry]] = {
+        "load": lambda client: Entry(client.load.name),
+        "CPU of the client": lambda client: Entry(units.percent(client.cpu_share)),
+        "CPU time of a request": lambda client: Entry(units.milliseconds(client.cpu_ms)),
+        "event loop late": lambda client: Entry(units.milliseconds(client.lag_ms)),
+        "sent late": lambda client: Entry(units.milliseconds(client.delay_ms)),
+    }
     return Page(
         "study",
         "Study and client",
         "What was asked, and from where. Times hold for these servers under no other load.",
         [
             Terms("Asked", [(term, text) for term, text in items if text], detail=True),
-            Table("Servers, as they say themselves", of_server, servers, detail=True),
-            Table("The client: the worst segment of each load", of_client, clients, detail=True),
+            tabulate("Servers, as they say themselves", servers, document.servers, detail=True),
+            tabulate("The client: the worst segment of each load", clients, document.clients, detail=True),
             sessions_table(document.sessions),
         ],
     )
@@ -195,40 +191,35 @@ def study_page(document: EndpointsDocument) -> Page:
 
 def gain_table(at: Sequence[AtLoad]) -> Table:
     """The gains under each load of one loop."""
-    quantities: list[Quantity] = [name for name in QUANTITIES if any(name in one.gains for one in at)]
-    rows = [[_load(one), *(speedup(one.gains.get(name)) for name in quantities)] for one in at]
     word = load_word(at[0].loop)
-    return Table(f"Gain of pruning by {word}", (word, *(_HEADS[name] for name in quantities)), rows)
+    columns: dict[str, Callable[[AtLoad], Entry]] = {word: _load}
+    for name in QUANTITIES:
+        if any(name in load.gains for load in at):
+            columns[_HEADS[name]] = lambda load, name=name: speedup(load.gains.get(name))
+    return tabulate(f"Gain of pruning by {word}", columns, at)
 
 
 def arm_table(at: Sequence[AtLoad]) -> Table:
     """What each arm does under each load of one loop."""
-    quantities: list[Quantity] = [name for name in QUANTITIES if any(getattr(one.dense, name) for one in at)]
-    rows: list[list[Entry]] = []
-    for one, name in ((one, name) for one in at for name in ARMS):
-        arm = one.dense if name == "dense" else one.pruned
-        row = [_load(one), Entry(name, colour=0 if name == "pruned" else None)]
-        row += [_value(getattr(arm, quantity)) for quantity in quantities]
-        row += map(_count, (arm.prompt_tokens, arm.output_tokens, arm.requests))
-        rows.append([*row, Entry(units.exact(arm.errors), tone="loss" if arm.errors else "")])
     word = load_word(at[0].loop)
-    columns = (word, "arm", *(_HEADS[name] for name in quantities), "prompt", "answer", "requests", "failed")
-    return Table(f"Each arm by {word}", columns, rows, keys=2, detail=True)
+    columns: dict[str, Callable[[tuple[AtLoad, str, ArmAtLoad]], Entry]] = {
+        word: lambda row: _load(row[0]),
+        "arm": lambda row: Entry(row[1], colour=0 if row[1] == "pruned" else None),
+    }
+    for name in QUANTITIES:
+        if any(getattr(load.dense, name) for load in at):
+            columns[_HEADS[name]] = lambda row, name=name: _value(getattr(row[2], name))
+    columns |= {
+        "prompt": lambda row: _count(row[2].prompt_tokens),
+        "answer": lambda row: _count(row[2].output_tokens),
+        "requests": lambda row: _count(row[2].requests),
+        "failed": lambda row: Entry(units.exact(row[2].errors), tone="loss" if row[2].errors else ""),
+    }
+    rows = [(load, arm, load.dense if arm == "dense" else load.pruned) for load in at for arm in ARMS]
+    return tabulate(f"Each arm by {word}", columns, rows, keys=2, detail=True)
 
 
 def _findings(document: EndpointsDocument) -> Iterator[str]:
-    for one in document.break_even:
-        if one.quantity in RATES and one.measured is not None and one.measured[0] < one.measured[1]:
-            yield sentence(one)
-    for loop in loops_of(document):
-        at = [one for one in document.loads if one.loop == loop and "throughput" in one.gains]
-        ends = [at[0], at[-1]] if len(at) > 1 else at
-        if ends:
-            yield " ".join(
-                f"Throughput at {load_word(loop)} {units.load(one.load)}: "
-                f"{units.times_within(one.gains['throughput'].value, one.gains['throughput'].ci95)}."
-                for one in ends
-            )
     yield from _prompts(document)
     arms = [arm for one in document.loads for arm in (one.dense, one.pruned)]
     errors = sum(arm.errors for arm in arms)
