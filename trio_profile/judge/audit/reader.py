@@ -15,22 +15,6 @@ from trio_profile.judge.audit.source import Place, Source
 
 _MOST_ROWS = 1000
 """All rows are compared with each other, so the time of an audit grows with the square of their number."""
-_ROW = "{model: NAME, method: NAME or dense, retention: 0.111, figures: {flops_t: 0.45}}"
-_FORMER: dict[str, str] = {
-    **dict.fromkeys(
-        ("model", "tokens", "text_tokens", "retention", "quantity", "baseline", "claims", "passage"),
-        f"older files have it for a whole table; write it in each row, LABEL: {_ROW}",
-    ),
-    **dict.fromkeys(("layers", "keep", "keep_ratio", "encoder_keep", "encoder_ratio"), "write it under schedule"),
-    "retention_pct": "write it as a share, retention: 0.111",
-    "printed": "write its figures under figures",
-    "public_repo_budgets": "write published_budgets",
-    **dict.fromkeys(
-        ("note", "k_pos", "nms_threshold", "with_encoder", "attention", "warmup", "repeats"),
-        "no check uses it; write it as a comment",
-    ),
-}
-"""How to write the fields of older files."""
 
 
 def read(claims: str) -> Claims:
@@ -51,7 +35,7 @@ def of_source(source: Source, name: str) -> Claims:
     """The claims of a parsed file. Raises ClaimsError as `read` does."""
     with source.at(()):
         tree = labelled({name: source.tree}).get(name)
-    claims = source.record((), Claims, tree, former)
+    claims = source.record((), Claims, tree)
     _check_method(source, claims)
     for label, table in claims.tables.items():
         for row in table.rows.values():
@@ -59,15 +43,6 @@ def of_source(source: Source, name: str) -> Claims:
     if sum(len(table.rows) for table in claims.tables.values()) > _MOST_ROWS:
         source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
     return claims
-
-
-def former(field: str) -> str:
-    """How to write a field of an older file; empty for a field that no file had."""
-    try:
-        quantities.quantity(field.removeprefix("baseline_"))
-    except ValueError:
-        return _FORMER.get(field, "")
-    return f"write it under figures, in a row LABEL: {_ROW}"
 
 
 def _check_method(source: Source, claims: Claims) -> None:

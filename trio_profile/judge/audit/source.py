@@ -4,7 +4,7 @@ Numbers stay texts, because their trailing zeros count. A claims file needs only
 tags, duplicate keys, deep nesting and large files are refused.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -54,12 +54,11 @@ class Source:
         field = ".".join(str(part) for part in place) or "the file"
         raise ClaimsError(one_line(f"{self.name}, line {self._line(place)}: {field}: {message}"))
 
-    def record(self, place: Place, kind: type[K], fields: Any, former: Callable[[str], str] = lambda _: "") -> K:
+    def record(self, place: Place, kind: type[K], fields: Any) -> K:
         """Validate what stands at a place. Refuses the first fault at its own line.
 
         kind: the pydantic model.
         fields: what stands there.
-        former: returns how to write a field that only older files have, or an empty text.
         """
         try:
             return kind.model_validate(fields)
@@ -69,8 +68,7 @@ class Source:
             ]
             # An unknown field comes before a missing one: it is often the missing field, misspelt.
             where, first = min(faults, key=lambda fault: (self._line(fault[0]), fault[1]["type"] != "extra_forbidden"))
-            unknown = str(where[-1]) if first["type"] == "extra_forbidden" else ""
-            self.refuse(where, former(unknown) or _message(first, kind, self.kind))
+            self.refuse(where, _message(first, kind, self.kind))
 
     @contextmanager
     def at(self, place: Place) -> Iterator[None]:
