@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.flops import Factor, FlopsDocument
+from trio_profile.analysis.flops import CountedOp, Factor, FlopsDocument, UncountedOp
 from trio_profile.cost.conventions import Convention, Match
 from trio_profile.cost.reconciliation import Term
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Table, Terms, Waterfall
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Terms, Waterfall
+from trio_profile.findings.table import tabulate
 from trio_profile.text import listed
 
 
@@ -40,6 +41,11 @@ class Unit:
         return units.count(self.scale * macs)
 
 
+_STEP: dict[str, Callable[[Step], Entry]] = {
+    "step": lambda step: Entry(step.name),
+    "adds": lambda step: Entry(step.exact),
+    "rounded": lambda step: Entry(step.text),
+}
 FACTORS: dict[Factor, str] = {
     "assumed": "assumed by the claim",
     "declared": "declared by the method",
@@ -227,10 +233,7 @@ def counters_page(document: FlopsDocument, unit: Unit) -> Page:
     counted = document.counted
     if counted.fvcore_macs is None:
         reason = counted.fvcore_reason or "it was not asked"
-        blocks: list[Block] = [
-            Sentences("", ["There is nothing to compare: fvcore gives no count of this prefill."]),
-            Terms("Why fvcore gives none", [("reason", reason)], detail=True),
-        ]
+        blocks: list[Block] = [Sentences("", [f"fvcore gives no count of this prefill: {reason}"])]
     else:
         terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
         start = counted.torch_flops // 2
@@ -246,26 +249,25 @@ def counters_page(document: FlopsDocument, unit: Unit) -> Page:
 
 def ledger_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
     """Every operator that was dispatched."""
-    with_formula = [
-        [Entry(part.op), Entry(units.exact(part.calls)), Entry(units.exact(part.flops)), Entry(part.formula)]
-        for part in document.ledger
-    ]
-    without = [
-        [
-            Entry(part.op, tone="loss" if part.product else ""),
-            Entry(units.exact(part.calls)),
-            Entry(units.size(part.output_bytes)),
-        ]
-        for part in document.uncounted
-    ]
+    counted: dict[str, Callable[[CountedOp], Entry]] = {
+        "operator": lambda part: Entry(part.op),
+        "calls": lambda part: Entry(units.exact(part.calls)),
+        "FLOPs": lambda part: Entry(units.exact(part.flops)),
+        "whose formula": lambda part: Entry(part.formula),
+    }
+    uncounted: dict[str, Callable[[UncountedOp], Entry]] = {
+        "operator": lambda part: Entry(part.op, tone="loss" if part.product else ""),
+        "calls": lambda part: Entry(units.exact(part.calls)),
+        "output": lambda part: Entry(units.size(part.output_bytes)),
+    }
     return Page(
         "ledger",
         "Every operator",
         "What ran in the prefill, the selection included. An operator without a formula is listed with the size of its "
         "output. The total is called complete only if none of those operators may multiply matrices.",
         [
-            Table("Counted", ("operator", "calls", "FLOPs", "whose formula"), with_formula, detail=True),
-            Table("Without a formula", ("operator", "calls", "output"), without, compact=True, detail=True),
+            tabulate("Counted", counted, document.ledger, detail=True),
+            tabulate("Without a formula", uncounted, document.uncounted, compact=True, detail=True),
         ],
     )
 
@@ -311,32 +313,27 @@ PAGES: tuple[Callable[[FlopsDocument, Unit], Page], ...] = (
 
 def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
     """The overhead factors, and the paper's formula with each of them."""
-    if (gammas := document.gammas) is None:
+    if document.gammas is None:
         return []
-    found = [
-        (name, units.factor(value))
-        for factor, name in FACTORS.items()
-        if (value := getattr(gammas, factor)) is not None
-    ]
-    heading = "Overhead factor: work of the selection, divided by one forward of each layer that it probed"
-    blocks: list[Block] = [Terms(heading, found)]
-    if document.formula_totals:
-        rows = [
-            [
-                Entry(FACTORS[total.factor]),
-                Entry(units.factor(total.value)),
-                Entry(unit.short(total.fastv_macs), title=unit.exact(total.fastv_macs)),
-                Entry(units.percent(total.fastv_saved)),
-            ]
-            for total in document.formula_totals
-        ]
-        columns = ("overhead factor", "value", f"F_total, {unit.name}", "Saved")
+    totals = {total.factor: total for total in document.formula_totals}
+    values = {factor: getattr(document.gammas, factor) for factor in FACTORS}
+    known = {factor: value for factor, value in values.items() if value is not None}
+    columns: dict[str, Callable[[Factor], Entry]] = {
+        "overhead factor": lambda factor: Entry(FACTORS[factor]),
+        "value": lambda factor: Entry(units.factor(known[factor])),
+    }
+    caption = "Work of the selection, divided by one forward of each layer that it probed"
+    if totals:
+        columns[f"F_total, {unit.name}"] = lambda factor: Entry(
+            unit.short(totals[factor].fastv_macs), title=unit.exact(totals[factor].fastv_macs)
+        )
+        columns["Saved"] = lambda factor: Entry(units.percent(totals[factor].fastv_saved))
         dense = f"{document.num_layers} · f({document.visual_tokens})"
-        blocks += [
-            Table(f"The paper's formula with each factor: Saved = 1 − F_total / ({dense})", columns, rows),
-            Sentences("", [OF_GAMMA]),
-        ]
-    return blocks
+        caption = f"The paper's formula with each factor: Saved = 1 − F_total / ({dense})"
+    return [
+        tabulate(caption, columns, [factor for factor in known if not totals or factor in totals]),
+        *([Sentences("", [OF_GAMMA])] if totals else []),
+    ]
 
 
 def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Block]:
@@ -349,8 +346,7 @@ def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], 
     steps = [step(term.name, term.macs) for term in terms]
     bars = [step(first, start), *steps, step(last, end)]
     label = f"A waterfall from {unit.rounded(start)} to {unit.rounded(end)}, step by step."
-    rows = [[Entry(bar.name), Entry(bar.exact), Entry(bar.text)] for bar in bars]
     return [
         Waterfall(id, f"{caption}, {unit.name}", label, bars[0], steps, bars[-1]),
-        Table("Exactly", ("step", "adds", "rounded"), rows, detail=True),
+        tabulate("Exactly", _STEP, bars, detail=True),
     ]
