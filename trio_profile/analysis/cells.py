@@ -50,7 +50,6 @@ def _summarise(
             **_summarise_quantities(measurement),
             "gamma": Gamma(assumed=study.gamma, counted=measurement.gamma_counted),
             "fastv_macs_counted_gamma": _with_counted_gamma(measurement, study),
-            "selection_macs": counted.selection_flops // 2,
         }
     )
 

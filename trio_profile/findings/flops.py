@@ -316,8 +316,10 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
     if document.gammas is None:
         return []
     totals = {total.factor: total for total in document.formula_totals}
-    values = {factor: getattr(document.gammas, factor) for factor in FACTORS}
-    known = {factor: value for factor, value in values.items() if value is not None}
+    known: dict[Factor, float] = {}
+    for factor in FACTORS:
+        if (value := getattr(document.gammas, factor)) is not None:
+            known[factor] = value
     columns: dict[str, Callable[[Factor], Entry]] = {
         "overhead factor": lambda factor: Entry(FACTORS[factor]),
         "value": lambda factor: Entry(units.factor(known[factor])),

@@ -18,6 +18,7 @@ from trio_profile.analysis.gate import Command
 from trio_profile.analysis.times import MEASURED, speedup_centres, spent_seconds
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.gate.verdict import MAX_RATIO, ONE_PROCESS, Evidence, Measured, Samples, Summary, Verdict, judge
+from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.reading import parse_json
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import changed_input
@@ -30,8 +31,6 @@ RUN_MS = "run_ms"
 """The raw times of a benchmark."""
 _NEVER = 0.001
 """No interval becomes as narrow as this, so a study ends only when its time is spent."""
-_OF_THE_HOST = ("launches", "host_waits")
-_OF_THE_RECORD = ("fastv_macs", "kv_bytes", *_OF_THE_HOST)
 _MACHINE = ("machine", "system", "python_implementation", "python_version")
 _NOT_THE_WORK = {"methods", "retentions", "picture", *EFFORT}
 """Fields of a study that may differ. They say which cells it has, how long they are sampled and what is kept of the
@@ -142,7 +141,7 @@ def of_study(contents: Contents, name: str) -> Subject:
         sessions=tuple(contents.sessions),
         processes=len({measured.session for measured in contents.rounds}),
         seconds=spent_seconds(contents) / max(len(study.blocks()), 1),
-        evidence={"dense": dict(_dense(contents.dense))},
+        evidence={"dense": _exact(contents.dense)},
     )
     # With several threads, CPU time contains the time that they wait for each other.
     one_thread = contents.environment.device_name == "cpu" and contents.environment.cpu_threads == 1
@@ -161,34 +160,17 @@ def of_study(contents: Contents, name: str) -> Subject:
             subject.evidence[where] = {
                 f"{time.removesuffix('_ms')}_over_dense": Measured(centre.inverse(), machine)
                 for time, centre in timed.items()
-            } | _exact(measurement)
+            }
+            subject.evidence[where] |= _exact(measurement)
+            for layer, budget in zip(measurement.layers, measurement.budgets, strict=True):
+                subject.evidence[where][f"kept_after_layer_{layer}"] = budget
     return subject
 
 
-def _dense(dense: Dense) -> dict[str, Evidence]:
-    return {
-        "fastv_macs": dense.fastv_macs,
-        "counted_macs": dense.counted.torch_flops // 2,
-        "uncounted_operators": len(dense.counted.uncounted),
-        "kv_bytes": dense.kv_bytes,
-        **{name: value for name in _OF_THE_HOST if (value := getattr(dense, name)) is not None},
-    }
-
-
-def _exact(measurement: Measurement) -> dict[str, Evidence]:
-    """Return the exact quantities of a cell."""
-    found: dict[str, Evidence] = {}
-    if (counted := measurement.counted) is not None:
-        found["counted_macs"] = counted.torch_flops // 2
-        found["selection_macs"] = counted.selection_flops // 2
-        # Work without a formula would otherwise look like saved work.
-        found["uncounted_operators"] = len(counted.uncounted)
-    for name in _OF_THE_RECORD:
-        if isinstance(value := getattr(measurement, name, None), int):
-            found[name] = value
-    for layer, budget in zip(measurement.layers, measurement.budgets, strict=True):
-        found[f"kept_after_layer_{layer}"] = budget
-    return found
+def _exact(record: Measurement | Dense) -> dict[str, Evidence]:
+    """Return the exact quantities of a cell or of the dense model that a gate judges."""
+    values = {quantity.gated: quantity.gated_value(record) for quantity in QUANTITIES.values()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class _Stats(BaseModel):

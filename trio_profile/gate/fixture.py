@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trio_profile.gate.marker import EXACT, LEAST_PAIRS, TIMED
+from trio_profile.gate.marker import LEAST_PAIRS, exact, timed
 
 if TYPE_CHECKING:
     from trio_profile.gate.rivals import Sampler
@@ -42,7 +42,7 @@ class Gate:
     def __init__(self, config: pytest.Config, where: str, benchmark: Any, asked: dict[str, Any]):
         self.config, self.where, self.benchmark = config, where, benchmark
         self.quantity: str = asked.get("quantity", "run_ms")
-        self.timed = self.quantity if self.quantity in TIMED else "run_ms"
+        self.timed = self.quantity if self.quantity in timed() else "run_ms"
         self.max_ratio = float(asked.get("max_ratio", 1.03))
         self.precision = float(asked.get("precision", 0.01))
         self.pairs, self.seconds = int(asked.get("pairs", 192)), float(asked.get("seconds", 120.0))
@@ -94,7 +94,7 @@ class Gate:
         """Fail the test if it measured nothing."""
         if not self.recorded:
             pytest.fail("trio_gate measured nothing: call it, or its `exact`, or do not ask for it", pytrace=False)
-        if self.quantity in EXACT and self.quantity not in self.recorded:
+        if self.quantity in exact() and self.quantity not in self.recorded:
             pytest.fail(f"trio_gate: {self.quantity} was never recorded with trio_gate.exact", pytrace=False)
 
     def _judge(

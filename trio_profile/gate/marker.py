@@ -1,19 +1,13 @@
 """The marker `trio_gate`: the arguments that it takes, and what is wrong with a test's marker.
 
-This module imports only pytest and the standard library, because the plugin is loaded into every pytest run.
+This module imports only pytest and the standard library until a marker is checked, because the plugin is loaded into
+every pytest run.
 """
 
 from difflib import get_close_matches
 
 import pytest
 
-TIMED = (
-    *("prefill_ms", "total_ms", "decode_ms", "ttft_ms", "tpot_ms", "vision_ms", "projector_ms", "selection_ms"),
-    *("run_ms", "cpu_ms"),
-)
-"""Quantities that are timed. `cpu_ms` is the CPU time of a run: with one thread, other work hardly changes it."""
-EXACT = ("fastv_macs", "counted_macs", "selection_macs", "kv_bytes", "kept", "host_waits", "launches")
-"""Quantities that are whole numbers."""
 LEAST_PAIRS = 12
 """The fewest pairs of runs that a verdict is based on."""
 DESCRIPTION = (
@@ -23,6 +17,20 @@ DESCRIPTION = (
 )
 """What `pytest --markers` shows."""
 _ARGUMENTS = ("quantity", "max_ratio", "precision", "pairs", "seconds")
+
+
+def timed() -> list[str]:
+    """The quantities that are timed. With one thread, other work hardly changes `cpu_ms`, the CPU time of a run."""
+    from trio_profile.quantities.registry import QUANTITIES
+
+    return ["run_ms", "decode_ms", *(name for name, quantity in QUANTITIES.items() if quantity.phase)]
+
+
+def exact() -> list[str]:
+    """The quantities that are whole numbers."""
+    from trio_profile.quantities.registry import QUANTITIES
+
+    return ["kept", *(quantity.gated for quantity in QUANTITIES.values() if quantity.gated)]
 
 
 def fault(item: pytest.Item) -> str | None:
@@ -48,11 +56,11 @@ def _marker_fault(marker: pytest.Mark) -> str | None:
 
 
 def _quantity_fault(value: object) -> str | None:
-    if value in TIMED + EXACT:
+    if value in (known := timed() + exact()):
         return None
-    near = get_close_matches(str(value), TIMED + EXACT, 1)
+    near = get_close_matches(str(value), known, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"quantity {value!r} is none of {', '.join(TIMED + EXACT)}{meant}"
+    return f"quantity {value!r} is none of {', '.join(known)}{meant}"
 
 
 def _number_fault(name: str, value: object) -> str | None:

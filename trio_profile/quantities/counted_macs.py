@@ -5,6 +5,7 @@ from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.quantities.quantity import Column, Quantity, exactly
 from trio_profile.quantities.summary import CellSummary
+from trio_profile.records.schema import Dense, Measurement
 
 
 def selection_share(cell: CellSummary) -> float | None:
@@ -19,6 +20,11 @@ def without_selection(cell: CellSummary) -> int | None:
     return None if cell.counted_macs is None else cell.counted_macs - (cell.selection_macs or 0)
 
 
+def _selection_macs(record: Measurement | Dense) -> int | None:
+    """Return the MACs of a cell's selections. The dense model has none."""
+    return record.counted.selection_flops // 2 if isinstance(record, Measurement) and record.counted else None
+
+
 def _selection(cell: CellSummary) -> Entry:
     share = selection_share(cell)
     if share is None:
@@ -29,6 +35,7 @@ def _selection(cell: CellSummary) -> Entry:
 COUNTED_MACS = Quantity(
     name="counted_macs",
     label="MACs counted",
+    gated="counted_macs",
     summarise=lambda record: record.counted and record.counted.torch_flops // 2,
     columns=(
         Column("MACs", lambda cell, dense: entries.ratio(cell.counted_macs, dense and dense.counted_macs, 0)),
@@ -55,4 +62,9 @@ FVCORE_MACS = Quantity(
     summarise=lambda record: record.counted and record.counted.fvcore_macs,
     columns=(exactly("fvcore", "fvcore_macs", entries.macs),),
 )
-UNCOUNTED = Quantity(name="uncounted", summarise=lambda record: record.counted.uncounted if record.counted else ())
+SELECTION_MACS = Quantity(name="selection_macs", gated="selection_macs", summarise=_selection_macs)
+UNCOUNTED = Quantity(
+    name="uncounted",
+    gated="uncounted_operators",  # work without a formula would otherwise look like saved work
+    summarise=lambda record: record.counted.uncounted if record.counted else (),
+)

@@ -18,6 +18,7 @@ def _overhead_factor(cell: CellSummary) -> Entry:
 FASTV_MACS = Quantity(
     name="fastv_macs",
     label="MACs by formula",
+    gated="fastv_macs",
     summarise=lambda record: record.fastv_macs,
     columns=(
         Column("f(n)", lambda cell, dense: entries.ratio(cell.fastv_macs, dense and dense.fastv_macs, 0)),

@@ -2,5 +2,5 @@
 
 from trio_profile.quantities.quantity import Quantity
 
-LAUNCHES = Quantity(name="launches", summarise=lambda record: record.launches)
-HOST_WAITS = Quantity(name="host_waits", summarise=lambda record: record.host_waits)
+LAUNCHES = Quantity(name="launches", gated="launches", summarise=lambda record: record.launches)
+HOST_WAITS = Quantity(name="host_waits", gated="host_waits", summarise=lambda record: record.host_waits)

@@ -6,6 +6,7 @@ from trio_profile.quantities.quantity import Column, Quantity, exactly
 KV_BYTES = Quantity(
     name="kv_bytes",
     label="KV cache bytes",
+    gated="kv_bytes",
     summarise=lambda record: record.kv_bytes,
     columns=(
         Column("KV", lambda cell, dense: entries.ratio(cell.kv_bytes, dense and dense.kv_bytes, 0, "bytes")),

@@ -41,6 +41,8 @@ class Quantity:
     phase: what is run to measure the time: a prefill or a whole generation. None for any other quantity.
     speedup: name of the speed-up of a time; empty if it has none.
     cost: returns the cost whose break-even is looked for; None for the value of the field `name`.
+    gated: its name in a gate, which judges its exact value, of a tuple the length; empty if no gate does. A time with a
+        break-even is judged by its ratio to dense.
     exact: whether the cost is exact. The noise of any other cost is not known, so its break-even has no interval.
     """
 
@@ -50,8 +52,14 @@ class Quantity:
     summarise: Callable[[Measurement | Dense], Any] | None = None
     phase: Literal["prefill", "generation"] | None = None
     speedup: str = ""
+    gated: str = ""
     cost: Callable[[CellSummary | DenseSummary], float | None] | None = None
     exact: bool = True
+
+    def gated_value(self, record: Measurement | Dense) -> int | None:
+        """Return the exact value that a gate judges; None if it is not known, or if no gate judges it."""
+        value = self.summarise(record) if self.gated and self.summarise else None
+        return len(value) if isinstance(value, tuple | list) else value
 
     def cost_of(self, summary: CellSummary | DenseSummary) -> float | None:
         """Return the cost of a cell or of the dense model; None if it is not known."""

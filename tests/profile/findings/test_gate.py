@@ -4,7 +4,7 @@ import pytest
 
 from tests.profile.examples import environment, study
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
-from trio_profile.analysis.gate import Command, GateDocument, Outcome, Verdict
+from trio_profile.analysis.gate import GateDocument, Outcome, Verdict
 from trio_profile.findings import gate as pages
 from trio_profile.findings.blocks import Sentences, Table
 from trio_profile.render.markdown import markdown
@@ -84,10 +84,6 @@ def test_a_time_shows_its_ratio_and_a_whole_number_its_change(document: GateDocu
     assert change["kept_after_layer_15"] == "40 − 2"
 
 
-def test_a_note_that_several_quantities_share_names_each_of_them(document: GateDocument):
-    assert sentences(pages.report(document))[-2:] == ["run_ms: not interleaved", "decode_ms: not interleaved"]
-
-
 def test_nothing_that_moved_needs_no_table(document: GateDocument):
     still = document.model_copy(update={"verdicts": document.verdicts[1:2]})
     report = pages.report(still)
@@ -101,11 +97,6 @@ def test_a_quantity_without_a_base_shows_its_new_value(document: GateDocument):
     assert rows(table(report, "Worst first")) == [["no base", "kv_bytes", "trio at 0.55", "7"]]
 
 
-def test_a_benchmark_file_has_no_model_and_names_its_machine(document: GateDocument):
-    report = pages.report(document.model_copy(update={"study": None, "environment": {"machine": "x86_64"}}))
-    assert (report.model, list(report.facts)) == ("a pytest-benchmark file", ["x86_64"])
-
-
 def test_terminal_and_markdown_show_the_regression(document: GateDocument):
     report = pages.report(document)
     shown, text = in_terminal(report), markdown(report).replace("\\", "")
@@ -113,14 +104,3 @@ def test_terminal_and_markdown_show_the_regression(document: GateDocument):
         assert said in shown and said in text
     assert text.startswith("## trio-profile gate on llava-1.5-7b")
     assert not list(too_wide(report))
-
-
-def test_a_command_names_the_commit_that_it_needs_and_the_changes_that_were_not_committed(document: GateDocument):
-    sides = [("base", ("9aca553",)), ("new", ("9aca553+0123abcd",)), ("other", ("0.1.dev7+g9aca553",)), ("old", ("",))]
-    commands = tuple(Command(side=side, code=code, command="trio-profile sweep") for side, code in sides)
-    assert sentences(pages.report(document.model_copy(update={"commands": commands})))[-4:] == [
-        "base, with the code of 9aca553: trio-profile sweep",
-        "new, with the code of 9aca553 with uncommitted changes (0123abcd): trio-profile sweep",
-        "other, with the code of 0.1.dev7+g9aca553: trio-profile sweep",
-        "old: trio-profile sweep",
-    ]

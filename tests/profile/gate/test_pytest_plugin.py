@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from trio_profile.gate import marker
+
 pytest_plugins = "pytester"
 
 
@@ -182,89 +184,68 @@ def test_a_workload_that_breaks_fails_in_one_line(repository):
     result.stdout.fnmatch_lines(["trio_gate: the workload toy:work of the new revision: RuntimeError: no such device"])
 
 
-@pytest.mark.parametrize("revision", ["nonsense", "--", "HEAD~9"])
-def test_an_unknown_revision_ends_the_run_in_one_line(repository, revision):
-    result = repository.runpytest_subprocess(f"--trio-gate-base={revision}")
+def test_an_unknown_revision_ends_the_run_in_one_line(repository):
+    result = repository.runpytest_subprocess("--trio-gate-base=HEAD~9")
     assert result.ret == 2
     [line] = [line for line in (*result.stdout.lines, *result.stderr.lines) if "trio_gate" in line]
     assert "names no commit of the repository" in line
-    assert "Traceback" not in result.stderr.str()
-    assert "passed" not in result.stdout.str()
+    assert "Traceback" not in result.stderr.str() and "passed" not in result.stdout.str()
 
 
-# Exact quantities
+# Faults of a test and of its marker
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ("trio_gate.exact('kv_bytes', 1.5)", "kv_bytes = 1.5 is no whole number"),
-        ("trio_gate.exact('kv_bytes', True)", "kv_bytes = True is no whole number"),
-        ("trio_gate(lambda: None); trio_gate(lambda: None)", "call it once in a test"),
-        ("trio_gate('nonsense')", "'nonsense' is not of the form module:function"),
-        ("trio_gate('nonsense:work')", "No module named 'nonsense'"),
-        ("trio_gate('toy:work', base=lambda: None)", "a workload's base is a revision"),
-        ("pass", "measured nothing"),
-    ],
-)
-def test_a_gate_that_cannot_judge_fails_the_test(pytester, body, says):
-    pytester.makepyfile(f"def test_x(trio_gate):\n    {body}")
-    result = run(pytester)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines([f"*trio_gate*{says}*"])
-
-
-def test_an_exact_quantity_that_is_never_recorded_fails_the_test(pytester):
-    pytester.makepyfile(
-        "import pytest\n"
-        "@pytest.mark.trio_gate(quantity='kv_bytes')\n"
-        "def test_x(trio_gate):\n"
-        "    trio_gate(lambda: None)\n"
+def test_a_gate_that_cannot_judge_fails_the_test(pytester):
+    bodies = {
+        "trio_gate.exact('kv_bytes', 1.5)": "kv_bytes = 1.5 is no whole number",
+        "trio_gate.exact('kv_bytes', True)": "kv_bytes = True is no whole number",
+        "trio_gate(lambda: None); trio_gate(lambda: None)": "call it once in a test",
+        "trio_gate('nonsense:work')": "No module named 'nonsense'",
+        "trio_gate('toy:work', base=lambda: None)": "a workload's base is a revision",
+        "pass": "measured nothing",
+    }
+    tests = [f"def test_{number}(trio_gate):\n    {body}" for number, body in enumerate(bodies)]
+    marked = (
+        "import pytest\n@pytest.mark.trio_gate(quantity='kv_bytes')\ndef test_x(trio_gate): trio_gate(lambda: None)"
     )
+    pytester.makepyfile("\n".join([*tests, marked]))
     result = run(pytester)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["*kv_bytes was never recorded with trio_gate.exact*"])
+    result.assert_outcomes(failed=5, passed=2, errors=4)
+    for says in (*bodies.values(), "kv_bytes was never recorded with trio_gate.exact"):
+        result.stdout.fnmatch_lines_random([f"*trio_gate*{says}*"])
 
 
-# The marker
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnknownMarkWarning")
+def test_a_wrong_marker_is_one_line(pytester):
+    wrong = {
+        "trio_gate(quantity='prefil_ms')": "did you mean 'prefill_ms'?",
+        "trio_gate(quantity='nonsense')": "quantity 'nonsense' is none of",
+        "trio_gate('prefill_ms')": "by name, not 'prefill_ms'",
+        "trio_gate(metric='prefill_ms')": "has no 'metric'; it takes quantity",
+        "trio_gate(max_ratio=0.97)": "max_ratio = 0.97 is no bound",
+        "trio_gate(max_ratio=float('nan'))": "max_ratio = nan is no bound",
+        "trio_gate(max_ratio='3 %')": "max_ratio = '3 %' is no number",
+        "trio_gate(pairs=5)": "too few",
+        "trio_gate(precision=0)": "between 0 and 1",
+        "trio_gate(seconds=float('inf'))": "is no time",
+        "trio_gates(quantity='prefill_ms')": "did you mean 'trio_gate'?",
+        "triogate": "did you mean 'trio_gate'?",
+    }
+    text = "import pytest\n"
+    for number, mark in enumerate(wrong):
+        text += f"@pytest.mark.{mark}\ndef test_{number}(trio_gate): trio_gate(lambda: None)\n"
+    text += "@pytest.mark.trio_gate()\ndef test_unused(): pass\n"
+    *items, unused = pytester.getitems(text)
+    for item, says in zip(items, wrong.values(), strict=True):
+        assert says in (marker.fault(item) or "")
+    assert "does not ask for the fixture trio_gate" in (marker.fault(unused) or "")
 
 
-@pytest.mark.parametrize(
-    ("marker", "says"),
-    [
-        ("trio_gate(quantity='prefil_ms')", "did you mean 'prefill_ms'?"),
-        ("trio_gate(quantity='nonsense')", "quantity 'nonsense' is none of prefill_ms"),
-        ("trio_gate('prefill_ms')", "by name, not 'prefill_ms'"),
-        ("trio_gate(metric='prefill_ms')", "has no 'metric'; it takes quantity"),
-        ("trio_gate(max_ratio=0.97)", "max_ratio = 0.97 is no bound"),
-        ("trio_gate(max_ratio=float('nan'))", "max_ratio = nan is no bound"),
-        ("trio_gate(max_ratio='3 %')", "max_ratio = '3 %' is no number"),
-        ("trio_gate(pairs=5)", "too few"),
-        ("trio_gate(precision=0)", "between 0 and 1"),
-        ("trio_gate(seconds=float('inf'))", "is no time"),
-        ("trio_gates(quantity='prefill_ms')", "did you mean 'trio_gate'?"),
-        ("triogate", "did you mean 'trio_gate'?"),
-    ],
-)
-def test_a_wrong_marker_ends_the_run_in_one_line(pytester, marker, says):
-    pytester.makepyfile(
-        "import pytest\n"
-        "def test_before(): pass\n"
-        f"@pytest.mark.{marker}\n"
-        "def test_x(trio_gate): trio_gate(lambda: None)\n"
-    )
+def test_a_wrong_marker_ends_the_run(pytester):
+    pytester.makepyfile("import pytest\ndef test_a(): pass\n@pytest.mark.trio_gate()\ndef test_x(): pass")
     result = run(pytester)
-    assert result.ret == 2
-    [line] = [line for line in result.stdout.lines if "trio_gate: " in line]
-    assert says in line and "test_x" in line
+    assert result.ret == 2 and "test_x: it has the marker" in result.stdout.str()
     assert "passed" not in result.stdout.str()
-
-
-def test_a_marker_without_the_fixture_ends_the_run(pytester):
-    pytester.makepyfile("import pytest\n@pytest.mark.trio_gate()\ndef test_x(): pass")
-    result = run(pytester)
-    assert result.ret == 2
-    assert "does not ask for the fixture trio_gate" in result.stdout.str()
 
 
 # Runs without gates
