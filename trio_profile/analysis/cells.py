@@ -48,6 +48,7 @@ def _summarise(
             **_summarise_answers(measurement, dense),
             **{name: getattr(measurement, name) for name in _OF_A_CELL},
             **_summarise_quantities(measurement),
+            "selection_macs": counted.selection_flops // 2,
             "gamma": Gamma(assumed=study.gamma, counted=measurement.gamma_counted),
             "fastv_macs_counted_gamma": _with_counted_gamma(measurement, study),
         }

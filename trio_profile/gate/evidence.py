@@ -162,6 +162,8 @@ def of_study(contents: Contents, name: str) -> Subject:
                 for time, centre in timed.items()
             }
             subject.evidence[where] |= _exact(measurement)
+            if measurement.counted is not None:
+                subject.evidence[where]["selection_macs"] = measurement.counted.selection_flops // 2
             for layer, budget in zip(measurement.layers, measurement.budgets, strict=True):
                 subject.evidence[where][f"kept_after_layer_{layer}"] = budget
     return subject

@@ -30,7 +30,7 @@ def exact() -> list[str]:
     """The quantities that are whole numbers."""
     from trio_profile.quantities.registry import QUANTITIES
 
-    return ["kept", *(quantity.gated for quantity in QUANTITIES.values() if quantity.gated)]
+    return ["kept", "selection_macs", *(quantity.gated for quantity in QUANTITIES.values() if quantity.gated)]
 
 
 def fault(item: pytest.Item) -> str | None:

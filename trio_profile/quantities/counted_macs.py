@@ -5,7 +5,6 @@ from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.quantities.quantity import Column, Quantity, exactly
 from trio_profile.quantities.summary import CellSummary
-from trio_profile.records.schema import Dense, Measurement
 
 
 def selection_share(cell: CellSummary) -> float | None:
@@ -18,11 +17,6 @@ def selection_share(cell: CellSummary) -> float | None:
 def without_selection(cell: CellSummary) -> int | None:
     """Return the counted MACs of a cell without those of its selection."""
     return None if cell.counted_macs is None else cell.counted_macs - (cell.selection_macs or 0)
-
-
-def _selection_macs(record: Measurement | Dense) -> int | None:
-    """Return the MACs of a cell's selections. The dense model has none."""
-    return record.counted.selection_flops // 2 if isinstance(record, Measurement) and record.counted else None
 
 
 def _selection(cell: CellSummary) -> Entry:
@@ -62,7 +56,6 @@ FVCORE_MACS = Quantity(
     summarise=lambda record: record.counted and record.counted.fvcore_macs,
     columns=(exactly("fvcore", "fvcore_macs", entries.macs),),
 )
-SELECTION_MACS = Quantity(name="selection_macs", gated="selection_macs", summarise=_selection_macs)
 UNCOUNTED = Quantity(
     name="uncounted",
     gated="uncounted_operators",  # work without a formula would otherwise look like saved work
