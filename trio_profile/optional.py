@@ -11,8 +11,6 @@ from trio_profile.text import first_line, listed
 
 RUN = ("torch", "transformers", "trio_core", "fvcore")
 """The modules that the extra `run` brings and that every model needs."""
-SERVE = ("fastapi", "uvicorn", "openai")
-"""The modules that the extra `serve` brings and that transformers' server needs."""
 TORCHVISION = "torchvision"
 """A module that transformers uses where it is installed. We never import it ourselves."""
 
@@ -34,21 +32,12 @@ def require_run(who: str, modules: Sequence[str] = RUN) -> None:
     who: the verb that needs it, for the message.
     modules: those that it needs.
     """
-    _require(who, "run", modules)
+    require(who, "run", modules)
     _require_one_version()
 
 
-def require_serve(who: str) -> None:
-    """Raise StudyError if the extra `serve` or the extra `run` is not installed, as `require_run` does.
-
-    who: the verb that needs them, for the message.
-    """
-    _require(who, "serve", SERVE)
-    require_run(who)
-
-
-def _require(who: str, extra: str, modules: Sequence[str]) -> None:
-    """Raise StudyError if one of the modules of an extra is not installed."""
+def require(who: str, extra: str, modules: Sequence[str]) -> None:
+    """Raise StudyError if one of the modules of an extra is not installed. who: the verb that needs it."""
     if missing := [name for name in modules if find_spec(name) is None]:
         verb = "is" if len(missing) == 1 else "are"
         raise StudyError(

@@ -62,7 +62,7 @@ def command(
         from trio_profile.studies import logs
 
         running.read(directories[0])  # a directory without a study is refused before a server is asked
-        logs.require(log)
+        logs.find(log).require()
     found = running.write_report_again(directories[0], out, claims)
     printing.warn(found.warnings)
     printing.show_study(found, form, directories[0], logged=printing.log(log, found, directories[0]))

@@ -82,7 +82,7 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
         draft = _draft(kind, given)
         running.refuse(draft, out, resume=given["resume"])
         if logger is not None:
-            logs.require(logger)
+            logs.find(logger).require()
         with progress() as watch, _server(kind, given):
             study = _complete(draft)
             engine = engines.ENGINES.get(given.get("engine") or "")

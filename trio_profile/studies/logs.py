@@ -1,98 +1,29 @@
 """Log a kept study elsewhere, as `--log` asks. A logger is the module `logger` of an optional part (parts.py).
 
-It has two functions: `check()`, which raises if nothing can be logged now, and `send(entry)`, which
-returns one line about what was logged. Both run in a process of their own. So the logger's libraries do not change the
-process that measures, and what they print does not get into our output.
+It has two functions. `require()` raises LogError unless a study can be logged now. `log(finished, directory)` logs the
+study of a directory, and returns one line about it.
 """
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from hashlib import file_digest, sha256
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from trio_profile import parts
 from trio_profile.errors import LogError
-from trio_profile.records.files import STUDY
-from trio_profile.text import first_line
 
 if TYPE_CHECKING:
     from trio_profile.studies.running import Finished
 
-
-@dataclass(frozen=True)
-class Logger:
-    """Where studies can be logged.
-
-    name: as `--log` takes it.
-    module: its module.
-    extra: the extra of this package that it needs.
-    """
-
-    name: str
-    module: str
-    extra: str
+LOGGERS = {name: f"{parts.EXTRAS}.{name}.logger" for name in parts.names("logger")}
+"""The module of each logger, by its name."""
 
 
-LOGGERS = {name: Logger(name, f"{parts.EXTRAS}.{name}.logger", extra=name) for name in parts.names("logger")}
-"""All loggers by name."""
-
-CHECK_SECONDS = 60
-"""A logger that has not answered `check` after this time counts as unreachable."""
-_START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from trio_profile.studies.logs import answer_request
-answer_request()
-"""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What is logged of one study.
-
-    name: the kind, and the name of the directory: `sweep pocket`.
-    digest: of the file that holds the measurements or the document. A study with the same content has the same one.
-    started: when it was begun, in seconds since 1970; None if the document does not say it.
-    params: what was asked, by the fields of Study.
-    facts: the machine and the versions.
-    points: each number as (quantity, curve, step, value); see `analysis.points.Point`.
-    files: paths of the files that are kept with it.
-    """
-
-    name: str
-    digest: str
-    started: float | None
-    params: dict[str, str]
-    facts: dict[str, str]
-    points: list[tuple[str, str, int, float]]
-    files: list[str]
-
-
-def find(name: str) -> Logger:
+def find(name: str) -> ModuleType:
     """Return the logger with this name. Raises LogError if there is none."""
     if name not in LOGGERS:
         raise LogError(f"--log {name}: there is no such logger; choose {', '.join(LOGGERS) or 'none'}")
-    return LOGGERS[name]
-
-
-def require(name: str) -> None:
-    """Raise LogError unless a study can be logged now. Call this before anything is measured.
-
-    name: of a logger.
-    """
-    logger = find(name)
-    try:
-        _ask(logger, "check", timeout=CHECK_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise LogError(
-            f"--log {name}: no answer in {CHECK_SECONDS} seconds; check its server, or leave --log out"
-        ) from error
+    return import_module(LOGGERS[name])
 
 
 def log(name: str, finished: "Finished", directory: Path) -> str:
@@ -101,137 +32,9 @@ def log(name: str, finished: "Finished", directory: Path) -> str:
     name: of a logger.
     Raises LogError if it cannot be logged; its line says how to do it later.
     """
-    logger, entry = find(name), entry_of(finished, directory)
     try:
-        return _ask(logger, "send", entry)
+        return find(name).log(finished, directory)
     except LogError as error:
         raise LogError(
             f"{error}; the study is kept, and `trio-profile report {directory} --log {name}` logs it"
         ) from error
-
-
-def entry_of(finished: "Finished", directory: Path) -> Entry:
-    """Return what is logged of a study. Raises OSError if its file cannot be read."""
-    from trio_profile.analysis.points import points_of
-    from trio_profile.records.workers import worker_files
-
-    document, kind = finished.document, finished.kind
-    measured = [directory / kind.file] if (directory / kind.file).exists() else worker_files(directory)
-    started = document.sessions[0].started if document.sessions else None
-    report = [Path(document.report)] if document.report else []
-    files = [directory / STUDY, *measured, *report]
-    return Entry(
-        name=f"{kind.name} {directory.resolve().name}",
-        digest=_digest(measured),
-        started=None if started is None else started.timestamp(),
-        params=_params(finished),
-        facts=_facts(document),
-        points=[(point.quantity, point.curve, point.step, point.value) for point in points_of(document, kind.rows)],
-        files=[str(path.resolve()) for path in files if path.is_file()],
-    )
-
-
-def _digest(files: Sequence[Path]) -> str:
-    """The SHA-256 of a file; of several files, that of their digests."""
-    found: list[str] = []
-    for path in files:
-        with path.open("rb") as file:
-            found.append(file_digest(file, "sha256").hexdigest())
-    return found[0] if len(found) == 1 else sha256(" ".join(found).encode()).hexdigest()
-
-
-def _params(finished: "Finished") -> dict[str, str]:
-    """The fields of the study that its kind takes and that say something."""
-    from trio_profile.studies.asked import fields_of
-
-    study, known = getattr(finished.document, "study", None), fields_of(finished.kind)
-    if study is None:
-        return {"verb": finished.kind.name}
-    fields = {**study.model_dump(mode="json"), "verb": finished.kind.name}
-    return {name: _text(value) for name, value in fields.items() if name in known and value not in (None, [], {}, "")}
-
-
-def _text(value: Any) -> str:
-    """A field as text. Lists become `trio, fastv`."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _facts(document: Any) -> dict[str, str]:
-    """The machine and the versions of the first session."""
-    session = document.sessions[0] if document.sessions else None
-    found = {"format": f"{document.format} {document.version}"}
-    if session is None:
-        return found
-    environment = session.environment
-    names = (
-        "hostname",
-        "system",
-        "device_name",
-        "cuda",
-        "driver",
-        "python",
-        "torch",
-        "transformers",
-        "fvcore",
-        "commit",
-    )
-    found |= {name: str(getattr(environment, name)) for name in names if getattr(environment, name)}
-    return found | ({"trio_profile": session.version} if session.version else {})
-
-
-# --- a process of its own ---------------------------------------------------------------------------------------------
-
-
-def _ask(logger: Logger, function: str, entry: Entry | None = None, timeout: float | None = None) -> str:
-    """Call a function of a logger's module in a process of its own, and return its answer.
-
-    Raises LogError if the function raises, or if the process is killed. Raises TimeoutExpired.
-    """
-    request = {"module": logger.module, "function": function, "entry": None if entry is None else asdict(entry)}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", _START, json.dumps(sys.path)],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=timeout,
-        check=False,
-    )
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError as error:
-        raise LogError(f"--log {logger.name}: its process ended with exit code {done.returncode}") from error
-    if "missing" in answer:
-        raise LogError(
-            f"--log {logger.name} needs the extra {logger.extra!r} ({answer['missing']}): "
-            f"pip install 'trio-profile[{logger.extra}]'"
-        )
-    if "error" in answer:
-        raise LogError(f"--log {logger.name}: {answer['error']}")
-    return answer["done"]
-
-
-def answer_request() -> None:
-    """Answer one request on standard input with one line of JSON on standard output. Whatever else is printed is lost.
-
-    The answer has `done`, `error`, or `missing` if a library is not installed.
-    """
-    output = os.dup(1)
-    os.dup2(2, 1)  # libraries print to standard output too
-    request = json.load(sys.stdin)
-    with os.fdopen(output, "w", encoding="utf-8") as answer:
-        json.dump(_answered(request), answer)
-
-
-def _answered(request: dict[str, Any]) -> dict[str, str]:
-    try:
-        function: Callable[..., str | None] = getattr(import_module(request["module"]), request["function"])
-        entry = request["entry"]
-        return {"done": (function() if entry is None else function(Entry(**entry))) or ""}
-    except ImportError as error:
-        return {"missing": first_line(error)}
-    except Exception as error:  # of foreign libraries
-        return {"error": first_line(error)}

@@ -16,7 +16,7 @@ from trio_profile.cli.verbs import app
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
 from trio_profile.studies.kinds import KINDS
-from trio_profile.studies.logs import LOGGERS, Logger
+from trio_profile.studies.logs import LOGGERS
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
@@ -160,16 +160,20 @@ def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
     assert "pip install 'trio-profile[eval]'" in said
 
 
+GONE = "from trio_profile.errors import LogError\n"
+
+
 @pytest.fixture
 def logger(tmp_path, monkeypatch):
     """A function that makes the logger `mine`, whose module has this text."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(LOGGERS, "mine", Logger("mine", "my_logger", "mine"))
+    monkeypatch.setitem(LOGGERS, "mine", "my_logger")
+    monkeypatch.delitem(sys.modules, "my_logger", raising=False)
     return (tmp_path / "my_logger.py").write_text
 
 
 def test_a_study_is_logged_and_the_document_stays_alone_on_standard_output(swept, sweep_arguments, logger, capsys):
-    logger("print('banner')\ndef check(): ...\ndef send(entry): return f'mine: {entry.params[\"verb\"]} is logged'")
+    logger("def require(): ...\ndef log(finished, _): return f'mine: {finished.kind.name} is logged'")
     out, printed = swept
     assert document(capsys, *sweep_arguments, "--out", out, "--log", "mine")["report"]
     assert run([*sweep_arguments, "--out", str(out), "--log", "mine"]) == 0
@@ -177,14 +181,14 @@ def test_a_study_is_logged_and_the_document_stays_alone_on_standard_output(swept
 
 
 def test_what_cannot_be_logged_is_not_measured(logger, tmp_path, capsys):
-    logger("def check(): raise OSError('the server is gone')")
+    logger(f"{GONE}def require(): raise LogError('--log mine: the server is gone')")
     said = complaint(capsys, "flops", "--device", "cpu", "--out", tmp_path / "out", "--log", "mine")
     assert said == "trio-profile: error: --log mine: the server is gone"
     assert not (tmp_path / "out").exists()
 
 
 def test_what_was_measured_is_kept_if_it_cannot_be_logged(logger, tmp_path, capsys):
-    logger("def check(): ...\ndef send(entry): raise OSError('the server is gone')")
+    logger(f"{GONE}def require(): ...\ndef log(*_): raise LogError('the server is gone')")
     out = tmp_path / "out"
     said = complaint(capsys, "flops", "--device", "cpu", "--out", out, "--log", "mine")
     assert said.endswith(f"the server is gone; the study is kept, and `trio-profile report {out} --log mine` logs it")

@@ -1,188 +1,193 @@
-"""Log a study as one run of MLflow. Only `studies/logs.py` calls this, in a process of its own.
+"""`--log mlflow`: what is logged of a study, and the process that logs it.
 
-MLflow reads its own variables: MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_ID, MLFLOW_EXPERIMENT_NAME, MLFLOW_RUN_NAME, and
-those of its accounts.
+`tracking.py` runs in a process of its own. So MLflow does not change the process that measures, and what it prints does
+not get into our output.
 """
 
-import getpass
+import json
 import os
-import re
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import file_digest, sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from trio_profile.errors import LogError
-from trio_profile.studies.logs import Entry
+from trio_profile.extras.mlflow.points import points_of
+from trio_profile.records.files import STUDY
+from trio_profile.records.workers import worker_files
+from trio_profile.studies.asked import fields_of
+from trio_profile.studies.running import Finished
 from trio_profile.text import first_line
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import RunInfo
-
-EXPERIMENT = "trio-profile"
-"""The experiment, unless MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME names another one."""
-DIGEST = "trio_profile.digest"
-"""The tag by which a study that was logged before is found."""
-RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-"""How often MLflow repeats a request. Each wait is twice as long. Its own default is 7: four minutes without a word."""
-MOST_METRICS, MOST_OTHERS = 1000, 100
-"""MLflow takes at most so many metrics, and so many params or tags, in one request."""
-LONGEST_NAME = 250
-"""In characters, of a metric's name."""
-_PASSWORD = re.compile(r"(?<=://)[^/\s]*@")
-_T = TypeVar("_T")
+TRACKING = "trio_profile.extras.mlflow.tracking"
+"""The module that runs in the process. It has `check()` and `send(entry)`."""
+CHECK_SECONDS = 60
+"""A server that has not answered `check` after this time counts as unreachable."""
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from trio_profile.extras.mlflow.logger import answer_request
+answer_request()
+"""
 
 
-def check() -> None:
-    """Raise LogError if the tracking store cannot be used."""
-    os.environ[RETRIES] = "1"
-    client_class = _import()
-    with _one_line_errors():
-        client = client_class()
-        experiment = _experiment(client)
-        if experiment is None:
-            client.search_experiments(max_results=1)
-        elif experiment.lifecycle_stage != "active":
-            raise LogError(f"the experiment {experiment.name!r} is deleted: restore it, or set MLFLOW_EXPERIMENT_NAME")
+@dataclass(frozen=True)
+class Entry:
+    """What is logged of one study.
 
-
-def send(entry: Entry) -> str:
-    """Log a study and return where it is. If it was logged before, the run stays as it is.
-
-    The run has the digest of the study's content as a tag. A run with the same digest that was not completed is
-    replaced.
+    name: the kind, and the name of the directory: `sweep pocket`.
+    digest: of the file that holds the measurements or the document. A study with the same content has the same one.
+    started: when it was begun, in seconds since 1970; None if the document does not say it.
+    params: what was asked, by the fields of Study.
+    facts: the machine and the versions.
+    points: each number as (quantity, curve, step, value); see `points.Point`.
+    files: paths of the files that are kept with it.
     """
-    os.environ.setdefault(RETRIES, "4")
-    client_class = _import()
-    with _one_line_errors():
-        client = client_class()
-        experiment = _experiment(client)
-        id = client.create_experiment(_name()) if experiment is None else experiment.experiment_id
-        name = _name() if experiment is None else experiment.name
-        for run in client.search_runs([id], f"tags.`{DIGEST}` = '{entry.digest}'"):
-            if run.info.status == "FINISHED":
-                return _line(client, run.info, name, "was logged before, as")
-            client.delete_run(run.info.run_id)
-        return _line(client, _new_run(client, id, entry), name, "is logged as")
+
+    name: str
+    digest: str
+    started: float | None
+    params: dict[str, str]
+    facts: dict[str, str]
+    points: list[tuple[str, str, int, float]]
+    files: list[str]
 
 
-def metric_names(curves: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the metric's name for each (quantity, curve): `prefill_speedup/trio`. All names are different.
-
-    MLflow takes letters, digits, `_`, `-`, `.`, spaces and slashes. Of the text before the slash its page makes a
-    section, with a chart for each curve.
-    """
-    found: dict[tuple[str, str], str] = {}
-    taken: set[str] = set()
-    for quantity, curve in dict.fromkeys(curves):
-        whole = _plain(quantity) + (f"/{_plain(curve)}" if curve else "")
-        name, number = whole[:LONGEST_NAME].rstrip(" ."), 1
-        while name.lower() in taken:  # some databases do not tell letters by their case
-            number += 1
-            name = f"{whole[: LONGEST_NAME - 8]} {number}"
-        taken.add(name.lower())
-        found[quantity, curve] = name
-    return found
-
-
-def _plain(text: str) -> str:
-    """A text as a part of a metric's name: `visionzip plus trio`, `trio k_pos 1`."""
-    return re.sub(r"[^\w.\-]+", " ", text.replace("+", " plus ")).strip(" .") or "unnamed"
-
-
-def _new_run(client: "MlflowClient", experiment: str, entry: Entry) -> "RunInfo":
-    """Make a run with everything that is logged, and return it as MLflow describes it. After an error it has failed."""
-    begun = None if entry.started is None else int(1000 * entry.started)
-    name = os.environ.get("MLFLOW_RUN_NAME") or entry.name
-    run = client.create_run(experiment, start_time=begun, run_name=name, tags={DIGEST: entry.digest, **_origin(entry)})
-    id = run.info.run_id
+def require() -> None:
+    """Raise LogError unless a study can be logged now. Call this before anything is measured."""
     try:
-        _fill(client, id, entry)
-    except BaseException:
-        os.environ[RETRIES] = "0"
-        with suppress(Exception):
-            client.set_terminated(id, "FAILED")
-        raise
-    client.set_terminated(id, "FINISHED")
-    return run.info
+        _ask("check", timeout=CHECK_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise LogError(
+            f"--log mlflow: no answer in {CHECK_SECONDS} seconds; check its server, or leave --log out"
+        ) from error
 
 
-def _fill(client: "MlflowClient", run: str, entry: Entry) -> None:
-    """Log the params, the tags, the metrics and the files of a study."""
-    from mlflow.entities import Metric, Param, RunTag
-
-    names = metric_names([(quantity, curve) for quantity, curve, _, _ in entry.points])
-    now = int(1000 * time.time())
-    metrics = [Metric(names[quantity, curve], value, now, step) for quantity, curve, step, value in entry.points]
-    for params in _parts([Param(name, text) for name, text in entry.params.items()], MOST_OTHERS):
-        client.log_batch(run, params=params)
-    for tags in _parts([RunTag(name, text) for name, text in entry.facts.items()], MOST_OTHERS):
-        client.log_batch(run, tags=tags)
-    for some in _parts(metrics, MOST_METRICS):
-        client.log_batch(run, metrics=some)
-    for path in entry.files:
-        client.log_artifact(run, path)
+def log(finished: Finished, directory: Path) -> str:
+    """Log the study of a directory, and return one line about it. Raises LogError if it cannot be logged."""
+    return _ask("send", entry_of(finished, directory))
 
 
-def _parts(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def entry_of(finished: Finished, directory: Path) -> Entry:
+    """Return what is logged of a study. Raises OSError if its file cannot be read."""
+    document, kind = finished.document, finished.kind
+    measured = [directory / kind.file] if (directory / kind.file).exists() else worker_files(directory)
+    started = document.sessions[0].started if document.sessions else None
+    report = [Path(document.report)] if document.report else []
+    files = [directory / STUDY, *measured, *report]
+    return Entry(
+        name=f"{kind.name} {directory.resolve().name}",
+        digest=_digest(measured),
+        started=None if started is None else started.timestamp(),
+        params=_params(finished),
+        facts=_facts(document),
+        points=[(point.quantity, point.curve, point.step, point.value) for point in points_of(document, kind.rows)],
+        files=[str(path.resolve()) for path in files if path.is_file()],
+    )
 
 
-def _origin(entry: Entry) -> dict[str, str]:
-    """MLflow's own tags about who logged, and with what."""
-    found = {
-        "mlflow.source.name": f"trio-profile {entry.params.get('verb', '')}".strip(),
-        "mlflow.source.type": "LOCAL",
-    }
-    with suppress(Exception):  # a container may have no name for its user
-        found["mlflow.user"] = getpass.getuser()
-    return found
+def _digest(files: Sequence[Path]) -> str:
+    """The SHA-256 of a file; of several files, that of their digests."""
+    found: list[str] = []
+    for path in files:
+        with path.open("rb") as file:
+            found.append(file_digest(file, "sha256").hexdigest())
+    return found[0] if len(found) == 1 else sha256(" ".join(found).encode()).hexdigest()
 
 
-def _import() -> "type[MlflowClient]":
-    """Import MLflow; its usage statistics are off, unless the user has set MLFLOW_DISABLE_TELEMETRY.
+def _params(finished: Finished) -> dict[str, str]:
+    """The fields of the study that its kind takes and that say something."""
+    study, known = getattr(finished.document, "study", None), fields_of(finished.kind)
+    if study is None:
+        return {"verb": finished.kind.name}
+    fields = {**study.model_dump(mode="json"), "verb": finished.kind.name}
+    return {name: _text(value) for name, value in fields.items() if name in known and value not in (None, [], {}, "")}
 
-    Raises ImportError if the extra is not installed.
+
+def _text(value: Any) -> str:
+    """A field as text. Lists become `trio, fastv`."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _facts(document: Any) -> dict[str, str]:
+    """The machine and the versions of the first session."""
+    session = document.sessions[0] if document.sessions else None
+    found = {"format": f"{document.format} {document.version}"}
+    if session is None:
+        return found
+    environment = session.environment
+    names = (
+        "hostname",
+        "system",
+        "device_name",
+        "cuda",
+        "driver",
+        "python",
+        "torch",
+        "transformers",
+        "fvcore",
+        "commit",
+    )
+    found |= {name: str(getattr(environment, name)) for name in names if getattr(environment, name)}
+    return found | ({"trio_profile": session.version} if session.version else {})
+
+
+# --- a process of its own ---------------------------------------------------------------------------------------------
+
+
+def _ask(function: str, entry: Entry | None = None, timeout: float | None = None) -> str:
+    """Call a function of TRACKING in a process of its own, and return its answer.
+
+    Raises LogError if the function raises, or if the process is killed. Raises TimeoutExpired.
     """
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    from mlflow import MlflowClient
-
-    return MlflowClient
-
-
-def _name() -> str:
-    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
-
-
-def _experiment(client: "MlflowClient") -> Any:
-    """The experiment; None if it must be made. Raises MlflowException for an id that does not exist."""
-    if id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        return client.get_experiment(id)
-    return client.get_experiment_by_name(_name())
-
-
-def _line(client: "MlflowClient", run: "RunInfo", experiment: str, what: str) -> str:
-    """One line that says where a run is. Of a server it has the address of the run's page."""
-    where = without_password(client.tracking_uri)
-    if where.startswith("http"):
-        where = f"{where.rstrip('/')}/#/experiments/{run.experiment_id}/runs/{run.run_id}"
-    return f"mlflow: the study {what} run {run.run_id} of the experiment {experiment!r}: {where}"
-
-
-def without_password(text: str) -> str:
-    """The text without the user and the password of an address: `https://me:secret@host` is `https://host`."""
-    return _PASSWORD.sub("", text)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn an error of MLflow into a LogError without passwords. A missing driver of a database is one of them."""
+    request = {"module": TRACKING, "function": function, "entry": None if entry is None else asdict(entry)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _START, json.dumps(sys.path)],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
     try:
-        yield
-    except LogError:
-        raise
-    except Exception as error:
-        what = without_password(first_line(error)).rstrip(".")
-        raise LogError(f"{what}; check MLFLOW_TRACKING_URI and the server") from error
+        answer = json.loads(done.stdout)
+    except ValueError as error:
+        raise LogError(f"--log mlflow: its process ended with exit code {done.returncode}") from error
+    if "missing" in answer:
+        raise LogError(
+            f"--log mlflow needs the extra 'mlflow' ({answer['missing']}): pip install 'trio-profile[mlflow]'"
+        )
+    if "error" in answer:
+        raise LogError(f"--log mlflow: {answer['error']}")
+    return answer["done"]
+
+
+def answer_request() -> None:
+    """Answer one request on standard input with one line of JSON on standard output. Whatever else is printed is lost.
+
+    The answer has `done`, `error`, or `missing` if a library is not installed.
+    """
+    output = os.dup(1)
+    os.dup2(2, 1)  # libraries print to standard output too
+    request = json.load(sys.stdin)
+    with os.fdopen(output, "w", encoding="utf-8") as answer:
+        json.dump(_answered(request), answer)
+
+
+def _answered(request: dict[str, Any]) -> dict[str, str]:
+    try:
+        function: Callable[..., str | None] = getattr(import_module(request["module"]), request["function"])
+        entry = request["entry"]
+        return {"done": (function() if entry is None else function(Entry(**entry))) or ""}
+    except ImportError as error:
+        return {"missing": first_line(error)}
+    except Exception as error:  # of foreign libraries
+        return {"error": first_line(error)}

@@ -8,13 +8,15 @@ import typer
 
 from trio_profile.cli import options, printing
 from trio_profile.errors import StudyError
-from trio_profile.optional import require_serve, set_broken_torchvision_aside
+from trio_profile.optional import require, require_run, set_broken_torchvision_aside
 from trio_profile.records.option import METHOD, SERVER
 from trio_profile.records.study import Study
 from trio_profile.text import first_line
 
 GROUP = "Run"
 """The heading under which the help lists the verb."""
+SERVER_MODULES = ("fastapi", "uvicorn", "openai")
+"""The modules that the extra `serve` brings and that transformers' server needs."""
 RETENTION = 0.333
 """The retention of a method without `--retention`."""
 _PRUNING = ("retention", "layers", "options")
@@ -51,7 +53,8 @@ def command(model: str, host: str | None, port: int | None, method: str | None, 
         raise typer.BadParameter(
             f"--{named.replace('options', 'option')} needs --method: name one, such as --method trio"
         )
-    require_serve("serve")
+    require("serve", "serve", SERVER_MODULES)
+    require_run("serve")
     set_broken_torchvision_aside()
     from trio_profile import units
     from trio_profile.studies.asked import make

@@ -1,171 +1,91 @@
-"""Studies as runs of MLflow, in a store in SQLite."""
-
-import csv
-import io
-import os
-import socket
-from pathlib import Path
-from typing import Any
+"""The process that logs. Small modules stand in for `tracking`, so no test here needs MLflow."""
 
 import pytest
 
-from tests import needs
 from tests.profile.documents import KEPT
 from trio_profile.errors import LogError
-from trio_profile.extras.mlflow import logger as log_mlflow
-from trio_profile.extras.mlflow.logger import LONGEST_NAME, metric_names, without_password
+from trio_profile.extras.mlflow import logger as mlflow_logger
 from trio_profile.studies import logs, running
-from trio_profile.studies.exporting import exported
+from trio_profile.studies.kinds import KINDS
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-mlflow = needs.package("mlflow", "mlflow")
+GOOD = """
+import sys
+from pathlib import Path
+print("a banner")
+print("another one", file=sys.stderr)
+def check(): ...
+def send(entry): return f"{entry.name} with {len(entry.points)} points and {sorted(Path(p).name for p in entry.files)}"
+"""
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
-    """A client of a store of its own. Artifacts lie beside the store, in the working directory."""
-    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # `check` sets it; afterwards it is as before
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    monkeypatch.chdir(tmp_path)
-    return mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+def logger(tmp_path, monkeypatch):
+    """A function that writes the module in place of `tracking`."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    monkeypatch.setattr(mlflow_logger, "TRACKING", "my_tracking")
+    return (tmp_path / "my_tracking.py").write_text
 
 
 @pytest.fixture
 def kept(tmp_path):
-    """A function that returns a directory with a small study of a kind, and what was read from it."""
-
-    def make(kind: str) -> tuple[Path, running.Finished]:
-        directory = tmp_path / f"my-{kind}"
-        directory.mkdir()
-        KEPT[kind](directory)
-        return directory, running.write_report(running.read(directory), directory)
-
-    return make
+    directory = tmp_path / "kept"
+    directory.mkdir()
+    KEPT["layers"](directory)
+    return directory, running.write_report(running.read(directory), directory)
 
 
-def runs(store, experiment: str = "trio-profile") -> list[Any]:
-    return store.search_runs([store.get_experiment_by_name(experiment).experiment_id])
+def test_what_a_logger_prints_is_not_in_its_answer(logger, kept, capfd):
+    logger(GOOD)
+    directory, finished = kept
+    mlflow_logger.require()
+    points = len(mlflow_logger.entry_of(finished, directory).points)
+    assert logs.log("mlflow", finished, directory) == (
+        f"layers kept with {points} points and ['layers.json', 'report.html']"
+    )
+    assert capfd.readouterr() == ("", "")
 
 
-def test_a_run_has_params_tags_metrics_and_files(store, kept):
-    directory, finished = kept("compare")
-    line = log_mlflow.send(logs.entry_of(finished, directory))
-    [run] = runs(store)
-    assert run.info.run_id in line and "'trio-profile'" in line
-    assert (run.info.run_name, run.info.status) == ("compare my-compare", "FINISHED")
-    assert run.data.params["methods"] == "trio, random" and run.data.params["retentions"] == "0.11, 0.55"
-    assert "image" not in run.data.params and "claimed" not in run.data.params
-    assert run.data.tags["device_name"] == "NVIDIA H200" and run.data.tags["torch"]
-    names = {file.path for file in store.list_artifacts(run.info.run_id)}
-    assert names == {"measurements.jsonl", "study.toml", "report.html"}
-    content, _ = exported(directory, "csv")
-    rows = [row for row in csv.DictReader(io.StringIO(str(content))) if row["method"] == "trio"]
-    for end in ("", "_low", "_high"):
-        history = store.get_metric_history(run.info.run_id, f"prefill_speedup{end}/trio")
-        expected = {round(1000 * float(row["nominal_retention"])): float(row[f"prefill_speedup{end}"]) for row in rows}
-        assert {metric.step: metric.value for metric in history} == expected
+def test_a_failure_says_how_to_log_later(logger, kept):
+    logger(GOOD.replace("return", "raise ValueError('no\\nspace left') #"))
+    directory, finished = kept
+    with pytest.raises(LogError) as raised:
+        logs.log("mlflow", finished, directory)
+    assert str(raised.value) == (
+        f"--log mlflow: no; the study is kept, and `trio-profile report {directory} --log mlflow` logs it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "import no_such_library",
+            r"needs the extra 'mlflow' \(No module named 'no_such_library'\): pip install",
+        ),
+        ("import os\ndef check(): os._exit(9)", "its process ended with exit code 9"),
+        ("import time\ndef check(): time.sleep(600)", "no answer in 2 seconds; check its server, or leave --log out"),
+        ("def check(): raise SystemExit(3)", "its process ended with exit code 3"),
+    ],
+)
+def test_a_logger_that_cannot_be_used_is_one_line(text, says, logger, monkeypatch):
+    monkeypatch.setattr(mlflow_logger, "CHECK_SECONDS", 2 if "sleep" in text else 120)
+    logger(text)
+    with pytest.raises(LogError, match=f"--log mlflow:? {says}"):
+        mlflow_logger.require()
+
+
+def test_an_unknown_logger_names_the_known_ones():
+    with pytest.raises(LogError, match="--log nosuch: there is no such logger; choose mlflow"):
+        logs.find("nosuch")
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_a_study_of_every_kind_is_logged_with_every_point(kind, store, kept):
-    directory, finished = kept(kind)
-    entry = logs.entry_of(finished, directory)
-    log_mlflow.send(entry)
-    [run] = runs(store)
-    assert len(run.data.metrics) == len({(quantity, curve) for quantity, curve, _, _ in entry.points}) > 0
-    assert run.data.params["verb"] == kind
-
-
-def test_a_study_is_logged_once_until_its_content_changes(store, kept, tmp_path):
-    directory, finished = kept("sweep")
-    first = log_mlflow.send(logs.entry_of(finished, directory))
-    moved = directory.rename(tmp_path / "moved")
-    again = log_mlflow.send(logs.entry_of(running.write_report_again(moved), moved))
-    assert first.replace("is logged", "was logged before,") == again and len(runs(store)) == 1
-    with (moved / "measurements.jsonl").open("a") as file:
-        file.write("\n")
-    log_mlflow.send(logs.entry_of(running.read(moved), moved))
-    assert len(runs(store)) == 2
-
-
-def test_a_run_that_was_not_completed_is_replaced(store, kept, monkeypatch):
-    directory, finished = kept("flops")
-    entry = logs.entry_of(finished, directory)
-
-    def refuse(*_):
-        raise ValueError("disk full")
-
-    with monkeypatch.context() as patch, pytest.raises(LogError, match="disk full; check MLFLOW_TRACKING_URI and the"):
-        patch.setattr(mlflow.MlflowClient, "log_artifact", refuse)
-        log_mlflow.send(entry)
-    [broken] = runs(store)
-    assert broken.info.status == "FAILED"
-    log_mlflow.send(entry)
-    [whole] = runs(store)
-    assert whole.info.status == "FINISHED" and whole.info.run_id != broken.info.run_id
-
-
-def test_the_variables_of_mlflow_are_honoured(store, kept, monkeypatch):
-    directory, finished = kept("flops")
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "ours")
-    monkeypatch.setenv("MLFLOW_RUN_NAME", "tuesday")
-    log_mlflow.send(logs.entry_of(finished, directory))
-    [run] = runs(store, "ours")
-    assert run.info.run_name == "tuesday"
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", store.create_experiment("by-id"))
-    log_mlflow.send(logs.entry_of(finished, directory))
-    assert len(runs(store, "by-id")) == 1
-
-
-def test_a_check_makes_no_experiment_and_names_a_deleted_one(store):
-    log_mlflow.check()
-    assert store.get_experiment_by_name("trio-profile") is None
-    store.delete_experiment(store.create_experiment("trio-profile"))
-    with pytest.raises(LogError, match="experiment 'trio-profile' is deleted: restore it, or set MLFLOW_EXPERIMENT_N"):
-        log_mlflow.check()
-
-
-def test_an_unreachable_server_is_one_line_without_the_password(store, monkeypatch):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@{address}")
-    with pytest.raises(LogError) as raised:
-        log_mlflow.check()
-    line = str(raised.value)
-    assert "secret" not in line and "\n" not in line and address in line
-    assert line.endswith("; check MLFLOW_TRACKING_URI and the server")
-    assert without_password("at postgresql://u:p@w@host/db") == "at postgresql://host/db"
-
-
-def test_metrics_have_names_that_mlflow_takes_and_that_differ():
-    from mlflow.utils.validation import _validate_metric_name
-
-    curves = [
-        "",
-        "trio",
-        "visionzip+trio",
-        "sparsevlm+",
-        "trio k_pos = 1",
-        "my.module:Mine",
-        "a/b",
-        "a b",
-        "..",
-        "ÄÖ",
-        "A B",
-    ]
-    asked = [("prefill_speedup", curve) for curve in [*curves, "x" * 300, "x" * 301]]
-    asked.append(("accuracy_by_kind.what? where/when", "trio"))
-    names = metric_names(asked)
-    assert len({name.lower() for name in names.values()}) == len(asked)
-    for name in names.values():
-        _validate_metric_name(name)
-        assert len(name) <= LONGEST_NAME
-    assert names["prefill_speedup", "visionzip+trio"] == "prefill_speedup/visionzip plus trio"
-    assert names["prefill_speedup", "sparsevlm+"] == "prefill_speedup/sparsevlm plus"
-    assert names["prefill_speedup", "my.module:Mine"] == "prefill_speedup/my.module Mine"
-    assert names["prefill_speedup", ""] == "prefill_speedup"
-    assert names["prefill_speedup", "a b"] == "prefill_speedup/a b 2"
+def test_an_entry_of_every_kind_has_its_digest_and_its_files(kind, tmp_path):
+    KEPT[kind](tmp_path)
+    finished = running.write_report(running.read(tmp_path), tmp_path)
+    entry = mlflow_logger.entry_of(finished, tmp_path)
+    assert {KINDS[kind].file, "report.html"} <= {path.rpartition("/")[2] for path in entry.files}
+    assert len(entry.digest) == 64 and entry.params["verb"] == kind
+    assert entry.digest == mlflow_logger.entry_of(running.read(tmp_path), tmp_path).digest
+    assert all(isinstance(text, str) for text in {**entry.params, **entry.facts}.values())

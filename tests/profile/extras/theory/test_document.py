@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import spearmanr
 
 from tests.profile.extras.theory.kept import removal, theory_document
-from trio_profile.analysis.points import points_of
 from trio_profile.analysis.table_rows import rows_of
 from trio_profile.extras.theory import document as analysis
 from trio_profile.extras.theory.document import Removal
@@ -145,8 +144,6 @@ def test_there_is_no_constant_if_a_term_of_zero_has_a_divergence():
     assert analysis.stage(1, still).least_constant == 2.0
 
 
-def test_the_layers_are_rows_of_a_table_and_points_of_curves():
+def test_the_layers_are_rows_of_a_table():
     rows = rows_of(theory_document(), "layers")
     assert len(rows) == 4 and "top_overlap_low" in rows[0]
-    steps = {point.step for point in points_of(theory_document(), "layers") if point.quantity == "top_overlap"}
-    assert steps == {1, 2, 3, 4}

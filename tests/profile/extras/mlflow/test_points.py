@@ -4,8 +4,8 @@ import pytest
 
 from tests.profile.documents import KEPT, evaluation, layers_at
 from tests.profile.examples import ablation, document, study
-from trio_profile.analysis.points import Point, points_of
 from trio_profile.analysis.table_rows import rows_of
+from trio_profile.extras.mlflow.points import Point, points_of
 from trio_profile.studies import running
 
 
