@@ -41,6 +41,8 @@ def verdict_page(document: SweepDocument) -> Page:
         blocks.append(break_even.table(document))
     if lines := [*recommendation.further(document.recommendation), *_reminders(document)]:
         blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
+    if lines := list(budget_notes(document.clamped_above, document.idle_stages)):
+        blocks.append(Sentences("Budgets", lines, detail=True))
     return Page("verdict", "Verdict", "", blocks)
 
 
@@ -159,7 +161,6 @@ def _reminders(document: SweepDocument) -> Iterator[str]:
         named = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in failures[:4]])
         yield f"Failed: {len(failures)} of {units.number_of(planned, 'cell')} ({named}{' …' if failures[4:] else ''})."
     yield from notes((cell.method, cell.notes) for cell in cells)
-    yield from budget_notes(document.clamped_above, document.idle_stages)
     if left_out := document.uncounted_selections:
         where = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in left_out])
         yield f"The break-even with the overhead factor as counted leaves out {where}: not counted there."

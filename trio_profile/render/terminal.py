@@ -67,7 +67,7 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
         )
         left_out = left_out or blocks != list(page.blocks)
         if blocks or (everything and not page.blocks):
-            _show_page(page, blocks, console)
+            _show_page(page, blocks, console, titled=everything or page is not report.pages[0])
     if left_out:
         console.print("", Text(hint, style="dim"), sep="\n")
 
@@ -101,8 +101,9 @@ def _first(block: Block, width: int) -> Block:
     return table
 
 
-def _show_page(page: Page, blocks: Sequence[Block], console: Console) -> None:
-    console.print("", Text(page.title, style="bold underline"), sep="\n")
+def _show_page(page: Page, blocks: Sequence[Block], console: Console, *, titled: bool) -> None:
+    if titled:
+        console.print("", Text(page.title, style="bold underline"), sep="\n")
     for block in blocks:
         console.print("", *drawn(block, console.width), sep="\n")
     if not blocks:

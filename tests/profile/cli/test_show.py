@@ -8,6 +8,7 @@ from tests.profile.documents import keep
 from tests.profile.examples import dense, failed, in_processes, measurement, session, study
 from trio_profile.cli import run
 from trio_profile.records.store import Store
+from trio_profile.records.study import Study
 
 
 @pytest.fixture
@@ -35,6 +36,16 @@ def test_all_prints_more_than_the_first_tables(kept, capsys):
     assert "".join(said.split()) in "".join(short.split())  # a line may end within it, and within the path
     assert run(["show", str(kept), "--all"]) == 0
     assert len(capsys.readouterr().out) > 1.5 * len(short)
+
+
+def test_a_sweep_is_shown_in_40_lines_with_its_verdict_its_table_and_its_break_even(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    cells = [in_processes(measurement(retention=retention, noise=0.01)) for retention in Study().retentions]
+    directory = keep(tmp_path, study(retentions=Study().retentions), cells).directory
+    assert run(["show", str(directory)]) == 0
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) <= 40, printed
+    assert all(part in printed for part in ("prefill 1", "11.0 %", "99.0 %", "Break-even", "--all prints every table"))
 
 
 def test_the_document_is_the_one_that_report_prints(kept, capsys):

@@ -37,7 +37,7 @@ def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument)
     what, chart, *others = sweep.verdict_page(several).blocks
     assert isinstance(what, Sentences) and len(what.lines) == 1
     assert isinstance(chart, Chart) and chart.id == "prefill"
-    assert [type(block) for block in others] == [Table, Table, Sentences]
+    assert [type(block) for block in others] == [Table, Table, Sentences, Sentences]
 
 
 def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepDocument):
