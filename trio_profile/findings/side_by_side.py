@@ -1,22 +1,22 @@
 """The report of several studies side by side: what is unlike, and one table of their cells; the rest is folded."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from math import log
 from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.recommendation import CONTROL
-from trio_profile.analysis.side_by_side import About, SideBySide, SideCell, StudyDifference
+from trio_profile.analysis.side_by_side import About, SideBySide, SideCell
 from trio_profile.findings import doubts, recommendation
 from trio_profile.findings.blocks import Block, Chart, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.charts import RETENTION, RIGHT_ANSWERS, by_retention, speedup_axis
 from trio_profile.findings.definitions import environment_terms, numbers_page
 from trio_profile.findings.study_page import finished_cells, sessions_table
-from trio_profile.findings.table import Grid, table
+from trio_profile.findings.table import Grid, Key, table
 from trio_profile.quantities import entries
+from trio_profile.quantities.entries import NOTHING
 from trio_profile.quantities.quantity import Column
-from trio_profile.quantities.registry import COLUMNS
+from trio_profile.quantities.summary import CellSummary
 from trio_profile.records.estimate import Accuracy
 from trio_profile.records.schema import Cell, Environment
 from trio_profile.text import listed
@@ -24,13 +24,13 @@ from trio_profile.text import listed
 MOST_CHARTS = 6
 """So many methods have a chart. The table has all of them."""
 _ABOUT: dict[About, str] = {
-    "machine": "other hardware: compare speed-ups, not times",
-    "versions": "other versions of the libraries",
-    "code": "other versions of the code",
-    "model": "another model, or another form of it: exact counts and answers cannot be compared",
-    "input": "another input, or other questions: speed-ups, counts or answers are not of the same work",
-    "options": "the methods ran with other options",
-    "files": "files of the same name with other content",
+    "machine": "Other hardware, so compare speed-ups, not times",
+    "versions": "Other versions of the libraries",
+    "code": "Other versions of the code",
+    "model": "Another model or another form of it, so exact counts and answers cannot be compared",
+    "input": "Another input or other questions, so the work is not the same",
+    "options": "Other options of the methods",
+    "files": "Files of the same name with other content",
 }
 """What a difference means for the reader."""
 _NAMES = {
@@ -48,8 +48,7 @@ def report(document: SideBySide) -> Report:
     models = list(dict.fromkeys(side.study.model for side in document.sides))
     pages = [verdict_page(document)]
     if _shared(document):
-        pages += [charts_page(document), exact_page(document), doubts_page(document)]
-        pages += [studies_page(document), numbers_page()]
+        pages += [charts_page(document), doubts_page(document), studies_page(document), numbers_page()]
     texts = (recommendation.banner(side.study.model, document.sessions_of(i)) for i, side in enumerate(document.sides))
     return Report(
         subject=listed([side.name for side in document.sides]),
@@ -64,18 +63,14 @@ def report(document: SideBySide) -> Report:
 
 def verdict_page(document: SideBySide) -> Page:
     """What is unlike, what each study recommends, and the speed-ups with their ratios."""
-    unlike: list[Block] = [Sentences("", [*_ratios(document)])]
+    blocks: list[Block] = [Sentences("", ["No two of these studies have a cell in common."], tone="doubt")]
+    if _shared(document):
+        told = [f"{side.name}: {recommendation.sentence(side.recommendation)}" for side in document.sides]
+        blocks = [Sentences("", [*_ratios(document)]), _table(document), Sentences("What each study recommends", told)]
     if document.unlike:
-        lines = [_difference(document, one) for one in document.unlike]
-        unlike.append(Sentences("In what the studies differ", lines, tone="doubt"))
+        blocks.append(Sentences("In what the studies differ", [*_differences(document)], tone="doubt"))
     else:
-        unlike.append(Sentences("", ["These studies have the same model, input, options, machine, versions and code."]))
-    shared = _shared(document)
-    if not shared:
-        unlike[0] = Sentences("", ["No two of these studies have a cell in common."], tone="doubt")
-        return Page("side-by-side", "Side by side", "", unlike)
-    told = [f"{side.name}: {recommendation.sentence(side.recommendation)}" for side in document.sides]
-    blocks: list[Block] = [unlike[0], _table(document), Sentences("What each study recommends", told), *unlike[1:]]
+        blocks.append(Sentences("", ["These studies have the same model, input, options, machine, versions and code."]))
     return Page("side-by-side", "Side by side", "", blocks)
 
 
@@ -99,25 +94,6 @@ def charts_page(document: SideBySide) -> Page:
         ],
         folded="Show a line for each study",
     )
-
-
-def exact_page(document: SideBySide) -> Page:
-    """Counts that must be equal if the same model runs, and where they are not."""
-    shared = _shared(document)
-    unequal = [cell for cell in shared if cell.unequal]
-    rows = [
-        [Entry(cell.method), _retention(cell), Entry(_NAMES[name]), *(_exact(one, name) for one in cell.cells)]
-        for cell in unequal
-        for name in cell.unequal
-    ]
-    columns = ("Method", "Retention", "quantity", *(side.name for side in document.sides))
-    said = f"The same in all of {units.number_of(len(shared), 'common cell')}."
-    if unequal:
-        said = f"Not the same in {len(unequal)} of {units.number_of(len(shared), 'common cell')}."
-    found: list[Block] = [Sentences("", [said], tone="doubt" if unequal else "finding")]
-    found += [Table("Exact counts that differ", columns, rows, keys=3, detail=True)] if rows else []
-    how = "MACs, bytes and kept tokens do not depend on the machine. If they differ, the studies did other work."
-    return Page("exact", "Exact counts", how, found, folded="Show the exact counts")
 
 
 def doubts_page(document: SideBySide) -> Page:
@@ -166,10 +142,18 @@ def _finished(document: SideBySide, number: int) -> list[Cell]:
 # Sentences
 
 
-def _difference(document: SideBySide, unlike: StudyDifference) -> str:
-    """How the studies differ in one field: `torch (other versions …): 2.11.0 in A, 2.12.0 in B`."""
-    told = [f"{value or 'not known'} in {side.name}" for side, value in zip(document.sides, unlike.values, strict=True)]
-    return f"{unlike.name.replace('_', ' ')} ({_ABOUT[unlike.about]}): {', '.join(told)}."
+def _differences(document: SideBySide) -> Iterator[str]:
+    """How the studies differ: `Other versions of the libraries: torch 2.11.0 in A, 2.12.0 in B.`"""
+    names = [side.name for side in document.sides]
+    for about, meaning in _ABOUT.items():
+        parts = [
+            f"{one.name.replace('_', ' ')} "
+            + ", ".join(f"{value or 'not known'} in {name}" for name, value in zip(names, one.values, strict=True))
+            for one in document.unlike
+            if one.about == about
+        ]
+        if parts:
+            yield f"{meaning}: {'; '.join(parts)}."
 
 
 def _ratios(document: SideBySide) -> Iterator[str]:
@@ -226,52 +210,44 @@ def _chart(document: SideBySide, method: str, id: str, caption: str, value: Call
     )
 
 
-# Tables
+# The table
 
 
 def _table(document: SideBySide) -> Table:
-    """A row for each cell: speed-ups and right answers in each study, and how they differ from the first study's."""
-    names = [side.name for side in document.sides]
-    marked = [doubts.marks(side.doubts, _finished(document, number)) for number, side in enumerate(document.sides)]
-    columns: list[Column] = []
-    groups = [("", 2)]
-
-    def add(group: str, of_cell: str, apart: str, show: Callable[[Any], Entry], sign: str) -> None:
-        for number, name in enumerate(names):
-            columns.append(Column(name, lambda row, _, number=number: _in_study(row, of_cell, number, marked[number])))
-        for number, name in list(enumerate(names))[1:]:
-            head = f"{name} {sign} {names[0]}"
-            columns.append(Column(head, lambda row, _, number=number: show(getattr(row, apart)[number])))
-        groups.append((group, 2 * len(names) - 1))
-
-    add("Prefill", "prefill speed-up", "prefill_ratios", entries.speedup, "/")
-    add("Total", "total speed-up", "total_ratios", entries.speedup, "/")
-    if any(cell and cell.accuracy for one in document.cells for cell in one.cells):
-        add("Right", "right within", "accuracy_differences", entries.points, "−")
-    rows = [(Cell(method=cell.method, retention=cell.nominal_retention), cell) for cell in document.cells]
-    found = table(Grid(rows, None, document.methods, {}), "", columns, ["method", "asked"], groups=groups)
-    return replace(found, caption="Speed-ups over dense, and how the studies differ", first=2 + 2 * len(names) - 1)
-
-
-def _in_study(row: SideCell, column: str, number: int, marks: dict[str, str]) -> Entry:
-    """One column of a cell in a study. marks: why doubted cells of this study are doubted, by their ids."""
-    found = row.cells[number]
-    if found is None:
-        return entries.NOTHING
-    if found.status != "done":
-        return Entry(found.status, title=found.reason or "", tone="absent")
-    entry = COLUMNS[column].entry(found, None)
-    return entry if entry == entries.NOTHING else replace(entry, doubt=marks.get(found.cell.id, ""))
+    """A row for each cell of each study: speed-ups and right answers, and how they differ from the first study's."""
+    first = document.sides[0].name
+    rows: list[tuple[Cell, CellSummary]] = []
+    for cell in document.cells:
+        rows += [(found.cell, _row(document, cell, number)) for number, found in enumerate(cell.cells) if found]
+    columns = (
+        "prefill",
+        Column(f"prefill / {first}", lambda row, _: entries.speedup(row.prefill_ratio)),
+        "total",
+        Column(f"total / {first}", lambda row, _: entries.speedup(row.total_ratio)),
+        "right within",
+        Column(f"right − {first}", lambda row, _: entries.points(row.accuracy_apart), needs_answers=True),
+        Column(
+            "exact counts", lambda row, _: Entry("differ", title=row.unequal, tone="loss") if row.unequal else NOTHING
+        ),
+    )
+    known = next((side.dense for side in document.sides if side.dense and side.dense.accuracy), None)
+    keys = ("method", Key("study", lambda _, __, row: Entry(row.study, doubt=row.mark)), "asked")
+    caption = "Speed-ups over dense, and how the studies differ. Exact counts must be equal if the same model runs"
+    return table(Grid(rows, known, document.methods, {}), caption, columns, keys, in_sight=f"prefill / {first}")
 
 
-def _retention(cell: SideCell) -> Entry:
-    return Entry(units.percent(cell.nominal_retention), order=cell.nominal_retention)
-
-
-def _exact(cell: Any, name: str) -> Entry:
-    value = None if cell is None else getattr(cell, name)
-    if value is None:
-        return entries.NOTHING
-    if isinstance(value, tuple):
-        return Entry(", ".join(map(str, value)))
-    return Entry(units.exact(value), order=value)
+def _row(document: SideBySide, cell: SideCell, number: int) -> CellSummary:
+    """A cell of one study, with its differences to the first study. number: of the study, from 0."""
+    found, side = cell.cells[number], document.sides[number]
+    assert found is not None
+    marks = doubts.marks(side.doubts, [found.cell]) if found.status == "done" else {}
+    return found.model_copy(
+        update={
+            "study": side.name,
+            "mark": marks.get(found.cell.id, ""),
+            "prefill_ratio": cell.prefill_ratios[number],
+            "total_ratio": cell.total_ratios[number],
+            "accuracy_apart": cell.accuracy_differences[number],
+            "unequal": ", ".join(_NAMES[name] for name in cell.unequal),
+        }
+    )

@@ -99,7 +99,8 @@ for (const table of document.querySelectorAll("table[data-switch], table[data-fi
 function choose(table) {
   const column = Number(table.dataset.switch ?? -1);
   const rows = [...table.tBodies[0].rows];
-  const valueOf = (row) => row.cells[column]?.querySelector("span")?.firstChild?.textContent ?? "";
+  const textOf = (part) => [...part.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map((one) => one.textContent).join("").trim();
+  const valueOf = (row) => textOf(row.cells[column].querySelector("span") ?? row.cells[column]);
   const bar = document.createElement("span");
   bar.className = "choice";
   let value = table.dataset.chosen ?? "";

@@ -5,7 +5,7 @@ All text is drawn as it is: nothing in it is read as rich's markup.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from textwrap import wrap
 from typing import assert_never
 
@@ -20,7 +20,6 @@ from rich.text import Text
 from trio_profile.findings.blocks import (
     Block,
     Chart,
-    DrawnStage,
     Entry,
     Page,
     Report,
@@ -31,7 +30,6 @@ from trio_profile.findings.blocks import (
     Tokens,
     Waterfall,
 )
-from trio_profile.findings.blocks import Grid as TokenGrid
 from trio_profile.render.columns import MARK, chosen_rows, doubted, first_columns, has_others, with_columns
 from trio_profile.render.preparing import lines, prepare
 from trio_profile.text import listed
@@ -43,8 +41,6 @@ _NARROWEST = 20
 """A terminal that says it is narrower gets lines of this many columns."""
 _LONG = 30
 """A column with wider entries holds prose: its lines are wrapped, and begin at the left."""
-_HALVES = {(False, False): "·", (True, False): "▀", (False, True): "▄", (True, True): "█"}
-_GAP = "   "
 
 
 def show(report: Report, *, everything: bool = False, hint: str = HINT, console: Console | None = None) -> None:
@@ -150,52 +146,9 @@ def _terms(block: Terms, width: int) -> list[RenderableType]:
 
 
 def _tokens(block: Tokens, width: int) -> list[RenderableType]:
-    """How many tokens stay, and a coarse map of those that the first method keeps at the lowest retention."""
+    """How many tokens stay."""
     texts = [text for text in (block.label, block.note, *(one.text for one in block.maps)) if text]
-    return [
-        *_heading(block.caption, width, "italic"),
-        *(_text(text, width) for text in texts),
-        *(Text(line) for line in character_map(block, width)),
-    ]
-
-
-# The kept tokens as lines of characters: two rows of tokens in one line
-
-
-def character_map(block: Tokens, width: int) -> list[str]:
-    """The stages of the first shown method at its lowest retention, side by side as far as `width` holds them.
-
-    It is empty if not even one stage fits. Of a picture in several grids, the last one is drawn.
-    """
-    maps = sorted((one for one in block.maps if one.method in block.shown[:1]), key=lambda one: one.retention)
-    if not maps or not block.grids or not maps[0].stages:
-        return []
-    first, grid = maps[0], block.grids[-1]
-    most = (width + len(_GAP)) // (grid.columns + len(_GAP))
-    stages = first.stages[-most:] if most else []
-    if not stages:
-        return []
-    parts = [_headed(stage, grid) for stage in stages]
-    rows = zip_longest(*parts, fillvalue="")
-    lines = [_GAP.join(part.ljust(grid.columns) for part in row).rstrip() for row in rows]
-    return [f"{first.method} at {first.where}, a mark for each token that stays:", *lines]
-
-
-def _headed(stage: DrawnStage, grid: TokenGrid) -> list[str]:
-    """A stage below its layer."""
-    name = f"after layer {stage.layer}" if stage.layer else "at first"
-    return [name[: grid.columns], *_lines(stage.kept, grid)]
-
-
-def _lines(kept: Sequence[int], grid: TokenGrid) -> list[str]:
-    def is_kept(row: int, column: int) -> bool:
-        number = grid.first + row * (grid.columns + grid.newline) + column
-        return row < grid.rows and bool(kept[number])
-
-    return [
-        "".join(_HALVES[is_kept(row, column), is_kept(row + 1, column)] for column in range(grid.columns))
-        for row in range(0, grid.rows, 2)
-    ]
+    return [*_heading(block.caption, width, "italic"), *(_text(text, width) for text in texts)]
 
 
 # Tables

@@ -250,6 +250,21 @@ def test_more_columns_are_shown_on_demand(show: Open):
     assert not view.page.get_by_text("9 GiB").is_visible()
 
 
+def test_rows_are_chosen_by_a_switch_and_by_a_word(show: Open):
+    rows = [
+        [Entry(f"method {n}", "control", colour=n), Entry(f"{at} %"), Entry("1×")] for n in range(4) for at in (11, 22)
+    ]
+    view = show(Table("cells", ["Method", "Retention", "prefill"], rows, keys=2, switch=1, chosen="22 %"))
+    shown = view.page.locator("tbody tr:visible")
+    assert shown.count() == 4 and "11 %" not in view.page.locator("tbody").inner_text()
+    view.page.get_by_role("button", name="all").click()
+    assert shown.count() == 8
+    view.page.get_by_role("searchbox").fill("METHOD 3")
+    assert shown.count() == 2
+    view.page.emulate_media(media="print")
+    assert shown.count() == 8
+
+
 def wide(number: int = 3) -> Table:
     names = ["Method", "Retention", *(f"quantity {place}" for place in range(14))]
     rows = [

@@ -1,37 +1,21 @@
-"""Kept tokens as characters."""
+"""What the terminal leaves out unless everything is asked for."""
 
-from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
-from trio_profile.render.terminal import character_map
+from tests.profile.reading import in_terminal
+from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
 
-
-def tokens(*stages: DrawnStage, grids: tuple[Grid, ...] = (Grid("", 3, 2),)) -> Tokens:
-    maps = [DrawnTokens("trio", 0.5, "50.0 %", "", []), DrawnTokens("trio", 0.1, "10.0 %", "", stages)]
-    return Tokens("tokens", "", "", 6, grids, maps, ["trio"])
+ROWS = [[Entry("trio"), Entry("11 %"), Entry("2×")], [Entry("trio"), Entry("33 %"), Entry("1.5×")]]
+CHOICE = Table("cells", ["Method", "Retention", "prefill"], ROWS, keys=2, switch=1, chosen="33 %")
 
 
-FIRST = DrawnStage(2, "", bytes([1, 0, 1, 1, 0, 1]))
-SECOND = DrawnStage(12, "", bytes([0, 0, 1, 0, 0, 0]))
+def test_folded_pages_and_rows_that_are_not_chosen_need_all():
+    folded = Page("b", "Folded", "", [Sentences("", ["hidden"])], folded="Show it")
+    report = Report("a", "b", [], [Page("a", "In sight", "", [CHOICE]), folded])
+    said, whole = in_terminal(report), in_terminal(report, everything=True)
+    assert "1.5×" in said and "Retention 33 %. cells" in said and "11 %" not in said and "hidden" not in said
+    assert "2×" in whole and "hidden" in whole
 
 
-def test_two_rows_of_tokens_make_a_line():
-    assert character_map(tokens(FIRST, SECOND), 80) == [
-        "trio at 10.0 %, a mark for each token that stays:",
-        "af   af",
-        "█▄   ▄·",
-        "·▀   ··",
-    ]
-
-
-def test_the_last_stages_stay_where_not_all_of_them_fit():
-    assert character_map(tokens(FIRST, SECOND), 4)[1:] == ["af", "▄·", "··"]
-    assert character_map(tokens(FIRST, SECOND), 1) == []
-
-
-def test_a_column_of_newlines_is_left_out():
-    stage = DrawnStage(0, "", bytes([0, 1, 1, 0]))
-    assert character_map(tokens(stage, grids=(Grid("", 2, 1, newline=True),)), 80)[1:] == ["a", "▄"]
-
-
-def test_nothing_is_drawn_without_stages_or_grids():
-    assert character_map(tokens(), 80) == []
-    assert character_map(tokens(FIRST, grids=()), 80) == []
+def test_one_reason_of_several_rows_is_said_once():
+    rows = [[Entry(name), Entry("refused: too deep", span=2)] for name in ("vtw", "topv")]
+    said = in_terminal(Report("a", "b", [], [Page("a", "", "", [Table("", ["Method", "x", "y"], rows)])]))
+    assert said.count("refused") == 1 and "vtw and topv: refused: too deep" in said
