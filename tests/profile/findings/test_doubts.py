@@ -15,14 +15,6 @@ def test_sound_cells_leave_the_tally_alone():
     assert sentences(report) == ["1 cell measured, 1 failed. No cell is doubted."]
 
 
-def test_a_refused_cell_is_not_a_failed_one():
-    refused = failed(retention=0.5).model_copy(update={"status": "refused"})
-    cells = [measurement(noise=0.002), refused]
-    assert pages.tally(cells, []) == "1 cell measured, 1 refused. No cell is doubted."
-    told = pages.tally([*cells, failed(retention=0.9)], [])
-    assert told == "1 cell measured, 1 refused, 1 failed. No cell is doubted."
-
-
 def test_each_doubt_stands_under_its_cell_with_the_next_step():
     broken = in_processes(measurement()).model_copy(update={"reason": "out of memory"})
     cells = [broken, in_processes(measurement(retention=0.5), 6)]
@@ -60,11 +52,6 @@ def test_one_sentence_says_how_many_cells_are_doubted_and_why():
     assert pages.summary([], CELLS) == "No cell is doubted."
 
 
-def test_two_doubts_of_one_kind_about_a_cell_count_one_cell():
-    found = [doubt("clock", CELLS[0]), doubt("clock", CELLS[0], 0.3), doubt("clock", CELLS[1])]
-    assert pages.summary(found, CELLS) == "Doubts about single cells: 2 of 10 (clock 2)."
-
-
 def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_all():
     found = [doubt("sessions"), doubt("busy", CELLS[0]), doubt("busy", CELLS[3], 0.9), doubt("clock", CELLS[1])]
     found += [doubt("clock", CELLS[1], 0.15), doubt("clock", CELLS[2])]
@@ -76,18 +63,6 @@ def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_al
         "trio at 20.0 % (and 1 more cell): clock: clock found. Next step: wait.",
     ]
     assert len(table.rows) == 5 and table.detail
-
-
-def test_a_study_without_a_doubt_has_a_page_that_says_so():
-    (only,) = pages.page([], CELLS, [], ()).blocks
-    assert list(only.lines) == ["No cell is doubted."]
-
-
-def test_the_page_says_what_an_interval_covers():
-    several, one = pairs_at(0.2), pairs_at(0.3).model_copy(update={"session": [1, 1, 1]})
-    scopes = [pages.page([], CELLS, found, ()).blocks[0].lines[1] for found in ([several], [one], [several, one])]
-    assert scopes[0] == "An interval covers another run on this machine, not another machine."
-    assert scopes[1] == scopes[2] == "An interval covers this run alone: another process may differ by more."
 
 
 def pairs_at(retention: float) -> CellPairs:
@@ -134,9 +109,3 @@ def test_of_many_cells_the_doubted_ones_are_drawn_first_and_in_colour():
     assert chart.caption == "Pairs of 24 of 60 cells, in the order of measurement. The doubted cells come first"
     assert [one.group for one in chart.series if not one.quiet] == ["trio at 41.0 %", "trio at 51.0 %"]
     assert chart.series[2].group == "trio at 1.0 %"
-
-
-def test_without_a_doubt_one_cell_is_drawn_in_colour():
-    chart = pages.page([], CELLS, [pairs_at(cell.retention) for cell in CELLS], ("trio",)).blocks[-1]
-    assert isinstance(chart, Chart)
-    assert [one.quiet for one in chart.series] == [False] + [True] * 9

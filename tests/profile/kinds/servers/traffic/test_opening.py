@@ -62,72 +62,31 @@ def test_one_server_with_a_field_is_both_arms():
     assert kinds == ["image_url", "text"]  # the picture first, so that no two prompts begin alike
 
 
-def test_a_server_that_is_not_there_is_named():
+def test_a_server_with_a_fault_is_refused_with_its_name_and_the_way_out():
+    for fault, says in {
+        "status 401": "HTTP 401: no luck with no key; give its key with --key-variable NAME",
+        "status 404": "HTTP 404: no luck with no key; give the base address",
+        "status 500": "HTTP 500: no luck with no key; look into its log",
+        "json": "it does not stream: it answers with application/json",
+        "early": "it closed the stream before the end of its answer; look into its log",
+        "error": "it says in its stream: out of memory; look into its log",
+        "redirect": "it redirects to http://127.0.0.1:1/elsewhere, which is not followed",
+        "blind": "HTTP 400: this model takes no image; serve a model that sees pictures",
+        "ignores": "it reports 10 prompt tokens with a picture, 10 without; serve a model that sees pictures",
+    }.items():
+        with FakeServer(fault=fault) as server:
+            said = refused(alone(server))
+        assert said.startswith(f"the dense server {server.url}") and says in said
     url = free_address()
     with FakeServer() as dense:
         said = refused(study(dense=dense.url, pruned=url))
-    assert said == (
-        f"the pruned server {url}: it cannot be reached (Connection refused); start it, or correct its address"
-    )
+    assert said.startswith(f"the pruned server {url}: it cannot be reached (Connection refused); start it")
 
 
-def test_two_models_are_refused():
+def test_servers_without_a_common_model_are_refused():
     with FakeServer(models=("one",)) as dense, FakeServer(models=("two",)) as pruned:
-        said = refused(study(dense=dense.url, pruned=pruned.url))
-    assert said == (
-        "the two servers have different models: 'one' (dense) and 'two' (pruned); serve one model under one name"
-    )
-
-
-def test_a_model_that_a_server_does_not_have_is_named():
+        assert "'one' (dense) and 'two' (pruned)" in refused(study(dense=dense.url, pruned=pruned.url))
     with FakeServer(models=("one", "two")) as server:
         asked = alone(server, model="three")
         assert refused(asked) == f"the dense server {server.url} has no model 'three'; it lists one, two"
-        assert refused(asked.model_copy(update={"model": None})) == (
-            f"the dense server {server.url} lists 2 models; name one with --model"
-        )
-
-
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        ("status 401", "HTTP 401: no luck with no key; give its key with --key-variable NAME"),
-        (
-            "status 404",
-            "HTTP 404: no luck with no key; give the base address of the server, such as http://localhost:8000, "
-            "and the name of a model that it has",
-        ),
-        ("status 500", "HTTP 500: no luck with no key; look into its log"),
-        (
-            "json",
-            "it does not stream: it answers with application/json; endpoints needs a server that streams",
-        ),
-        ("early", "it closed the stream before the end of its answer; look into its log"),
-        ("error", "it says in its stream: out of memory; look into its log"),
-        (
-            "redirect",
-            "it redirects to http://127.0.0.1:1/elsewhere, which is not followed; "
-            "give the address to which it redirects",
-        ),
-    ],
-)
-def test_a_server_with_a_fault_is_refused_with_the_way_out(fault, says):
-    with FakeServer(fault=fault) as server:
-        assert refused(alone(server)) == f"the dense server {server.url}: {says}"
-
-
-def test_a_server_that_takes_no_pictures_is_refused():
-    with FakeServer(fault="blind") as server:
-        assert refused(alone(server)) == (
-            f"the dense server {server.url} answers text, but no picture: HTTP 400: this model takes no image; serve a "
-            "model that sees pictures"
-        )
-
-
-def test_a_server_that_ignores_pictures_is_refused():
-    with FakeServer() as dense, FakeServer(fault="ignores") as pruned:
-        said = refused(study(dense=dense.url, pruned=pruned.url))
-    assert said == (
-        f"the pruned server {pruned.url} seems to ignore pictures: it reports 10 prompt tokens with a picture, 10 "
-        "without; serve a model that sees pictures"
-    )
+        assert "name one with --model" in refused(asked.model_copy(update={"model": None}))
