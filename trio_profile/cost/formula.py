@@ -11,39 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Literal
+
+from trio_profile.records.schema import Shape
 
 Causal = Literal["dense", "half"]
 Terms = dict[str, int]
 """MACs by the name of what they are for."""
-
-
-class Widths(Protocol):
-    """The widths of a decoder: what the formulas below read of a model's shape.
-
-    hidden: width of the residual stream.
-    intermediate: width of the FFN.
-    query_width: width of all query heads together.
-    kv_width: width of all key heads together.
-    heads: number of query heads.
-    vocabulary: width of the logits.
-    ffn_matrices: 3 for a gated FFN, else 2.
-    """
-
-    @property
-    def hidden(self) -> int: ...  # noqa: D102
-    @property
-    def intermediate(self) -> int: ...  # noqa: D102
-    @property
-    def query_width(self) -> int: ...  # noqa: D102
-    @property
-    def kv_width(self) -> int: ...  # noqa: D102
-    @property
-    def heads(self) -> int: ...  # noqa: D102
-    @property
-    def vocabulary(self) -> int: ...  # noqa: D102
-    @property
-    def ffn_matrices(self) -> int: ...  # noqa: D102
 
 
 # --- the paper's formula ------------------------------------------------------------------------------------------
@@ -86,7 +60,7 @@ def attention_macs(n: int, width: int, causal: Causal = "dense") -> int:
     return 2 * n * n * width if causal == "dense" else n * (n + 1) * width
 
 
-def layer_terms(n: int, shape: Widths, causal: Causal = "dense") -> Terms:
+def layer_terms(n: int, shape: Shape, causal: Causal = "dense") -> Terms:
     """MACs of one decoder layer over n tokens, by part.
 
     Norms, rotary embedding, biases and activations have no products: see `layer_elements`. The embedding is a lookup.
@@ -99,7 +73,7 @@ def layer_terms(n: int, shape: Widths, causal: Causal = "dense") -> Terms:
     }
 
 
-def layer_elements(n: int, shape: Widths) -> Terms:
+def layer_elements(n: int, shape: Shape) -> Terms:
     """How many numbers one decoder layer computes without a product, by part. No convention in use counts them as MACs.
 
     Some counters charge a few FLOPs for each number. Even ten FLOPs each are one percent of the layer's products.
@@ -114,12 +88,12 @@ def layer_elements(n: int, shape: Widths) -> Terms:
     }
 
 
-def layer_macs(n: int, shape: Widths, causal: Causal = "dense") -> int:
+def layer_macs(n: int, shape: Shape, causal: Causal = "dense") -> int:
     """MACs of one decoder layer over n tokens: the sum of `layer_terms`."""
     return sum(layer_terms(n, shape, causal).values())
 
 
-def decoder_macs(tokens_by_layer: Sequence[int], shape: Widths, causal: Causal = "dense") -> int:
+def decoder_macs(tokens_by_layer: Sequence[int], shape: Shape, causal: Causal = "dense") -> int:
     """MACs of the decoder in one prefill: Σ over layers of `layer_macs`.
 
     tokens_by_layer: visual and text tokens together.
@@ -128,7 +102,7 @@ def decoder_macs(tokens_by_layer: Sequence[int], shape: Widths, causal: Causal =
     return sum(layers * layer_macs(n, shape, causal) for n, layers in Counter(tokens_by_layer).items())
 
 
-def decode_macs(cached_by_layer: Sequence[int], steps: int, shape: Widths) -> int:
+def decode_macs(cached_by_layer: Sequence[int], steps: int, shape: Shape) -> int:
     """MACs of `steps` forwards of one token each after a prefill, the head included.
 
     At step i a layer attends to its cached tokens and to the i new ones, the current one included.

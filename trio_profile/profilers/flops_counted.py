@@ -2,15 +2,14 @@
 
 torch counts the FLOPs (2 for each multiply-add) of every operator that runs, backward passes included. fvcore counts
 the multiply-adds of a traced forward; it calls them flops. Both miss attention under SDPA on a CPU. We supply the
-formulas: for torch in `operator_formulas`, for fvcore here. Attention is counted whole and not halved for causality, as
-    both do.
+formulas: for torch in `operator_formulas`, for fvcore here. Attention is counted whole and not halved for causality,
+as both do.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
@@ -24,15 +23,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from trio_core.methods.method import Method
 from trio_core.methods.view import Selection, View
 from trio_core.models.adapter import Adapter
-from trio_core.spans import listening
 from trio_core.trace import Trace
 from trio_profile.inputs.towers import beside_the_decoder
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.operator_formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
+from trio_profile.profilers.regions import SELECTION, Regions
 from trio_profile.records.schema import Counted
 from trio_profile.text import first_line
 
-_SELECTION = "selection"
 _SUSPECTS = ("attention", "mm", "conv", "linear", "einsum", "matmul", "dot")
 
 
@@ -109,36 +107,12 @@ def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
     """Count the work of `run`, which calls the adapter's model."""
     ours = supplied()
     counter = FlopCounterMode(display=False, custom_mapping=ours)
-    seen: dict[str, int] = {}
-    started: dict[str, int] = {}
-    selecting = False
-
-    # torch's own module tracker fails when a backward pass runs inside the forward. So we use hooks.
-    def enter(name: str, *_: Any) -> None:
-        started[name] = counter.get_total_flops()
-
-    def leave(name: str, *_: Any) -> None:
-        if not (selecting and name != _SELECTION):  # a module that a selection calls is part of the selection
-            seen[name] = seen.get(name, 0) + counter.get_total_flops() - started[name]
-
-    def tally(name: str, entering: bool) -> None:
-        nonlocal selecting
-        if name == _SELECTION:
-            selecting = entering
-            (enter if entering else leave)(name)
-
-    handles: list[Any] = []
     beside = list(beside_the_decoder(adapter))
-    try:
-        for path, whole in beside:
-            for inner, module in whole.named_modules(prefix=path):
-                handles.append(module.register_forward_pre_hook(partial(enter, inner)))
-                handles.append(module.register_forward_hook(partial(leave, inner)))
-        with counter, _Ledger() as ledger, listening(tally):
-            run()
-    finally:
-        for handle in handles:
-            handle.remove()
+    # torch's own module tracker fails when a backward pass runs inside the forward. So we use hooks.
+    regions = Regions(counter.get_total_flops)
+    inner = (named for path, module in beside for named in module.named_modules(prefix=path))
+    with counter, _Ledger() as ledger, regions.watching(inner):
+        run()
     flops_of = counter.flop_counts["Global"]
     operators = [
         Operator(
@@ -151,8 +125,8 @@ def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
         for op, (calls, output_bytes) in ledger.seen.items()
     ]
     operators.sort(key=lambda part: (-part.flops, -part.output_bytes, part.op))
-    selection = seen.pop(_SELECTION, 0) // 2
-    parts = {path: flops // 2 for path, flops in seen.items() if flops}
+    parts = {path: flops // 2 for path, flops in regions.sums(lambda start, end: end - start).items() if flops}
+    selection = parts.pop(SELECTION, 0)
     modules = {path: parts[path] for path, _ in beside if path in parts}
     return Breakdown(counter.get_total_flops() // 2, selection, modules, parts, tuple(operators))
 

@@ -10,18 +10,17 @@ cpu_ms: the CPU time of the process during the prefill, all threads together.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
+from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import PreTrainedModel
 
 from trio_core.models.adapter import Adapter
-from trio_core.spans import listening
 from trio_profile.inputs.towers import beside_the_decoder, is_projector
 from trio_profile.profilers.clock import Clock, HostClock
+from trio_profile.profilers.regions import Regions
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
     host = None if isinstance(clock, HostClock) else HostClock()
     host_marks: list[int] = []
     cpu_ns: list[int] = []
+    parts = Regions(clock.mark)
 
     def mark() -> None:
         marks.append(clock.mark())
@@ -76,7 +76,7 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
     before = register_module_forward_pre_hook(first_module)
     after = model.register_forward_hook(first_forward)
     try:
-        with _parts(adapter, clock) as parts:
+        with parts.watching(_parts(adapter)):
             start = clock.mark()
             generate()
             end = clock.mark()
@@ -90,54 +90,11 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
         total_ms=clock.elapsed_ms(start, end) - preparing_ms,
         host_ms=None if host is None else host.elapsed_ms(*host_marks),
         cpu_ms=None if host is not None else (cpu_ns[1] - cpu_ns[0]) / 1e6 or None,
-        parts=parts.milliseconds(),
+        parts=parts.sums(clock.elapsed_ms),
     )
 
 
-class _Parts:
-    """Marks parts of the prefill. Modules that a selection calls belong to the selection."""
-
-    def __init__(self, clock: Clock):
-        self.clock = clock
-        self.selecting = False
-        self.open: dict[str, Any] = {}
-        self.closed: list[tuple[str, Any, Any]] = []
-
-    def enter(self, name: str, *_: Any) -> None:
-        if not self.selecting:
-            self.open[name] = self.clock.mark()
-
-    def leave(self, name: str, *_: Any) -> None:
-        if not self.selecting:
-            self.closed.append((name, self.open.pop(name), self.clock.mark()))
-
-    def span(self, name: str, entering: bool) -> None:
-        if name != "selection":
-            return
-        if entering:
-            self.enter(name)
-        self.selecting = entering
-        if not entering:
-            self.leave(name)
-
-    def milliseconds(self) -> dict[str, float]:
-        """Milliseconds by part, summed over several runs of one part."""
-        spent: dict[str, float] = {}
-        for name, start, end in self.closed:
-            spent[name] = spent.get(name, 0.0) + self.clock.elapsed_ms(start, end)
-        return spent
-
-
-@contextmanager
-def _parts(adapter: Adapter, clock: Clock) -> Iterator[_Parts]:
-    parts, handles = _Parts(clock), list[Any]()
-    try:
-        for path, module in beside_the_decoder(adapter):
-            name = "projector" if is_projector(path) else "vision"
-            handles.append(module.register_forward_pre_hook(partial(parts.enter, name)))
-            handles.append(module.register_forward_hook(partial(parts.leave, name)))
-        with listening(parts.span):
-            yield parts
-    finally:
-        for handle in handles:
-            handle.remove()
+def _parts(adapter: Adapter) -> Iterator[tuple[str, nn.Module]]:
+    """The modules beside the decoder, each with the part of the prefill that it belongs to."""
+    for path, module in beside_the_decoder(adapter):
+        yield "projector" if is_projector(path) else "vision", module
