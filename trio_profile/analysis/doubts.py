@@ -152,11 +152,18 @@ class Measured:
         timing = {measured.session for measured in self.rounds}
         return [session for session in self.sessions if session.id in timing]
 
+    @property
+    def again(self) -> str:
+        """How long the whole study takes again, in brackets, for the end of a next step; empty if it is not known."""
+        seconds = sum(measured.seconds for measured in self.rounds)
+        return f" (about {units.duration(seconds)}, and a model to load in each process)" if seconds else ""
+
     def sessions_where(self, holds: Callable[[Session], bool]) -> Facts:
         """The number of the sessions with times for which something holds, and that number in words."""
         count, of = sum(map(holds, self.timed)), len(self.timed)
         whole = "the only session" if of == 1 else f"all {of} sessions"
-        return {"found": count, "sessions": whole if count == of else f"{count} of {of} sessions"}
+        sessions = whole if count == of else f"{count} of {of} sessions"
+        return {"found": count, "sessions": sessions, "again": self.again}
 
 
 def doubts(
@@ -186,7 +193,12 @@ def _commits(seen: Measured) -> Iterator[Facts]:
     ids = {one.session for one in (*seen.measurements, *(t for m in seen.measurements for t in m.timings))}
     measuring = (session for session in seen.sessions if session.id in ids)
     codes = dict.fromkeys(session.environment.commit or session.version or "unknown" for session in measuring)
-    yield {"found": len(codes), "versions": units.number_of(len(codes), "version"), "codes": ", ".join(codes)}
+    yield {
+        "found": len(codes),
+        "versions": units.number_of(len(codes), "version"),
+        "codes": ", ".join(codes),
+        "again": seen.again,
+    }
 
 
 def _few_rounds(seen: Measured) -> Iterator[Facts]:
@@ -209,7 +221,7 @@ def _one_process(seen: Measured) -> Iterator[Facts]:
     few, of = sum(len(measurement.timings) < 2 for measurement in seen.done), len(seen.done)
     if few:
         cells = "every cell was" if few == of else f"{few} of {of} cells were"
-        yield {"found": 1, "cells": cells, "command": _command(seen.sessions)}
+        yield {"found": 1, "cells": cells, "command": _command(seen.sessions), "again": seen.again}
 
 
 def _command(sessions: Sequence[Session]) -> str:
@@ -272,7 +284,7 @@ def _busy_runs(seen: Measured) -> Iterator[Facts]:
     waits = [_waited(disturbance) for disturbance in known if is_disturbed(disturbance)]
     share = len(waits) / max(len(known), 1)
     waited = units.percent(median(waits), 0) if waits else ""
-    yield {"found": share, "share": units.percent(share, 0), "waited": waited}
+    yield {"found": share, "share": units.percent(share, 0), "waited": waited, "again": seen.again}
 
 
 def _waited(disturbance: Disturbance) -> float:
@@ -307,7 +319,7 @@ ROWS: tuple[Row[Measured], ...] = (
         1,
         "the study was measured by {versions} of the code ({codes}): a difference between its cells may be a "
         "difference of the code",
-        "measure it again with one version, into another --out",
+        "measure it again with one version, into another --out{again}",
     ),
     Row(
         "rounds",
@@ -324,7 +336,7 @@ ROWS: tuple[Row[Measured], ...] = (
         _one_process,
         2,
         "{cells} measured in one process: another run may differ by more than the interval",
-        "measure again in several processes: {command}",
+        "measure again in several processes: {command}{again}",
         at_least=True,
     ),
     Row(
@@ -333,7 +345,7 @@ ROWS: tuple[Row[Measured], ...] = (
         _threads(""),
         0,
         "in {sessions} it is not known whether waiting threads slept",
-        "measure again with this version of trio-profile, into another --out",
+        "measure again with this version of trio-profile, into another --out{again}",
     ),
     Row(
         "threads",
@@ -342,7 +354,7 @@ ROWS: tuple[Row[Measured], ...] = (
         0,
         "in {sessions} waiting threads spun instead of sleeping: beside other work, times are much too long and vary",
         "unset OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME and KMP_LIBRARY (in Python, call trio_profile before you "
-        "import torch), and measure into another --out",
+        "import torch), and measure into another --out{again}",
     ),
     Row(
         "busy",
@@ -375,7 +387,7 @@ ROWS: tuple[Row[Measured], ...] = (
         _busy_runs,
         0.5,
         "other processes had the CPU in {share} of all runs, for {waited} of their time",
-        "close other work on this machine, or measure with one thread (OMP_NUM_THREADS=1) into another --out",
+        "close other work on this machine, or measure with one thread (OMP_NUM_THREADS=1) into another --out{again}",
     ),
     Row(
         "sessions",
