@@ -6,15 +6,11 @@ The groups `probe` and `saliency` are ours.
 
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from trio_profile import units
-from trio_profile.engine import local
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
-from trio_profile.progress import Watch, ignore
-from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Options, Study
 from trio_profile.studies.compare import with_inputs
 
@@ -92,11 +88,3 @@ def prepare(study: Study) -> Study:
         return with_inputs(study)
     variants = variants_of(study, tuple(study.ablations))
     return with_inputs(study.model_copy(update={"ablations": variants}))
-
-
-def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
-    """Measure the cells that the directory does not hold yet. A variant that cannot run is recorded with its reason.
-
-    The errors are those of `local.run`.
-    """
-    return local.run(study, directory, watch, keep_refusals=True)

@@ -1,12 +1,7 @@
 """The kind `compare`: several methods at the same retentions, timed in turn in one process."""
 
-from pathlib import Path
-
-from trio_profile.engine import local
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
-from trio_profile.progress import Watch, ignore
-from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
 
 CONTROLS = ("random", "downsample")
@@ -28,11 +23,3 @@ def with_inputs(study: Study) -> Study:
     if study.fidelity_inputs is None and study.questions is None and not catalogue.has_own_questions(study):
         return study.model_copy(update={"fidelity_inputs": DRAWN})
     return study
-
-
-def run(study: Study, directory: Path, watch: Watch = ignore) -> Contents:
-    """Measure the cells that the directory does not hold yet. A method that cannot run is recorded with its reason.
-
-    The errors are those of `local.run`.
-    """
-    return local.run(study, directory, watch, keep_refusals=True)

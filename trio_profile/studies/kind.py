@@ -37,8 +37,8 @@ class Kind:
     options: the fields of its study that have an option. Every verb also has `--study`, `--out`, `--resume`, `--log`,
         `--dry-run` and `--json`.
     study: the class that says what to measure.
-    runner: the function that measures: `run(study, directory, watch)`. It returns the document. The runner of a kind
-        that is measured cell by cell writes its cells to `directory` instead.
+    runner: the function that measures: `run(study, directory, watch)`. It returns the document. That of a kind that is
+        measured cell by cell writes the cells to `directory` instead, and takes `keep_refusals`.
     document: the class of the document. For a kind that is measured cell by cell: the function that makes the document
         from the contents of the store.
     report: the function that makes a Report from the document.
@@ -65,9 +65,9 @@ class Kind:
     group: Group
     summary: str
     options: tuple[str, ...]
-    runner: str
     document: str
     report: str
+    runner: str = "trio_profile.engine.local:run"
     fields: tuple[str, ...] = ()
     file: str = MEASUREMENTS
     unfinished: str = ""

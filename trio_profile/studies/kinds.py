@@ -15,7 +15,6 @@ KINDS: dict[str, Kind] = {
             "All retentions and the dense model are timed in turn, in random rounds. The same command goes on where it "
             "was.",
             options=(*MODEL, "methods", "retentions", "gamma", *INPUT, *CELLS),
-            runner="trio_profile.studies.sweep:run",
             document="trio_profile.analysis.sweep:from_store",
             report="trio_profile.findings.sweep:report",
             out="runs/sweep",
@@ -27,7 +26,6 @@ KINDS: dict[str, Kind] = {
             "The controls `random` and `downsample` are always included. A method that cannot run is listed with its "
             "reason.",
             options=(*MODEL, "methods", "retentions", *INPUT, *CELLS),
-            runner="trio_profile.studies.compare:run",
             document="trio_profile.analysis.compare:from_store",
             report="trio_profile.findings.compare:report",
             defaults={"methods": (), "retentions": (0.333,)},
@@ -151,7 +149,6 @@ KINDS: dict[str, Kind] = {
                 *(*MODEL, "ablations", "retentions", *INPUT, *CELLS),
                 *("suite", "tasks", "task_path", "limit"),
             ),
-            runner="trio_profile.studies.ablate:run",
             document="trio_profile.analysis.ablate:from_store",
             report="trio_profile.findings.ablate:report",
             defaults={"retentions": (0.111,)},

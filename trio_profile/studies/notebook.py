@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from importlib import import_module
 
-from trio_profile.errors import StudyError
 from trio_profile.findings.blocks import Report
 from trio_profile.findings.study_page import with_banner
 from trio_profile.records.documents import Document, StudyDocument
@@ -11,13 +10,11 @@ from trio_profile.render.snippet import snippet
 from trio_profile.studies.kinds import KINDS
 
 _REPORTS = {
-    "AuditDocument": "trio_profile.findings.audit:report",
-    "EndpointsDocument": "trio_profile.kinds.servers.report:report",
     "GateDocument": "trio_profile.findings.gate:report",
     "Preview": "trio_profile.findings.preview:report",
     "SideBySide": "trio_profile.findings.side_by_side:report",
 }
-"""The reports of documents that are no study of a model, by the name of the class."""
+"""The reports of documents that are those of no kind, by the name of the class."""
 
 
 def html_of(document: Document) -> str | None:
@@ -32,21 +29,12 @@ def html_of(document: Document) -> str | None:
 
 
 def _report_function(document: Document) -> Callable[[Document], Report] | None:
-    name = _REPORTS.get(type(document).__name__)
-    if name is not None:
+    if name := _REPORTS.get(type(document).__name__):
         module, _, function = name.partition(":")
         return getattr(import_module(module), function)
-    if not isinstance(document, StudyDocument):
-        return None
     # A document that was made in Python may name no verb, so the class decides.
-    kinds = [KINDS[document.study.verb]] if document.study.verb in KINDS else []
-    for kind in (*kinds, *KINDS.values()):
-        try:
-            if _class_of(kind.load("document")) is type(document):
-                return kind.load("report")
-        except StudyError:  # the kind's extra is not installed
-            continue
-    return None
+    kinds = (kind for kind in KINDS.values() if _class_of(kind.load("document")) is type(document))
+    return next((kind.load("report") for kind in kinds), None)
 
 
 def _class_of(made: Callable[..., object]) -> object:

@@ -63,7 +63,7 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
         html.require_ours(out / REPORT)  # before anything that takes long
         if kind.file == MEASUREMENTS:
             _refuse_others(out, kind)
-            kind.load("runner")(study, out, watch)
+            kind.load("runner")(study, out, watch, keep_refusals=kind.keep_refusals)
         elif not _is_finished(study, kind, out):
             write_document(out / kind.file, _measure(study, kind, out, watch))
             write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))

@@ -237,7 +237,7 @@ def test_an_interruption_keeps_finished_cells(sweep_arguments, tmp_path, capsys,
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trio_profile.studies.sweep.run", interrupted)
+    monkeypatch.setattr("trio_profile.engine.local.run", interrupted)
     assert run([*sweep_arguments, "--out", str(tmp_path)]) == 130
     assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
 

@@ -25,7 +25,7 @@ from trio_profile.progress import Step
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Measurement, Study
 from trio_profile.records.store import Store, to_toml
-from trio_profile.studies import running, sweep
+from trio_profile.studies import running
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 
@@ -91,7 +91,7 @@ def test_a_cell_that_failed_is_timed_again_unless_it_failed_in_this_run():
 def test_a_process_that_measures_nothing_ends_the_study(tiny_study, tmp_path, monkeypatch):
     monkeypatch.setattr(measuring.Timer, "measure", lambda *_: iter(()))
     with pytest.raises(MeasurementError, match="process 1 measured nothing"):
-        sweep.run(tiny_study, tmp_path)
+        local.run(tiny_study, tmp_path)
 
 
 # --- in this process -------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_a_process_that_measures_nothing_ends_the_study(tiny_study, tmp_path, mo
 def measured(tiny_study, without_fvcore, tmp_path_factory) -> tuple[Path, Contents, list[Step]]:
     """A finished sweep: its directory, what it returned, and its steps. Tests measure in a copy of the directory."""
     directory, steps = tmp_path_factory.mktemp("measured"), list[Step]()
-    return directory, sweep.run(tiny_study, directory, steps.append), steps
+    return directory, local.run(tiny_study, directory, steps.append), steps
 
 
 @pytest.fixture
@@ -114,6 +114,9 @@ def test_a_study_of_one_process_counts_and_times_every_cell_in_this_one(measured
     _, found, steps = measured
     assert {session.pid for session in found.sessions} == {os.getpid()}
     assert [cell.status for cell in found.measurements] == ["done", "done"]
+    for cell in found.measurements:
+        assert cell.kv_bytes == cell.kv_bytes_predicted and cell.pairs and cell.gamma_counted > 0
+        assert cell.retention.realised == cell.retention.layer_average
     assert found.dense is not None and {one.phase for one in found.rounds} == {"warm-up", "prefill", "generation"}
     shares = [step.done / step.total for step in steps if step.total]
     assert shares == sorted(shares) and steps[-1].text == "all cells are measured"
@@ -123,7 +126,7 @@ def test_finished_cells_are_not_run_again(tiny_study, measured, measured_copy, m
     _, first, _ = measured
     size = (measured_copy / "measurements.jsonl").stat().st_size
     monkeypatch.setattr(plan, "build", never)
-    assert sweep.run(tiny_study, measured_copy).measurements == first.measurements
+    assert local.run(tiny_study, measured_copy).measurements == first.measurements
     assert (measured_copy / "measurements.jsonl").stat().st_size == size
 
 
@@ -132,7 +135,7 @@ def test_a_finished_study_goes_on_with_more_processes(tiny_study, measured, meas
     more = tiny_study.model_copy(update={"processes": len({one.session for one in first.rounds}) + 1})
     monkeypatch.setattr(local, "is_in_this_process", lambda _: True)
     monkeypatch.setattr(measuring, "count_share", never)
-    found = sweep.run(more, measured_copy)
+    found = local.run(more, measured_copy)
     assert found.rounds[: len(first.rounds)] == first.rounds
     assert all(len(cell.timings) == 2 and cell.timings[-1].pairs for cell in found.measurements)
     assert Store(measured_copy).read().study == more
@@ -149,9 +152,9 @@ def test_a_sweep_goes_on_where_counting_stopped(tiny_study, tmp_path, monkeypatc
 
     monkeypatch.setattr(measuring, "count", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sweep.run(tiny_study, tmp_path)
+        local.run(tiny_study, tmp_path)
     assert list(Store(tmp_path).read().cells) == [tiny_study.cells()[0].id]
-    found = sweep.run(tiny_study, tmp_path)
+    found = local.run(tiny_study, tmp_path)
     assert calls == [0.4, 0.8, 0.8]
     assert [cell.status for cell in found.measurements] == ["done", "done"]
     lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
@@ -169,9 +172,9 @@ def test_a_cell_without_memory_is_recorded_and_measured_by_the_next_run(tiny_stu
         return select(self, view)
 
     monkeypatch.setattr(Grid, "select", breaks)
-    assert [cell.status for cell in sweep.run(study, tmp_path).measurements] == ["failed", "done"]
+    assert [cell.status for cell in local.run(study, tmp_path).measurements] == ["failed", "done"]
     monkeypatch.setattr(Grid, "select", select)
-    assert [cell.status for cell in sweep.run(study, tmp_path).measurements] == ["done", "done"]
+    assert [cell.status for cell in local.run(study, tmp_path).measurements] == ["done", "done"]
 
 
 def test_a_cell_that_fails_while_it_is_timed_keeps_its_counts(tiny_study, tmp_path, monkeypatch):
@@ -183,7 +186,7 @@ def test_a_cell_that_fails_while_it_is_timed_keeps_its_counts(tiny_study, tmp_pa
         return run(workload, cell, method, phase, clock)
 
     monkeypatch.setattr(rounds, "_run", breaks)
-    first, second = sweep.run(tiny_study, tmp_path).measurements
+    first, second = local.run(tiny_study, tmp_path).measurements
     assert (first.status, second.status) == ("failed", "done")
     assert first.counted is not None and str(first.reason).startswith("out of memory")
 
@@ -193,7 +196,7 @@ def test_another_study_in_the_way_is_refused_before_the_model_is_loaded(tiny_stu
     other = tiny_study.model_copy(update={"seed": 7})
     for retentions in (other.retentions, (0.4, 0.6, 0.8)):
         with pytest.raises(StoreError, match=r"another study: .*seed"):
-            sweep.run(other.model_copy(update={"retentions": retentions}), measured_copy)
+            local.run(other.model_copy(update={"retentions": retentions}), measured_copy)
 
 
 def questions_about(photograph: Path, path: Path, count: int) -> None:
@@ -207,26 +210,26 @@ def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph,
     file, out = tmp_path / "questions.jsonl", tmp_path / "out"
     study = tiny_study.model_copy(update={"questions": str(file), "retentions": (0.4,)})
     questions_about(photograph, file, 10)
-    found = sweep.run(study, out)
+    found = local.run(study, out)
     assert found.dense is not None and len(found.dense.correct) == 10
     assert {"questions", "questions/pictures", "image", "model/config.json"} <= set(found.sessions[0].inputs)
     questions_about(photograph, file, 20)
     with pytest.raises(StoreError, match=r"the questions .* have changed since .*out was measured \(questions\.jsonl"):
-        sweep.run(study, out)
+        local.run(study, out)
     questions_about(photograph, file, 10)
-    assert sweep.run(study, out).measurements == found.measurements
+    assert local.run(study, out).measurements == found.measurements
 
 
 def test_an_exchanged_checkpoint_is_refused_before_it_is_loaded(tiny_study, checkpoint, tmp_path, monkeypatch):
     copytree(checkpoint, tmp_path / "model")
     study = tiny_study.model_copy(update={"model": str(tmp_path / "model"), "retentions": (0.4,)})
-    sweep.run(study, tmp_path / "out")
+    local.run(study, tmp_path / "out")
     with (tmp_path / "model" / "model.safetensors").open("r+b") as weights:
         weights.seek(-1, 2)
         weights.write(b"\x01")
     monkeypatch.setattr(plan, "build", never)
     with pytest.raises(StoreError, match=r"model has changed since .*out was measured \(model\.safetensors: other"):
-        sweep.run(study, tmp_path / "out")
+        local.run(study, tmp_path / "out")
 
 
 def test_a_study_keeps_its_picture_once_and_the_tokens_of_each_cell(measured):
@@ -264,8 +267,8 @@ def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path
 def two_processes(tiny_study: Study, tmp_path_factory) -> Contents:
     """A small study whose cells two forked processes time. More processes count than there are questions."""
     study, out = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 2}), tmp_path_factory.mktemp("two")
-    found = sweep.run(study, out / "out")
-    assert sweep.run(study, out / "out").rounds == found.rounds, "a second call measured again"
+    found = local.run(study, out / "out")
+    assert local.run(study, out / "out").rounds == found.rounds, "a second call measured again"
     return found
 
 
@@ -281,7 +284,7 @@ def test_one_session_counts_and_each_other_one_times_each_cell(two_processes):
 
 
 def test_forked_processes_count_what_this_process_counts(two_processes, tiny_study, tmp_path):
-    alone = sweep.run(tiny_study.model_copy(update={"fidelity_inputs": 2}), tmp_path)
+    alone = local.run(tiny_study.model_copy(update={"fidelity_inputs": 2}), tmp_path)
     for cell in two_processes.measurements:
         own = alone.cells[cell.cell.id]
         assert cell.counted.torch_flops == own.counted.torch_flops
@@ -293,7 +296,7 @@ def test_forked_processes_count_what_this_process_counts(two_processes, tiny_stu
 def test_an_error_of_a_process_is_raised_here_and_leaves_no_directory(tiny_study, tmp_path):
     study = tiny_study.model_copy(update={"processes": 2, "retentions": (0.1,)})
     with pytest.raises(RetentionError, match=r"retention 0\.1 cannot be reached"):
-        sweep.run(study, tmp_path / "out")
+        local.run(study, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -313,6 +316,6 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
     process.wait()
     assert children and not psutil.wait_procs(children, timeout=60)[1]
     kept = store.read()
-    found = sweep.run(study.model_copy(update={"seconds": 0.1}), out)
+    found = local.run(study.model_copy(update={"seconds": 0.1}), out)
     assert [len(cell.timings) for cell in found.measurements] == [2, 2]
     assert found.rounds[: len(kept.rounds)] == kept.rounds

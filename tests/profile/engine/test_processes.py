@@ -15,11 +15,10 @@ from trio_core.methods.method import registry
 from trio_core.methods.random import Random
 from trio_core.methods.trio import Trio
 from trio_profile.cli import exits
-from trio_profile.engine import processes
+from trio_profile.engine import local, processes
 from trio_profile.engine.processes import Server, hear
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.records.schema import Study
-from trio_profile.studies import sweep
 
 TASKS = """
 import os, signal, sys, time
@@ -157,7 +156,7 @@ def test_a_method_that_only_the_caller_knows_is_refused_before_a_process_starts(
     monkeypatch.setattr("trio_profile.engine.local.Server", lambda: pytest.fail("a process was started"))
     study = tiny_study.model_copy(update={"processes": 2, "methods": (registered_here,)})
     with pytest.raises(StudyError, match=r"name it as mine\.here:OfThisTest, or measure in this process \(processes=1"):
-        sweep.run(study, tmp_path / "out")
+        local.run(study, tmp_path / "out")
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from tests.profile.command import complaint
 from tests.profile.examples import counted, dense, environment, measurement, rounds_of
 from tests.profile.examples import study as example_study
 from trio_profile.cli import run as run_command
-from trio_profile.engine import worker
+from trio_profile.engine import local, worker
 from trio_profile.engine.board import Board, Claim, Terms, board_of
 from trio_profile.engine.orders import Order
 from trio_profile.engine.processes import Child
@@ -33,7 +33,7 @@ from trio_profile.records.run import DENSE, Run
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.workers import Measured, WorkerFile, agree
-from trio_profile.studies import running, shared, sweep
+from trio_profile.studies import running, shared
 
 CLOCKED = {"session", "timings", "energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"}
 """Fields that are not exact."""
@@ -122,9 +122,9 @@ def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(s
     for cell in found.measurements:
         assert len({timing.session for timing in cell.timings}) == 2
     assert (out / "report.html").is_file()
-    assert_same_study(found, sweep.run(study, tmp_path / "local"))
+    assert_same_study(found, local.run(study, tmp_path / "local"))
     # The command that made the study reads it, and measures nothing again.
-    assert sweep.run(study, out).runs == found.runs
+    assert local.run(study, out).runs == found.runs
     page = running.findings(running.read(out))
     captions = [getattr(block, "caption", "") for page in page.pages for block in page.blocks]
     assert "Which worker measured which block" in captions
@@ -296,7 +296,7 @@ def test_a_study_for_workers_is_measured_by_no_other_command(study, tmp_path):
     shared.prepare(study, tmp_path)
     for _ in ("before a worker begins", "and after"):
         with pytest.raises(StoreError, match=r"^workers measure the study in .*: run `trio-profile work "):
-            sweep.run(study, tmp_path)
+            local.run(study, tmp_path)
         WorkerFile(tmp_path, "a").open(study, Session(id="s", environment=environment()))
     (tmp_path / "measurements.jsonl").touch()
     with pytest.raises(StoreError, match=r"holds measurements\.jsonl, so one command measures it"):

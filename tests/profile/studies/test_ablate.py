@@ -13,6 +13,7 @@ from trio_core import methods
 from trio_profile.analysis.ablate import PRINTED, Ablation, ablate
 from trio_profile.analysis.doubts import cell_name
 from trio_profile.cli import run
+from trio_profile.engine import local
 from trio_profile.errors import StudyError
 from trio_profile.gate.evidence import of_study
 from trio_profile.inputs.catalogue import num_layers
@@ -35,7 +36,7 @@ def study(tiny_study: Study) -> Study:
 
 @pytest.fixture(scope="module")
 def contents(study: Study, tmp_path_factory) -> Contents:
-    return ablations.run(study, tmp_path_factory.mktemp("ablated"))
+    return local.run(study, tmp_path_factory.mktemp("ablated"), keep_refusals=True)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from trio_profile.cli import run
 from trio_profile.engine import local
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
-from trio_profile.studies import compare as comparing
 from trio_profile.studies.compare import CONTROLS
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
@@ -25,7 +24,7 @@ def contents(tiny_study: Study, tmp_path_factory) -> Contents:
             "fidelity_inputs": 4,
         }
     )
-    return comparing.run(study, tmp_path_factory.mktemp("compared"))
+    return local.run(study, tmp_path_factory.mktemp("compared"), keep_refusals=True)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 
 from tests import needs
 from tests.profile.engine.test_worker import assert_same_study, wait_for
+from trio_profile.engine import local
 from trio_profile.engine.board import Terms
 from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.extras.ray import driver as ray_driver
@@ -17,7 +18,7 @@ from trio_profile.extras.ray.driver import Need
 from trio_profile.records.leases import LEASES
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store, to_toml
-from trio_profile.studies import shared, sweep
+from trio_profile.studies import shared
 
 
 def node(name: str, host: str, **resources: float) -> dict:
@@ -193,4 +194,4 @@ def test_a_study_survives_a_killed_worker_a_killed_driver_and_a_killed_raylet(
     assert all(len({timing.session for timing in cell.timings}) == 2 for cell in found.measurements)
     assert {session.engine.partition(" ")[0] for session in found.sessions} == {"ray"}
     assert all(session.engine_cores is not None for session in found.sessions)
-    assert_same_study(found, sweep.run(study, tmp_path / "local"))
+    assert_same_study(found, local.run(study, tmp_path / "local"))
