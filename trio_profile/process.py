@@ -6,7 +6,6 @@ loads reads its variables once.
 
 import ctypes
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +20,6 @@ measured times.
 """
 _BRIEF = 10_000
 """A thread that looks no more often than this spins briefly."""
-_LARGE_COUNT = re.compile(r"infinity|infinite|[1-9]\d*[bkmgt]")
-"""Further texts that GNU's runtime takes as a count: without an end, or with a suffix, as `300k`."""
 _OTHER_VARIABLES = ("KMP_LIBRARY",)
 """Further variables that say how threads wait. If the user has set any of them, all stay as they are."""
 
@@ -101,12 +98,9 @@ def _asked_policy(environment: Mapping[str, str]) -> str:
 
     GNU's runtime lets its own variable overrule OpenMP's.
     """
-    spins = environment.get("GOMP_SPINCOUNT", "").strip().lower()
-    if spins.isdecimal():
-        digits = spins.lstrip("0")
-        return "passive" if not digits else "brief" if len(digits) < 9 and int(digits) <= _BRIEF else "active"
-    if _LARGE_COUNT.fullmatch(spins):
-        return "active"
+    if spins := environment.get("GOMP_SPINCOUNT", "").strip():
+        count = int(spins.lstrip("0")[:9] or 0) if spins.isdecimal() else _BRIEF + 1  # such as `infinity` or `300k`
+        return "active" if count > _BRIEF else "brief" if count else "passive"
     asked = environment.get("OMP_WAIT_POLICY", "").strip().lower()
     if asked in ("passive", "active"):
         return asked

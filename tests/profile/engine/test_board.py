@@ -1,9 +1,6 @@
 """Which runs a worker may claim, and in which order."""
 
-import heapq
-import math
 import os
-import random
 from collections.abc import Sequence
 
 import pytest
@@ -11,10 +8,10 @@ import pytest
 from tests.profile.examples import environment, measurement, study
 from trio_profile.engine.board import Board, Claim
 from trio_profile.errors import StoreError
-from trio_profile.records.leases import Attempt, Leases
+from trio_profile.records.leases import Leases
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Session
-from trio_profile.records.workers import Ended, Measured, WorkerFile, agree
+from trio_profile.records.workers import Measured, WorkerFile, agree
 
 ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
 
@@ -203,62 +200,3 @@ def test_a_file_of_another_study_is_refused(workers, tmp_path):
     WorkerFile(tmp_path, "z").open(other, Session(id="s", environment=environment()))
     with pytest.raises(StoreError, match=r"measurements-z\.jsonl is of another study than .*study\.toml"):
         workers.board("one").look()
-
-
-class FakeLeases:
-    """Leases in memory, on a clock that the test moves."""
-
-    def __init__(self, seconds: float = 60.0):
-        self.seconds, self.time = seconds, 0.0
-        self.held: dict[str, tuple[int, float, bool]] = {}
-
-    def retried(self) -> dict[str, int]:
-        return {}
-
-    def attempts(self, among) -> dict[str, Attempt]:
-        found = {run: held for run, held in self.held.items() if run in among}
-        return {run: Attempt(number, self.time - since, failed) for run, (number, since, failed) in found.items()}
-
-    def claim(self, run: str, attempt: int) -> bool:
-        self.held[run] = attempt, math.inf, False
-        return True
-
-    def give_back(self, run: str, attempt: int) -> None:
-        del self.held[run], attempt
-
-    def fail(self, run: str) -> None:
-        self.held[run] = self.held[run][0], 0.0, True
-
-
-class Simulated(Board):
-    """A board whose workers tell it at once what they have finished."""
-
-    def look(self) -> None:
-        pass
-
-
-@pytest.mark.slow
-def test_ten_thousand_blocks_on_256_workers_take_hardly_longer_than_their_work(tmp_path, monkeypatch):
-    """2 % of the attempts fail. The ideal is all work, repeated work included, over all workers."""
-    draw = random.Random(5)
-    retentions = tuple(number / 10_001 for number in range(1, 10_001))
-    leases = FakeLeases()
-    monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 1)
-    board = Simulated(study(retentions=retentions), tmp_path, leases, processes=1)  # pyright: ignore[reportArgumentType]
-    seconds = {name: 20 + 40 * cells[0].retention + draw.expovariate(0.2) for name, cells in board.cells.items()}
-    seconds[DENSE] = 5.0
-    idle, busy, worked = 256, [], 0.0
-    while not board.is_finished:
-        while idle and (claim := board.claim("time")) is not None:
-            idle, length = idle - 1, seconds[claim.key.block]
-            worked += length
-            heapq.heappush(busy, (leases.time + length, str(claim.key), claim.key))
-        leases.time, name, key = heapq.heappop(busy)
-        idle += 1
-        if draw.random() < 0.02:
-            leases.fail(name)
-        else:
-            run = Run(block=key.block, number=key.number, attempt=1, worker="w", session="s")
-            board.finish(Ended(run))
-            leases.give_back(name, 1)
-    assert leases.time <= 1.05 * worked / 256

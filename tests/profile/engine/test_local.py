@@ -220,18 +220,6 @@ def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph,
     assert local.run(study, out).measurements == found.measurements
 
 
-def test_an_exchanged_checkpoint_is_refused_before_it_is_loaded(tiny_study, checkpoint, tmp_path, monkeypatch):
-    copytree(checkpoint, tmp_path / "model")
-    study = tiny_study.model_copy(update={"model": str(tmp_path / "model"), "retentions": (0.4,)})
-    local.run(study, tmp_path / "out")
-    with (tmp_path / "model" / "model.safetensors").open("r+b") as weights:
-        weights.seek(-1, 2)
-        weights.write(b"\x01")
-    monkeypatch.setattr(plan, "build", never)
-    with pytest.raises(StoreError, match=r"model has changed since .*out was measured \(model\.safetensors: other"):
-        local.run(study, tmp_path / "out")
-
-
 def test_a_study_keeps_its_picture_once_and_the_tokens_of_each_cell(measured):
     directory, found, _ = measured
     assert found.picture.image.startswith("data:image/") and found.picture.session == found.sessions[0].id

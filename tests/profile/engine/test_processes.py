@@ -1,6 +1,5 @@
 """Forked processes: their answers, their errors, how they end, and which methods they know."""
 
-import errno
 import os
 import subprocess
 import sys
@@ -136,11 +135,6 @@ def test_no_process_outlives_its_caller(server):
     assert alive[1].is_running()
     server.close()
     assert psutil.wait_procs(alive[1:], timeout=60)[1] == []
-
-
-def test_an_error_of_the_system_keeps_its_number():
-    found = processes._error(processes._described(FileNotFoundError(errno.ENOENT, "No such file", "x")))
-    assert isinstance(found, FileNotFoundError) and found.filename == "x"
 
 
 @pytest.fixture
