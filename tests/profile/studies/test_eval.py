@@ -520,7 +520,7 @@ def test_ablate_on_tasks_compares_each_variant_with_the_default(evaluation, chec
     assert default["beside_default"] is None
     (score,) = variant["beside_default"]["benchmarks"]
     assert score["difference"] == score["value"] - default["benchmarks"][0]["value"]
-    assert run([*arguments, "--out", str(out), "--all"]) == 0
+    assert run(["show", str(out), "--all"]) == 0
     said = capsys.readouterr().out
     assert "autograd" in said and "Variants beside the default" in said
     assert run([*arguments, "--out", str(out), "--only", "threshold"]) == 2
