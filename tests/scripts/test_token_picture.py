@@ -4,14 +4,13 @@ import io
 import subprocess
 import sys
 from base64 import b64encode
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from documentation.token_sheet import CARD, HEAD, INK, LINE, MARGIN, WIDTH, drawn_stage, token_sheet
+from documentation.token_sheet import CARD, HEAD, INK, MARGIN, WIDTH, drawn_stage, token_sheet
 from tests.profile.documents import keep
 from tests.profile.examples import PIXEL, kept, measurement, picture, study
 from trio_profile.errors import StudyError
@@ -99,53 +98,20 @@ def test_the_lowest_retention_has_a_row_for_each_method_and_one_for_its_scores()
     assert alone.height - 2 * MARGIN > 2 * (without_scores.height - 2 * MARGIN - HEAD)
 
 
-@pytest.mark.parametrize(
-    ("methods", "retention", "says"),
-    [
+def test_what_was_not_measured_is_one_line():
+    for methods, retention, says in (
         (["nonesuch"], None, "no tokens of 'nonesuch': choose --method trio, fastv"),
         ([], 0.3, r"no tokens of trio and fastv at 0\.3: choose --retention 0\.1, 0\.5"),
         (["fastv"], 0.5, r"no tokens of fastv at 0\.5: choose --retention 0\.1"),
         ([], float("nan"), "no tokens of trio and fastv at nan"),
-    ],
-)
-def test_what_was_not_measured_is_one_line(methods, retention, says):
-    with pytest.raises(StudyError, match=says):
-        token_sheet(block(), methods, retention)
-
-
-def test_methods_that_share_no_retention_are_refused():
-    maps = [DrawnTokens("a", 0.1, "", "", [FIRST]), DrawnTokens("b", 0.5, "", "", [FIRST])]
-    with pytest.raises(StudyError, match="no tokens of a and b all at one retention: choose one --method"):
-        token_sheet(block(maps=maps), ["a", "b"])
-    assert token_sheet(block(maps=maps, shown=["a", "b"])) == token_sheet(block(maps=maps), ["a"])
+    ):
+        with pytest.raises(StudyError, match=says):
+            token_sheet(block(), methods, retention)
 
 
 def test_a_method_that_drops_nothing_keeps_the_whole_picture():
     found = sheet(block(maps=[DrawnTokens("trio", 1.0, "100 %", "", [])]))
     assert middles(found.crop((MARGIN, MARGIN + HEAD, MARGIN + WIDTH, MARGIN + HEAD + WIDTH))) == [(255, 0, 0)] * 4
-
-
-def test_names_that_the_font_lacks_become_numbers_and_long_ones_widen_the_sheet():
-    narrow, wide = (
-        sheet(block(maps=[DrawnTokens(name, 0.1, "", "", [FIRST])], shown=[name])) for name in ("a", "中" * 40)
-    )
-    assert wide.width > narrow.width
-
-
-def test_powers_of_ten_are_spelled_in_characters_of_the_font():
-    low, spelled = (replace(FIRST, low=text) for text in ("5.5 × 10⁻⁶", "5.5 x 10^-6"))
-    one, other = (sheet(block(maps=[DrawnTokens("trio", 0.1, "", "", [stage])])) for stage in (low, spelled))
-    assert one == other
-
-
-def test_a_stage_without_scores_leaves_its_place_free():
-    one = DrawnTokens("trio", 0.1, "", "", [SECOND, FIRST])
-    found = sheet(block(maps=[one]))
-    left, top = MARGIN, MARGIN + HEAD + WIDTH + LINE
-    assert found.crop((left, top, left + WIDTH, top + WIDTH)).getextrema() == ((255, 255),) * 3
-    left += WIDTH + MARGIN
-    heat = drawn_stage(block(), FIRST, RED, scores=True)
-    assert found.crop((left, top, left + WIDTH, top + WIDTH)) == heat
 
 
 def test_a_picture_that_cannot_be_read_is_one_line():

@@ -8,8 +8,7 @@ from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, loss
 from trio_profile.analysis.grid import GridDocument, document_of
 from trio_profile.analysis.ladders import IdleStage
-from trio_profile.analysis.pareto import front
-from trio_profile.analysis.recommendation import Recommendation, judged_cells
+from trio_profile.analysis.recommendation import Recommendation, front, judged_cells
 from trio_profile.analysis.sweep import summarise
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference

@@ -133,6 +133,20 @@ def keeps_answers(cell: CellSummary) -> bool:
     return cell.accuracy_difference is None or cell.accuracy_difference.value >= -MOST_LOST - 1e-12
 
 
+def front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the indices of the points on the Pareto front, in the points' order.
+
+    Equal points are either all on the front or none of them is.
+
+    points: pairs of a gain (higher is better) and a loss (lower is better).
+    """
+    return [
+        index
+        for index, (gain, loss) in enumerate(points)
+        if not any(g >= gain and l <= loss and (g > gain or l < loss) for g, l in points)  # noqa: E741
+    ]
+
+
 def _without_gain(judged: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommendation:
     """Return what follows if no cell is shown to pay."""
     best = max(judged, key=lambda cell: cell.speed)
@@ -199,12 +213,15 @@ def _weak_times(cell: CellSummary, doubts: Sequence[Doubt]) -> Iterator[_Weak]:
     if cell.prefill_speedup is None or cell.prefill_speedup.sessions == 1:
         yield 2, "one process measured it, and another may differ by more than the interval"
     name = Cell(method=cell.method, retention=cell.nominal_retention).id
+    kinds: dict[str, list[str]] = {"the study": [], "this cell": []}
     for doubt in doubts:
-        if doubt.kind == "sessions" and doubt.cell is None:
-            continue  # it says of the whole study what was said above of the cell
-        if doubt.cell is None or doubt.cell.id == name:
-            about = "the study" if doubt.cell is None else "this cell"
-            yield 2, f"{about} is doubted: {doubt.kind}"
+        if doubt.cell is None and doubt.kind != "sessions":  # that one was said above of the cell
+            kinds["the study"].append(doubt.kind)
+        elif doubt.cell is not None and doubt.cell.id == name:
+            kinds["this cell"].append(doubt.kind)
+    for about, found in kinds.items():
+        if found:
+            yield 2, f"{about} is doubted: {', '.join(dict.fromkeys(found))}"
 
 
 def _weak_answers(cell: CellSummary) -> Iterator[_Weak]:

@@ -6,8 +6,16 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.ablate import PRINTED
-from trio_profile.analysis.eval_verdict import outcome, verdict
-from trio_profile.analysis.evaluation import Benchmark, BenchmarkScore, EvaluatedCell, Evaluation, Score, TaskSummary
+from trio_profile.analysis.evaluation import (
+    Benchmark,
+    BenchmarkScore,
+    EvaluatedCell,
+    Evaluation,
+    Score,
+    TaskSummary,
+    outcome,
+    verdict,
+)
 from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
 from trio_profile.findings import pareto
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms

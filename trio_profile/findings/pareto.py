@@ -6,8 +6,7 @@ from math import floor
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary, DenseSummary, loss
-from trio_profile.analysis.pareto import front
-from trio_profile.analysis.recommendation import CONTROL
+from trio_profile.analysis.recommendation import CONTROL, front
 from trio_profile.findings.blocks import Axis, Chart, Series
 from trio_profile.findings.charts import RIGHT_ANSWERS, ends
 from trio_profile.records.estimate import Interval, Measured
