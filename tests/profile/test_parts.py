@@ -28,7 +28,7 @@ OFFERS = {"ray": "--cores", "mlflow": "mlflow", "theory": "theory", "serve": " s
 """Each part with a word of the help that it brings."""
 
 
-@pytest.mark.parametrize("gone", [*OFFERS, "all"])
+@pytest.mark.parametrize("gone", ["all", *(pytest.param(part, marks=pytest.mark.slow) for part in OFFERS)])
 def test_the_command_line_works_without_a_part(gone, tmp_path):
     left = [part for part in OFFERS if gone not in (part, "all")]
     extras = tmp_path / "trio_profile" / "extras"

@@ -95,6 +95,7 @@ def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_a_kept_study_is_logged_to_mlflow_once(kept, tmp_path, capsys, monkeypatch):
     pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")

@@ -130,6 +130,7 @@ def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(s
     assert "Which worker measured which block" in captions
 
 
+@pytest.mark.slow
 def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study, tmp_path, monkeypatch):
     (tmp_path / "broken_method.py").write_text(BROKEN.format(fault=RAISES))
     monkeypatch.syspath_prepend(tmp_path)

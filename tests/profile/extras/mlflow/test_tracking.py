@@ -19,6 +19,7 @@ from trio_profile.studies.exporting import exported
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 mlflow = needs.package("mlflow", "mlflow")
+pytestmark = pytest.mark.slow  # MLflow takes seconds to import, and as many to make a store
 
 
 @pytest.fixture

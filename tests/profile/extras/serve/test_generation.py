@@ -63,6 +63,7 @@ def test_the_beams_of_a_search_are_one_prompt(kind, request):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "pruned"])
 def test_generations_on_eight_threads_take_turns(kind, request):
     """transformers has one thread for them all. Here the turns alone keep them apart."""

@@ -31,6 +31,7 @@ def test_the_verb_prints_one_document_and_its_report_is_rebuilt(capsys, tmp_path
     assert "agrees with" in capsys.readouterr().out and (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch, tmp_path):
     whole = profiler.by_layer
     calls = iter(range(100))
@@ -51,6 +52,7 @@ def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch, 
     assert running.run(study, tmp_path).document.questions == 14
 
 
+@pytest.mark.slow
 def test_each_of_several_files_has_a_curve(capsys, saved, photograph, tmp_path):
     """Qwen2.5-VL: pictures of unequal size have unequal numbers of tokens."""
     with Image.open(photograph) as picture:

@@ -22,7 +22,7 @@ from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity
 
-QUESTIONS = 60
+QUESTIONS = 30
 
 
 @pytest.fixture(scope="module")
