@@ -76,7 +76,7 @@ def _try(model: str, chosen: dict[str, str], form: printing.Form) -> None:
             steps=[vars(step) for step in steps],
             ready=ready,
         ),
-        lambda: listing.readiness(model, [listing.StepRow(**vars(step)) for step in steps]),
+        lambda: listing.readiness(model, steps),
     )
     if not ready:
         raise typer.Exit(JUDGED_NO)
@@ -103,18 +103,8 @@ def _check(form: printing.Form) -> None:
     from trio_profile.inputs.environment import collect
 
     rows = _checked()
-    shown = [
-        listing.CheckRow(
-            row["family"],
-            row["class"],
-            row["attention"],
-            row["identical"],
-            row["difference"],
-            row["same_kept"],
-            row["generates"],
-        )
-        for row in rows
-    ]
+    names = ("family", "attention", "identical", "difference", "same_kept", "generates")
+    shown = [listing.CheckRow(cls=row["class"], **{name: row[name] for name in names}) for row in rows]
     printing.show(
         form, lambda: printing.listed(environment=collect().model_dump(), checks=rows), lambda: listing.checks(shown)
     )

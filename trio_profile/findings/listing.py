@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trio_profile import units
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.definitions import environment_terms
-from trio_profile.records.facts import MethodFacts, ModelFacts
+from trio_profile.records.facts import MethodFacts, ModelFacts, TrialStep
 from trio_profile.records.schema import Environment
 
 
@@ -31,15 +31,6 @@ class CheckRow:
     difference: float | None
     same_kept: bool | None
     generates: bool | None
-
-
-@dataclass(frozen=True)
-class StepRow:
-    """One step of the trial of a checkpoint. seen: what was seen, or what is missing if it did not pass."""
-
-    name: str
-    passed: bool
-    seen: str
 
 
 _SIGNALS = (
@@ -133,7 +124,7 @@ def checks(rows: Sequence[CheckRow]) -> Report:
     return Report("Self-check", "the model families", [], [page], preposition="of")
 
 
-def readiness(model: str, rows: Sequence[StepRow]) -> Report:
+def readiness(model: str, rows: Sequence[TrialStep]) -> Report:
     """The steps of the trial of one checkpoint, and whether it is ready."""
     table = Table(
         "From the files of the checkpoint to a pruned answer, on a drawn picture",

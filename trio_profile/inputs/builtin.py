@@ -112,20 +112,8 @@ def _pocket_deep_config() -> LlavaConfig:
             patch_size=8,
             projection_dim=64,
         ),
-        text_config=LlamaConfig(
-            hidden_size=256,
-            intermediate_size=688,
-            num_hidden_layers=32,
-            num_attention_heads=4,
-            num_key_value_heads=4,
-            vocab_size=512,
-            max_position_embeddings=4096,
-            # 1/√d. With the library's 0.02 a network of this width gives the same output for every picture.
-            initializer_range=0.0625,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-        ),
+        # The range of weights is 1/√d. With the library's 0.02 a network of this width sees no picture.
+        text_config=_llama(256, 688, 32, 4, 4, 512, initializer_range=0.0625, bos_token_id=1, eos_token_id=2),
         image_token_index=_IMAGE_TOKEN,
         image_seq_length=576,
     )
@@ -152,46 +140,33 @@ def _clip_l_336() -> CLIPVisionConfig:
     )
 
 
-def _vicuna_7b() -> LlamaConfig:
+def _llama(
+    hidden: int, intermediate: int, layers: int, heads: int, key_heads: int, words: int, **more: Any
+) -> LlamaConfig:
     return LlamaConfig(
-        hidden_size=4096,
-        intermediate_size=11008,
-        num_hidden_layers=32,
-        num_attention_heads=32,
-        num_key_value_heads=32,
-        vocab_size=32064,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=key_heads,
+        vocab_size=words,
         max_position_embeddings=4096,
         pad_token_id=0,
+        **more,
     )
 
 
-def _llava_15_config() -> LlavaConfig:
-    return LlavaConfig(
-        vision_config=_clip_l_336(), text_config=_vicuna_7b(), image_token_index=32000, image_seq_length=576
-    )
+_vicuna_7b = partial(_llama, 4096, 11008, 32, 32, 32, 32064)
+_yi_34b = partial(_llama, 7168, 20480, 60, 56, 8, 64064)
 
 
-def _token_packer_config() -> LlavaConfig:
-    """The projector reads the tower at the released depths. The last one, hidden_states[-2], is LLaVA's own."""
+def _llava_15_config(visual_tokens: int = 576, **more: Any) -> LlavaConfig:
     return LlavaConfig(
         vision_config=_clip_l_336(),
         text_config=_vicuna_7b(),
         image_token_index=32000,
-        image_seq_length=144,
-        vision_feature_layer=[12, 16, 22, 23],
-    )
-
-
-def _yi_34b() -> LlamaConfig:
-    return LlamaConfig(
-        hidden_size=7168,
-        intermediate_size=20480,
-        num_hidden_layers=60,
-        num_attention_heads=56,
-        num_key_value_heads=8,
-        vocab_size=64064,
-        max_position_embeddings=4096,
-        pad_token_id=0,
+        image_seq_length=visual_tokens,
+        **more,
     )
 
 
@@ -264,7 +239,8 @@ BUILTIN: dict[str, Builtin] = {
     "tokenpacker-7b": Builtin(
         "TokenPacker in LLaVA-1.5-7B: 144 visual tokens, its projector packs 2 × 2 patches into each",
         TokenPackerForConditionalGeneration,
-        _token_packer_config,
+        # The projector reads the tower at the released depths. The last one, hidden_states[-2], is LLaVA's own.
+        partial(_llava_15_config, 144, vision_feature_layer=[12, 16, 22, 23]),
         _llava_picture(336),
         144,
     ),

@@ -13,6 +13,7 @@ from trio_profile.inputs.catalogue import require_model
 from trio_profile.inputs.models import Loaded, check_attention, device_of, load
 from trio_profile.inputs.processors import VIDEO, NoVideos, load_processor
 from trio_profile.inputs.workload import Workload, placeholder, prepare
+from trio_profile.records.facts import TrialStep
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
 
@@ -22,21 +23,7 @@ RETENTION = 0.5
 NEW_TOKENS = 3
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step of the trial.
-
-    name: what was tried.
-    passed: whether it worked.
-    seen: what was seen; what is missing, in one line, if it did not work.
-    """
-
-    name: str
-    passed: bool
-    seen: str
-
-
-def try_checkpoint(study: Study) -> list[Step]:
+def try_checkpoint(study: Study) -> list[TrialStep]:
     """The steps of a trial, up to the first that fails. The model is ready if all have passed.
 
     study: its model, device, dtype and attention are used.
@@ -50,13 +37,13 @@ def try_checkpoint(study: Study) -> list[Step]:
             f"model {study.model!r} is built in and has no files to check; `models --check` tries its class"
         )
     trial = _Trial(study.model_copy(update={"prompt": QUESTION, "new_tokens": NEW_TOKENS}))
-    found: list[Step] = []
+    found: list[TrialStep] = []
     for name, attempt in trial.steps().items():
         try:
-            found.append(Step(name, True, attempt()))
+            found.append(TrialStep(name, True, attempt()))
         # A foreign checkpoint may fail anywhere. What failed is the answer.
         except Exception as error:
-            return [*found, Step(name, False, first_line(error))]
+            return [*found, TrialStep(name, False, first_line(error))]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Facts of methods and built-in models, as `data/catalogue.json` keeps them: `inputs/catalogue.py` reads it."""
+"""Facts of methods and models: those that `data/catalogue.json` keeps, and those that a trial of a checkpoint sees."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,3 +44,17 @@ class ModelFacts:
     visual_tokens: int
     has_processor: bool
     description: str
+
+
+@dataclass(frozen=True)
+class TrialStep:
+    """One step of the trial of a checkpoint: `models --check DIR`.
+
+    name: what was tried.
+    passed: whether it worked.
+    seen: what was seen; what is missing, in one line, if it did not work.
+    """
+
+    name: str
+    passed: bool
+    seen: str

@@ -1,8 +1,9 @@
-"""How a field of a study says which option of the command line sets it: `Annotated[int, Option(INPUT, "…")] = 8`."""
+"""How a field of a study says which option of the command line sets it: `batch: int = option(1, INPUT, "…")`."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import Field
 from pydantic.fields import FieldInfo
 
 SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Server", "Model", "Method", "Input", "Claim", "Sampling"
@@ -37,9 +38,17 @@ class Option:
     metavar: str | None = None
     basic: bool = False
 
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        """The JSON Schema of the field, with the help as its description."""
-        return {**handler(schema), "description": self.help}
+
+def option(default: Any, panel: str, help: str, *, said: str = "", **parts: Any) -> Any:
+    """A field of a study with this default, and the option that sets it.
+
+    said: what the help says of a default that is no value of its own.
+    parts: further fields of Option, and the bounds of the value as pydantic's Field takes them.
+    """
+    bounds = {name: parts.pop(name) for name in ("ge", "gt", "le", "lt") if name in parts}
+    field: FieldInfo = Field(default, description=help, **bounds)
+    field.metadata.append(Option(panel, help, default=said, **parts))
+    return field
 
 
 def option_of(field: FieldInfo) -> Option | None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from trio_profile.records.option import CLAIM, INPUT, METHOD, MODEL, SAMPLING, Option
+from trio_profile.records.option import CLAIM, INPUT, METHOD, MODEL, SAMPLING, option
 from trio_profile.records.record import Record
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -46,220 +46,184 @@ class Study(Record):
     """
 
     verb: str = "sweep"
-    model: Annotated[
-        str, Option(MODEL, "A built-in model, a checkpoint directory, or a hub repository.", basic=True)
-    ] = "pocket"
-    methods: Annotated[
-        tuple[str, ...],
-        Option(
-            METHOD,
-            "A method, package.module:Class, or two with a + (visionzip+trio).",
-            ("--method",),
-            form="repeat",
-            several="Repeat it for several.",
-            metavar="NAME",
-            basic=True,
-        ),
-    ] = ("trio",)
-    retentions: Annotated[
-        tuple[Share, ...],
-        Option(
-            METHOD,
-            "Share of the visual tokens to keep, averaged over the decoder's layers.",
-            ("--retention",),
-            form="list",
-            several="Several with commas.",
-            metavar="SHARES",
-            basic=True,
-        ),
-    ] = (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99)
-    layers: Annotated[
-        tuple[int, ...] | None,
-        Option(
-            METHOD,
-            "Comma list of decoder layers: prune after each of them.",
-            form="list",
-            default="the paper's, for the model's depth",
-            metavar="LAYERS",
-        ),
-    ] = None
-    options: Annotated[
-        dict[str, bool | int | float | str],
-        Option(
-            METHOD,
-            "An option of the method, such as threshold=0.9, or budget_rule=final for shares of the last layer. Repeat "
-            "it for several.",
-            ("--option", "-o"),
-            form="assignments",
-            metavar="NAME=VALUE",
-        ),
-    ] = Field(default_factory=dict)
-    image: Annotated[
-        str | None, Option(INPUT, "A picture file, for a model that has a processor.", form="path", basic=True)
-    ] = None
-    prompt: Annotated[str | None, Option(INPUT, "The question about the picture.", basic=True)] = None
-    pixels: Annotated[
-        tuple[int, int] | None,
-        Option(
-            INPUT,
-            "For Qwen's families: the least and the most pixels of a picture when the model sees it. Its shape stays.",
-            form="list",
-            default="as the checkpoint's processor says",
-            metavar="LEAST,MOST",
-        ),
-    ] = None
-    text_tokens: Annotated[
-        Annotated[int, Field(ge=8, le=100_000)] | None,
-        Option(
-            INPUT, "Text tokens beside a drawn picture.", default="60, or the question of a model that has questions"
-        ),
-    ] = None
-    new_tokens: Annotated[int, Field(ge=1, le=100_000), Option(INPUT, "Tokens generated in each run.")] = 8
-    batch: Annotated[int, Field(ge=1, le=4096), Option(INPUT, "Samples in a batch.")] = 1
-    device: Annotated[
-        str, Option(MODEL, "cpu or cuda; for flops also meta (any size, no weights).", default="cuda if there is one")
-    ] = "cpu"
-    dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"],
-        Option(MODEL, "Number format.", default="bfloat16 on CUDA, otherwise float32"),
-    ] = "float32"
-    attention: Annotated[str, Option(MODEL, "Attention kernel: eager, sdpa, flash_attention_2.")] = "sdpa"
-    seed: Annotated[
-        int, Field(ge=0, lt=2**63), Option(MODEL, "Seed of random weights, of random inputs and of the order of runs.")
-    ] = 0
-    gamma: Annotated[
-        float,
-        Field(gt=0, le=1000),
-        Option(METHOD, "The factor γ of the paper's formula for the work of the selection, F_ov = γ · Σ f(V)."),
-    ] = 1.0
-    precision: Annotated[
-        float,
-        Field(gt=0, lt=1),
-        Option(
-            SAMPLING,
-            "Stop earlier if the 95 % interval of every speed-up is as narrow as this: its half width, as a share. "
-            "If it is given without --seconds, an hour is allowed.",
-            ("--until",),
-            metavar="SHARE",
-        ),
-    ] = 0.05
-    seconds: Annotated[
-        float,
-        Field(gt=0, le=10_000_000),
-        Option(
-            SAMPLING,
-            "How long the times are measured at the most: all retentions together, or each 12 cells of a larger study. "
-            "A finished study goes on if it is more than before.",
-            basic=True,
-        ),
-    ] = 70.0
-    processes: Annotated[
-        Annotated[int, Field(ge=1, le=MOST_PROCESSES)] | None,
-        Option(
-            SAMPLING,
-            "How many processes time each cell, one after another. They share the time.",
-            default="as many as fit; with workers 8",
-        ),
-    ] = None
-    preroll_ms: Annotated[
-        float,
-        Field(ge=0, le=10_000),
-        Option(SAMPLING, "CUDA: keep the stream busy for this time before each run, to time the device alone."),
-    ] = 0.0
-    cold_l2: Annotated[
-        bool, Option(SAMPLING, "CUDA: overwrite the L2 cache before each run.", ("--cold-l2/--warm-l2",))
-    ] = False
-    questions: Annotated[
-        str | Annotated[tuple[str, ...], Field(min_length=2)] | None,
-        Option(
-            INPUT,
-            "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
-            form="paths",
-            default="the model's own questions if it has some",
-            several="Repeat it for several benchmarks, one file for each.",
-            metavar="FILE",
-            basic=True,
-        ),
-    ] = None
-    picture: Annotated[
-        bool,
-        Option(
-            INPUT,
-            "Keep a small copy of the picture and the scores of its tokens, for the page. --no-picture keeps a private "
-            "picture out of the study and its page.",
-        ),
-    ] = True
-    fidelity_inputs: Annotated[
-        Annotated[int, Field(ge=0, le=10_000)] | None,
-        Option(
-            INPUT,
-            "How many questions both models answer, pruned and dense; the first ones of each file. Without questions: "
-            "how many drawn pictures.",
-            ("--asked",),
-            default="all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
-        ),
-    ] = None
-    ablations: Annotated[
-        dict[str, dict[str, Options]],
-        Option(
-            METHOD,
-            "A group of variants: k_pos, threshold, layers, probe or saliency. Repeat it for several.",
-            ("--only",),
-            form="groups",
-            default="all groups",
-            metavar="GROUP",
-            basic=True,
-        ),
-    ] = Field(default_factory=dict)
-    suite: Annotated[
-        str | None,
-        Option(
-            INPUT,
-            "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of yours.",
-            metavar="NAME[:TABLE]",
-            basic=True,
-        ),
-    ] = None
-    tasks: Annotated[
-        tuple[str, ...], Option(INPUT, "Comma list of tasks of lmms-eval, such as pope,gqa.", form="list", basic=True)
-    ] = ()
-    task_path: Annotated[str | None, Option(INPUT, "A directory with YAML files of your own tasks.", form="path")] = (
-        None
+    model: str = option("pocket", MODEL, "A built-in model, a checkpoint directory, or a hub repository.", basic=True)
+    methods: tuple[str, ...] = option(
+        ("trio",),
+        METHOD,
+        "A method, package.module:Class, or two with a + (visionzip+trio).",
+        flags=("--method",),
+        form="repeat",
+        several="Repeat it for several.",
+        metavar="NAME",
+        basic=True,
     )
-    limit: Annotated[
-        Annotated[int, Field(ge=1)] | None, Option(INPUT, "Ask the first N questions of each task.", default="all")
-    ] = None
-    dense: Annotated[
-        bool, Option(INPUT, "Also ask the dense model, question by question. This gives differences and speed-ups.")
-    ] = True
-    claimed: Annotated[
-        str | None,
-        Option(CLAIM, "A printed figure for this prefill, such as 2.98e12; its convention is found.", basic=True),
-    ] = None
-    convention: Annotated[
-        str | None, Option(CLAIM, "Compare --claimed with this convention only, such as all-ffn3-heads-flops.")
-    ] = None
-    causal: Annotated[
-        Literal["dense", "half"],
-        Option(CLAIM, "Count causal attention in full (dense), as operator counters do, or halved (half)."),
-    ] = "dense"
-    claims: Annotated[
-        str | None,
-        Option(
-            CLAIM,
-            "A claims file, or the name of one that ships with the package, such as trio-2026.",
-            form="argument",
-            basic=True,
-        ),
-    ] = None
-    measured: Annotated[
-        str | None,
-        Option(CLAIM, "The directory of a sweep that measured the same settings (its --out).", form="path", basic=True),
-    ] = None
-    gpu: Annotated[
-        str | None,
-        Option(CLAIM, "The GPU of the printed times, such as a100. For claims files that name none.", basic=True),
-    ] = None
+    retentions: tuple[Share, ...] = option(
+        (0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77, 0.88, 0.94, 0.99),
+        METHOD,
+        "Share of the visual tokens to keep, averaged over the decoder's layers.",
+        flags=("--retention",),
+        form="list",
+        several="Several with commas.",
+        metavar="SHARES",
+        basic=True,
+    )
+    layers: tuple[int, ...] | None = option(
+        None,
+        METHOD,
+        "Comma list of decoder layers: prune after each of them.",
+        form="list",
+        said="the paper's, for the model's depth",
+        metavar="LAYERS",
+    )
+    options: dict[str, bool | int | float | str] = option(
+        {},
+        METHOD,
+        "An option of the method, such as threshold=0.9, or budget_rule=final for shares of the last layer. Repeat "
+        "it for several.",
+        flags=("--option", "-o"),
+        form="assignments",
+        metavar="NAME=VALUE",
+    )
+    image: str | None = option(
+        None, INPUT, "A picture file, for a model that has a processor.", form="path", basic=True
+    )
+    prompt: str | None = option(None, INPUT, "The question about the picture.", basic=True)
+    pixels: tuple[int, int] | None = option(
+        None,
+        INPUT,
+        "For Qwen's families: the least and the most pixels of a picture when the model sees it. Its shape stays.",
+        form="list",
+        said="as the checkpoint's processor says",
+        metavar="LEAST,MOST",
+    )
+    text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = option(
+        None, INPUT, "Text tokens beside a drawn picture.", said="60, or the question of a model that has questions"
+    )
+    new_tokens: int = option(8, INPUT, "Tokens generated in each run.", ge=1, le=100_000)
+    batch: int = option(1, INPUT, "Samples in a batch.", ge=1, le=4096)
+    device: str = option(
+        "cpu", MODEL, "cpu or cuda; for flops also meta (any size, no weights).", said="cuda if there is one"
+    )
+    dtype: Literal["float32", "bfloat16", "float16"] = option(
+        "float32", MODEL, "Number format.", said="bfloat16 on CUDA, otherwise float32"
+    )
+    attention: str = option("sdpa", MODEL, "Attention kernel: eager, sdpa, flash_attention_2.")
+    seed: int = option(0, MODEL, "Seed of random weights, of random inputs and of the order of runs.", ge=0, lt=2**63)
+    gamma: float = option(
+        1.0,
+        METHOD,
+        "The factor γ of the paper's formula for the work of the selection, F_ov = γ · Σ f(V).",
+        gt=0,
+        le=1000,
+    )
+    precision: float = option(
+        0.05,
+        SAMPLING,
+        "Stop earlier if the 95 % interval of every speed-up is as narrow as this: its half width, as a share. "
+        "If it is given without --seconds, an hour is allowed.",
+        flags=("--until",),
+        metavar="SHARE",
+        gt=0,
+        lt=1,
+    )
+    seconds: float = option(
+        70.0,
+        SAMPLING,
+        "How long the times are measured at the most: all retentions together, or each 12 cells of a larger study. "
+        "A finished study goes on if it is more than before.",
+        basic=True,
+        gt=0,
+        le=10_000_000,
+    )
+    processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES)] | None = option(
+        None,
+        SAMPLING,
+        "How many processes time each cell, one after another. They share the time.",
+        said="as many as fit; with workers 8",
+    )
+    preroll_ms: float = option(
+        0.0,
+        SAMPLING,
+        "CUDA: keep the stream busy for this time before each run, to time the device alone.",
+        ge=0,
+        le=10_000,
+    )
+    cold_l2: bool = option(
+        False, SAMPLING, "CUDA: overwrite the L2 cache before each run.", flags=("--cold-l2/--warm-l2",)
+    )
+    questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = option(
+        None,
+        INPUT,
+        "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
+        form="paths",
+        said="the model's own questions if it has some",
+        several="Repeat it for several benchmarks, one file for each.",
+        metavar="FILE",
+        basic=True,
+    )
+    picture: bool = option(
+        True,
+        INPUT,
+        "Keep a small copy of the picture and the scores of its tokens, for the page. --no-picture keeps a private "
+        "picture out of the study and its page.",
+    )
+    fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = option(
+        None,
+        INPUT,
+        "How many questions both models answer, pruned and dense; the first ones of each file. Without questions: "
+        "how many drawn pictures.",
+        flags=("--asked",),
+        said="all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
+    )
+    ablations: dict[str, dict[str, Options]] = option(
+        {},
+        METHOD,
+        "A group of variants: k_pos, threshold, layers, probe or saliency. Repeat it for several.",
+        flags=("--only",),
+        form="groups",
+        said="all groups",
+        metavar="GROUP",
+        basic=True,
+    )
+    suite: str | None = option(
+        None,
+        INPUT,
+        "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of yours.",
+        metavar="NAME[:TABLE]",
+        basic=True,
+    )
+    tasks: tuple[str, ...] = option(
+        (), INPUT, "Comma list of tasks of lmms-eval, such as pope,gqa.", form="list", basic=True
+    )
+    task_path: str | None = option(None, INPUT, "A directory with YAML files of your own tasks.", form="path")
+    limit: Annotated[int, Field(ge=1)] | None = option(
+        None, INPUT, "Ask the first N questions of each task.", said="all"
+    )
+    dense: bool = option(
+        True, INPUT, "Also ask the dense model, question by question. This gives differences and speed-ups."
+    )
+    claimed: str | None = option(
+        None, CLAIM, "A printed figure for this prefill, such as 2.98e12; its convention is found.", basic=True
+    )
+    convention: str | None = option(
+        None, CLAIM, "Compare --claimed with this convention only, such as all-ffn3-heads-flops."
+    )
+    causal: Literal["dense", "half"] = option(
+        "dense", CLAIM, "Count causal attention in full (dense), as operator counters do, or halved (half)."
+    )
+    claims: str | None = option(
+        None,
+        CLAIM,
+        "A claims file, or the name of one that ships with the package, such as trio-2026.",
+        form="argument",
+        basic=True,
+    )
+    measured: str | None = option(
+        None, CLAIM, "The directory of a sweep that measured the same settings (its --out).", form="path", basic=True
+    )
+    gpu: str | None = option(
+        None, CLAIM, "The GPU of the printed times, such as a100. For claims files that name none.", basic=True
+    )
 
     @property
     def question_files(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from trio_profile.records.option import INPUT, SAMPLING, SERVER, Option
+from trio_profile.records.option import INPUT, SAMPLING, SERVER, option
 from trio_profile.records.record import Record
 
 Loop = Literal["closed", "open"]
@@ -49,110 +49,97 @@ class EndpointStudy(Record):
     """
 
     verb: Literal["endpoints"] = "endpoints"
-    dense: Annotated[
-        str, Option(SERVER, "Address of the dense server, such as http://localhost:8000.", metavar="URL", basic=True)
-    ] = ""
-    pruned: Annotated[
-        str | None,
-        Option(
-            SERVER,
-            "Address of the pruned server.",
-            default="the dense one, with --pruned-body",
-            metavar="URL",
-            basic=True,
-        ),
-    ] = None
-    model: Annotated[
-        str | None,
-        Option(SERVER, "The name of the model, as both servers know it.", default="the only one that they list"),
-    ] = None
-    body: Annotated[
-        str | None, Option(SERVER, "Further fields of every request, as a JSON object.", metavar="JSON")
-    ] = None
-    pruned_body: Annotated[
-        str | None,
-        Option(SERVER, "Further fields of every request with pruning, as a JSON object.", metavar="JSON", basic=True),
-    ] = None
-    concurrency: Annotated[
-        tuple[Annotated[int, Field(ge=1, le=MOST_AT_ONCE)], ...] | None,
-        Option(
-            SAMPLING,
-            "Comma list of loads: how many requests are always under way (closed loop).",
-            form="list",
-            default="1,2,4,8,16,32 without --rate",
-            metavar="LOADS",
-            basic=True,
-        ),
-    ] = None
-    rates: Annotated[
-        tuple[Annotated[float, Field(gt=0, le=10_000)], ...],
-        Option(
-            SAMPLING,
-            "Comma list of loads: how many requests arrive per second, at random times (open loop).",
-            ("--rate",),
-            form="list",
-            metavar="LOADS",
-            basic=True,
-        ),
-    ] = ()
-    rounds: Annotated[
-        int,
-        Field(ge=2, le=100),
-        Option(SAMPLING, "How often each load is measured, dense and pruned. The intervals are over the rounds."),
-    ] = 4
-    requests: Annotated[
-        int,
-        Field(ge=4, le=100_000),
-        Option(SAMPLING, "Measured requests of a segment; at least 4 for each one that is under way."),
-    ] = 100
-    segment_seconds: Annotated[
-        float,
-        Field(gt=0, le=100_000),
-        Option(SAMPLING, "Warm up for at most this many seconds, and measure for as many.", ("--seconds",), basic=True),
-    ] = 60.0
-    timeout_seconds: Annotated[
-        float,
-        Field(gt=0, le=100_000),
-        Option(SAMPLING, "A request that takes longer than this many seconds has failed.", ("--timeout",)),
-    ] = 120.0
-    new_tokens: Annotated[int, Field(ge=1, le=100_000), Option(INPUT, "The most tokens of an answer.")] = 16
-    pictures: Annotated[
-        str | None,
-        Option(
-            INPUT,
-            "A directory of pictures. Each use cuts a picture out at another place, so that no two requests are alike.",
-            form="path",
-            default="drawn pictures",
-            basic=True,
-        ),
-    ] = None
-    frames: Annotated[
-        int,
-        Field(ge=1, le=1000),
-        Option(
-            INPUT,
-            "Show videos of this many frames instead of pictures, as vLLM takes them (video_url). Each frame is the "
-            "picture, moved by one pixel. 1 is a picture.",
-        ),
-    ] = 1
-    prompt: Annotated[str | None, Option(INPUT, "The question about each picture.")] = None
-    ttft_limit_ms: Annotated[
-        Annotated[float, Field(gt=0)] | None,
-        Option(SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."),
-    ] = None
-    check_cache: Annotated[
-        bool,
-        Option(SAMPLING, "Also compare one repeated picture with distinct pictures, to see whether a cache answers."),
-    ] = False
-    key_variable: Annotated[
-        str | None,
-        Option(
-            SERVER, "The environment variable that holds the key of the servers. The key is not kept.", metavar="NAME"
-        ),
-    ] = None
-    seed: Annotated[
-        int, Field(ge=0, lt=2**63), Option(SAMPLING, "Seed of the arrivals, of all orders and of the drawn pictures.")
-    ] = 0
+    dense: str = option(
+        "", SERVER, "Address of the dense server, such as http://localhost:8000.", metavar="URL", basic=True
+    )
+    pruned: str | None = option(
+        None,
+        SERVER,
+        "Address of the pruned server.",
+        said="the dense one, with --pruned-body",
+        metavar="URL",
+        basic=True,
+    )
+    model: str | None = option(
+        None, SERVER, "The name of the model, as both servers know it.", said="the only one that they list"
+    )
+    body: str | None = option(None, SERVER, "Further fields of every request, as a JSON object.", metavar="JSON")
+    pruned_body: str | None = option(
+        None, SERVER, "Further fields of every request with pruning, as a JSON object.", metavar="JSON", basic=True
+    )
+    concurrency: tuple[Annotated[int, Field(ge=1, le=MOST_AT_ONCE)], ...] | None = option(
+        None,
+        SAMPLING,
+        "Comma list of loads: how many requests are always under way (closed loop).",
+        form="list",
+        said="1,2,4,8,16,32 without --rate",
+        metavar="LOADS",
+        basic=True,
+    )
+    rates: tuple[Annotated[float, Field(gt=0, le=10_000)], ...] = option(
+        (),
+        SAMPLING,
+        "Comma list of loads: how many requests arrive per second, at random times (open loop).",
+        flags=("--rate",),
+        form="list",
+        metavar="LOADS",
+        basic=True,
+    )
+    rounds: int = option(
+        4,
+        SAMPLING,
+        "How often each load is measured, dense and pruned. The intervals are over the rounds.",
+        ge=2,
+        le=100,
+    )
+    requests: int = option(
+        100, SAMPLING, "Measured requests of a segment; at least 4 for each one that is under way.", ge=4, le=100_000
+    )
+    segment_seconds: float = option(
+        60.0,
+        SAMPLING,
+        "Warm up for at most this many seconds, and measure for as many.",
+        flags=("--seconds",),
+        basic=True,
+        gt=0,
+        le=100_000,
+    )
+    timeout_seconds: float = option(
+        120.0,
+        SAMPLING,
+        "A request that takes longer than this many seconds has failed.",
+        flags=("--timeout",),
+        gt=0,
+        le=100_000,
+    )
+    new_tokens: int = option(16, INPUT, "The most tokens of an answer.", ge=1, le=100_000)
+    pictures: str | None = option(
+        None,
+        INPUT,
+        "A directory of pictures. Each use cuts a picture out at another place, so that no two requests are alike.",
+        form="path",
+        said="drawn pictures",
+        basic=True,
+    )
+    frames: int = option(
+        1,
+        INPUT,
+        "Show videos of this many frames instead of pictures, as vLLM takes them (video_url). Each frame is the "
+        "picture, moved by one pixel. 1 is a picture.",
+        ge=1,
+        le=1000,
+    )
+    prompt: str | None = option(None, INPUT, "The question about each picture.")
+    ttft_limit_ms: Annotated[float, Field(gt=0)] | None = option(
+        None, SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."
+    )
+    check_cache: bool = option(
+        False, SAMPLING, "Also compare one repeated picture with distinct pictures, to see whether a cache answers."
+    )
+    key_variable: str | None = option(
+        None, SERVER, "The environment variable that holds the key of the servers. The key is not kept.", metavar="NAME"
+    )
+    seed: int = option(0, SAMPLING, "Seed of the arrivals, of all orders and of the drawn pictures.", ge=0, lt=2**63)
 
     @property
     def loads(self) -> tuple[Load, ...]:
