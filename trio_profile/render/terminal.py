@@ -63,7 +63,7 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
         )
         left_out = left_out or blocks != list(page.blocks)
         if blocks or (everything and not page.blocks):
-            _show_page(page, blocks, console, titled=everything or page is not report.pages[0])
+            _show_page(page, blocks, console, titled=everything or page.title != "Verdict")
     if left_out:
         console.print("", Text(hint, style="dim"), sep="\n")
 

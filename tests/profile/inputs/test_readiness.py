@@ -9,7 +9,8 @@ from tests.core import tiny
 from tests.core.tiny import fast_first
 from tests.profile.family_checkpoints import Saved
 from trio_profile.errors import StudyError
-from trio_profile.inputs.readiness import Step, try_checkpoint
+from trio_profile.inputs.readiness import try_checkpoint
+from trio_profile.records.facts import TrialStep
 from trio_profile.records.schema import Study
 
 STEPS = ["processor", "model", "chat template", "dense answer", "pruning", "pruned answer"]
@@ -31,10 +32,10 @@ def another_image_token(directory: Path) -> None:
 
 
 @pytest.fixture
-def spoiled(saved: Saved, tmp_path: Path) -> Callable[[Spoil], list[Step]]:
+def spoiled(saved: Saved, tmp_path: Path) -> Callable[[Spoil], list[TrialStep]]:
     """Tries a copy of Qwen2.5-VL's checkpoint that was spoiled."""
 
-    def steps(spoil: Spoil) -> list[Step]:
+    def steps(spoil: Spoil) -> list[TrialStep]:
         directory = shutil.copytree(saved("Qwen2.5-VL"), tmp_path / "copy")
         spoil(directory)
         return try_checkpoint(Study(model=str(directory)))
