@@ -1,32 +1,14 @@
-"""How far a study of several workers is, on standard error: a live table in a terminal, else a line now and then."""
+"""How far a study of several workers is, as a line and as a table."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trio_profile import units
-from trio_profile.cli.progress import plain_lines, time_left
-from trio_profile.progress import Step
+from trio_profile.cli.progress import time_left
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from trio_profile.engine.overview import Overview
-
-
-@contextmanager
-def live() -> "Iterator[Callable[[Overview], None]]":
-    """Yield the function that is called with each state of the study."""
-    if not sys.stderr.isatty():
-        watch = plain_lines(sys.stderr)
-        yield lambda state: watch(Step(summary(state)))
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    with Live(console=Console(stderr=True), transient=True) as screen:
-        yield lambda state: screen.update(table(state), refresh=True)
 
 
 def summary(state: "Overview") -> str:

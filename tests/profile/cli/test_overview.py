@@ -1,9 +1,7 @@
 import io
 
-import pytest
-
 from trio_profile.cli import run
-from trio_profile.cli.overview import live, summary, table
+from trio_profile.cli.overview import summary, table
 from trio_profile.engine.overview import Overview, WorkerState
 from trio_profile.studies import shared
 
@@ -35,19 +33,7 @@ def test_the_table_names_each_worker_and_its_run():
     ]
 
 
-def test_without_a_terminal_a_line_is_said(capsys):
-    with live() as show:
-        show(STATE)
-    assert capsys.readouterr().err.startswith("trio-profile: 4 of 12 runs measured")
-
-
 def test_the_status_of_a_study_is_printed(tiny_study, tmp_path, capsys):
     shared.prepare(tiny_study.model_copy(update={"processes": 2}), tmp_path)
     assert run(["work", str(tmp_path), "--status"]) == 0
     assert "0 of 4 runs measured" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("option", "value"), [("--address", "auto"), ("--cores", "2"), ("--attempts", "1")])
-def test_an_option_of_ray_needs_ray(option, value, tmp_path, capsys):
-    assert run(["sweep", "--out", str(tmp_path), option, value]) == 2
-    assert f"{option} needs --engine ray" in capsys.readouterr().err

@@ -1,11 +1,17 @@
 """`--engine ray`: its options, and how the verbs of the command line call it."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from trio_profile.cli import overview, worker_options
+from trio_profile.cli.progress import plain_lines
 from trio_profile.cli.worker_options import OF_WORKERS, Engine, option
+from trio_profile.progress import Step
 
 if TYPE_CHECKING:
+    from trio_profile.engine.overview import Overview
     from trio_profile.records.schema import Study
     from trio_profile.studies.running import Finished
 
@@ -43,6 +49,20 @@ MEMORY = Annotated[
 ]
 
 
+@contextmanager
+def live() -> "Iterator[Callable[[Overview], None]]":
+    """Yield the function that is called with each state of the study."""
+    if not sys.stderr.isatty():
+        watch = plain_lines(sys.stderr)
+        yield lambda state: watch(Step(overview.summary(state)))
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), transient=True) as screen:
+        yield lambda state: screen.update(overview.table(state), refresh=True)
+
+
 def run(study: "Study", given: dict[str, Any]) -> "Finished":
     """Measure a study on a Ray cluster, and write its report. given: the options, by name.
 
@@ -58,7 +78,7 @@ def run(study: "Study", given: dict[str, Any]) -> "Finished":
         workers=given["workers"],
     )
     out, address, terms = given["out"], given["address"] or "auto", worker_options.terms(given)
-    with overview.live() as show:
+    with live() as show:
         driver.run(study, out, need, show, address=address, terms=terms, resume=given["resume"])
     return running.write_report_again(out)
 
