@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.places import PYTHONPATH
 from tests.profile.auditing import HOSTILE, hostile_claims
 from trio_profile.cli import run
@@ -33,35 +31,32 @@ def test_a_template_is_written_once(tmp_path: Path, capsys):
     assert path.read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments, says in (
         ([], "name a claims file, or one of dart"),
         (["trio-2026", "--new", "x.yaml"], "without CLAIMS"),
         (["trio-2026", "--json", "--latex"], "name one"),
         (["trio-2026", "--gpu", "abacus"], "device 'abacus' has no peak on our list"),
         (["trio-2026", "--measured", "nowhere"], "nowhere holds no measurements.jsonl"),
         (["trio-2026", "--out", "/dev/null/x"], "cannot make /dev/null/x"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_2(arguments, says, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert run(["audit", *arguments]) == 2
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert says in line and captured.out == ""
-    assert list(tmp_path.iterdir()) == []
+    ):
+        assert run(["audit", *arguments]) == 2
+        captured = capsys.readouterr()
+        (line,) = captured.err.splitlines()
+        assert says in line and captured.out == ""
+        assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("more", [[], ["--json"], ["--markdown"], ["--latex"], ["--out", "out"]])
-def test_an_audit_imports_nothing_slow(more: list[str], tmp_path: Path):
+def test_an_audit_imports_nothing_slow(tmp_path: Path):
     code = (
-        "import sys; from trio_profile.cli import run; code = run(sys.argv[1:]); "
+        "import sys; from trio_profile.cli import run; "
+        "codes = [run(['audit', 'trio-2026', *more]) for more in ([], ['--json'], ['--latex'], ['--out', 'out'])]; "
         "heavy = {'torch', 'transformers', 'scipy', 'numpy', 'plotly', 'trio_core.pruning'} & set(sys.modules); "
-        "assert not heavy, heavy; sys.exit(code)"
+        "assert not heavy and not any(codes), (heavy, codes)"
     )
-    line = [sys.executable, "-c", code, "audit", "trio-2026", *more]
     here = {**os.environ, "PYTHONPATH": PYTHONPATH}
+    line = [sys.executable, "-c", code]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=here)
     assert done.returncode == 0, done.stderr
 
@@ -80,22 +75,8 @@ def test_one_document_with_the_names_that_scripts_rely_on(capsys):
     assert session["command"] and session["started"]
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
-    return hostile_claims(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("form", "says"), [([], HOSTILE), (["--markdown"], "&lt;b&gt;"), (["--latex"], r"\textless{}b\textgreater{}")]
-)
-def test_names_stay_text_in_every_form(hostile: Path, form: list[str], says: str, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")
-    assert run(["audit", str(hostile), *form]) == 0
-    assert says in capsys.readouterr().out
-
-
-def test_names_stay_text_in_the_report(hostile: Path, tmp_path: Path, capsys):
-    assert run(["audit", str(hostile), "--out", str(tmp_path / "out"), "--json"]) == 0
+def test_names_stay_text_in_the_report(tmp_path: Path, capsys):
+    assert run(["audit", str(hostile_claims(tmp_path)), "--out", str(tmp_path / "out"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     html = Path(document["report"]).read_text()
     assert "<b>" not in html and html.count("</script>") == html.count("<script")

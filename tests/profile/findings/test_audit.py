@@ -117,11 +117,6 @@ def test_names_stay_text_in_latex(hostile: AuditDocument):
     assert body and {len(re.findall(r"(?<!\\)&", line)) for line in body} == {1}
 
 
-def test_names_stay_text_on_the_page(hostile: AuditDocument):
-    html = render(pages.report(hostile))
-    assert "<b>" not in html and html.count("</script>") == html.count("<script")
-
-
 def test_the_published_report_is_that_of_the_claims(trio: AuditDocument):
     kept = Path(__file__).parents[3] / "reports" / "trio-2026"
     document = AuditDocument.model_validate_json((kept / "audit.json").read_bytes())
