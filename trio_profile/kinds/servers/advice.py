@@ -91,8 +91,8 @@ def _advice(one: LoadBreakEven) -> str:
         return f"Use pruning: it is better in {name} at {where}."
     if one.status == "never":
         return f"Do not use pruning here: it is worse in {name} at {where}."
-    if one.status == "crossing" and one.ci95 is not None and (decided := _decided(one, one.ci95, ends)):
-        return f"Use {', and '.join(decided)}, judged by {name}. Measure longer, or nearer loads, to decide the others."
+    if one.status == "crossing" and one.ci95 is not None and (advice := _around(one, one.ci95, ends)):
+        return advice
     if one.against:
         turns = listed([units.load(load) for load in one.against])
         return (
@@ -102,13 +102,17 @@ def _advice(one: LoadBreakEven) -> str:
     return f"Measure longer: these rounds do not say whether pruning pays in {name}."
 
 
-def _decided(one: LoadBreakEven, ci95: tuple[float, float], ends: tuple[float, float]) -> list[str]:
+def _around(one: LoadBreakEven, ci95: tuple[float, float], ends: tuple[float, float]) -> str:
     """What to use on each side of a break-even, as far as loads were measured there beyond its interval."""
     below, above = ("pruning", "the dense model") if one.pays == "below" else ("the dense model", "pruning")
     low, high = (floor(ci95[0]), ceil(ci95[1])) if one.loop == "closed" else ci95
     word = f"a {load_word(one.loop)} of"
     sides = [f"{below} up to {word} {units.load(low)}"] if ci95[0] > ends[0] else []
-    return sides + ([f"{above} from {word} {units.load(high)} on"] if ci95[1] < ends[1] else [])
+    sides += [f"{above} from {word} {units.load(high)} on"] if ci95[1] < ends[1] else []
+    # Between two whole numbers that follow each other there is no load.
+    whole = len(sides) == 2 and one.loop == "closed" and high - low <= 1
+    rest = "" if whole else " Measure longer, or nearer loads, to decide the others."
+    return f"Use {', and '.join(sides)}, judged by {in_words(one.quantity)}.{rest}" if sides else ""
 
 
 def _contradicts(one: LoadBreakEven, main: LoadBreakEven) -> bool:
