@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trio_profile.analysis.recommendation import CONTROL, MOST_LOST
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Interval, Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record
@@ -216,6 +215,9 @@ def outcome(bounds: Interval | None, level: float) -> Outcome:
 
 def verdict(rows: Sequence[EvaluatedCell]) -> Verdict:
     """Return what the averages of the pruned rows say."""
+    # An audit imports this module, and statistics take as long to import as a whole audit takes.
+    from trio_profile.analysis.recommendation import CONTROL, MOST_LOST
+
     judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
     faster = [row for row in judged if row.prefill_speedup is not None and row.prefill_speedup.ci95[0] > 1]
     kept = [row for row in faster if _average(row) >= 1 - MOST_LOST]
