@@ -8,7 +8,7 @@ so all text is escaped here.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import accumulate
+from itertools import accumulate, count
 from math import isfinite, log10
 from typing import Any
 
@@ -69,7 +69,10 @@ def figure(chart: Chart) -> Figure:
     bands = [Span(line.low, line.high, "") for line in chart.uprights if line.low is not None and line.high is not None]
     layout["shapes"] = [*map(_span_box, [*chart.spans, *bands]), *map(_upright_line, chart.uprights)]
     layout["shapes"] += map(_level, chart.levels)
-    layout["annotations"] = [*map(_span_name, chart.spans), *(_upright_name(one) for one in chart.uprights if one.text)]
+    layout["annotations"] = [
+        *map(_span_name, chart.spans, count()),
+        *(_upright_name(one) for one in chart.uprights if one.text),
+    ]
     traces: list[Trace] = []
     for series in chart.series:
         traces += _series(series, listed=chart.picker and bool(series.group))
@@ -197,10 +200,16 @@ def _span_box(span: Span) -> dict[str, Any]:
     return {"type": "rect", **ends, "fillcolor": fill, "line": {"width": 0}, "layer": "below"}
 
 
-def _span_name(span: Span) -> dict[str, Any]:
+_NAME_HEIGHT = 34
+"""Pixels."""
+
+
+def _span_name(span: Span, number: int) -> dict[str, Any]:
+    """The name of a range of x. Each second name stands lower, so that names of narrow ranges do not collide."""
     place = {"x": (span.low + span.high) / 2, "xanchor": "center", "yref": "y domain", "y": 1, "yanchor": "top"}
     font = {"size": 12, "color": _TONES.get(span.tone, INK)}
-    return {**place, "text": escape(span.name).replace(" ", "<br>"), "showarrow": False, "font": font}
+    lower = -_NAME_HEIGHT if number % 2 else 0
+    return {**place, "text": escape(span.name).replace(" ", "<br>"), "showarrow": False, "font": font, "yshift": lower}
 
 
 def _upright_line(upright: Upright) -> dict[str, Any]:
