@@ -1,9 +1,17 @@
-"""What keeps trio_profile easy to read: short modules and functions, names that are not used twice, light imports."""
+"""Rules that keep both packages easy to read: sizes of modules and functions, names, light imports, no circle.
+
+`CRUMBS` and `OPENS_WITH_WHAT` are today's exceptions. They may only shrink.
+"""
 
 import ast
+import io
+import tokenize
 from collections import Counter
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import trio_core
 import trio_profile
 
 PACKAGE = Path(trio_profile.__file__).parent
@@ -61,12 +69,11 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def test_modules_and_functions_are_short():
-    for path in MODULES:
-        text = path.read_text()
-        assert len(text.splitlines()) <= LINES_OF_A_MODULE, place(path)
-        for node in ast.walk(ast.parse(text)):
+    for name, path in BOTH.items():
+        assert len(path.read_text().splitlines()) <= LINES_OF_A_MODULE, name
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert node.end_lineno - node.lineno < LINES_OF_A_FUNCTION, (place(path), node.name)
+                assert node.end_lineno - node.lineno < LINES_OF_A_FUNCTION, (name, node.name)
 
 
 def test_two_modules_of_one_room_have_two_names():
@@ -78,7 +85,7 @@ def test_no_module_name_stands_in_more_than_three_rooms():
     rooms: dict[str, set[str]] = {}
     for path in NAMED:
         rooms.setdefault(path.stem, set()).add(room(path))
-    assert {name: found for name, found in rooms.items() if len(found) > ROOMS_OF_A_NAME} == {}
+    assert {name for name, of_name in rooms.items() if len(of_name) > ROOMS_OF_A_NAME} == set()
 
 
 def test_only_what_runs_a_model_imports_torch():
@@ -90,6 +97,104 @@ def test_only_what_runs_a_model_imports_torch():
 def test_the_list_of_modules_that_run_a_model_is_exact():
     heavy = {path for path in NAMED if room(path) in ("engine", "studies") and imported_at_once(path) & HEAVY}
     assert {place(path).removesuffix(".py") for path in heavy} == RUN_A_MODEL
+
+
+# --- both packages ----------------------------------------------------------------------------------------------------
+
+CRUMB = 40
+"""A module with fewer lines of code is merged into the module that uses it, if only one does."""
+CRUMBS = {
+    "trio_core.rules.equations",  # the paper's equations as printed
+    "trio_core.engine.decode",
+    "trio_profile.findings.glossary",
+    "trio_profile.inputs.pocket.exam",
+    "trio_profile.profilers.kept_tokens",
+    "trio_profile.render.snippet",
+    "trio_profile.render.token_data",
+    "trio_profile.studies.compare",
+}
+ONE_FILE_EACH = (
+    *("trio_core.methods.", "trio_core.models."),
+    *("trio_profile.cli.", "trio_profile.extras.", "trio_profile.quantities."),
+)
+"""Where each method, family, verb, optional part and quantity has its own file, however short."""
+OPENS_WITH_WHAT = 118
+"""So many docstrings open with "What ": a docstring says what a thing is or does."""
+NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name_of(path: Path, root: Path) -> str:
+    """`trio_core/models/__init__.py` → `trio_core.models`."""
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+BOTH = {
+    name_of(path, package.parent): path
+    for package in (Path(trio_core.__file__).parent, PACKAGE)
+    for path in sorted(package.rglob("*.py"))
+}
+"""Name → path of every module of both packages."""
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def lines_of_code(path: Path) -> int:
+    """The lines of a module without docstrings, comments and blank lines."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    code = {line for t in tokens if t.type not in NO_CODE for line in range(t.start[0], t.end[0] + 1)}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            code -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(code)
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """For each module the modules of both packages that it imports, inside functions too. Strings do not count."""
+    graph: dict[str, set[str]] = {}
+    for name, path in BOTH.items():
+        of_module = set()
+        for node in ast.walk(tree(path)):
+            of_module |= set(_names(node))
+            if isinstance(node, ast.ImportFrom):
+                of_module |= {f"{node.module}.{alias.name}" for alias in node.names}
+        graph[name] = (of_module & BOTH.keys()) - {name}
+    return graph
+
+
+def test_a_module_of_few_lines_has_more_than_one_user():
+    users = Counter(module for of_module in imports().values() for module in of_module)
+    small = {
+        name
+        for name, path in BOTH.items()
+        if users[name] == 1 and not path.name.startswith("__") and not name.startswith(ONE_FILE_EACH)
+        if lines_of_code(path) < CRUMB
+    }
+    assert small - CRUMBS == set(), "merge each into the module that uses it"
+    assert CRUMBS - small == set(), "leave these out of CRUMBS"
+
+
+def test_no_import_circle():
+    # `from package import module` imports the package too, and a package imports its own modules.
+    packages = {name for name, path in BOTH.items() if path.name == "__init__.py"}
+    try:
+        TopologicalSorter({name: used - packages for name, used in imports().items()}).prepare()
+    except CycleError as circle:
+        raise AssertionError(" → ".join(circle.args[1])) from None
+
+
+def test_docstrings_say_what_a_thing_is_or_does():
+    opening = [
+        (name, getattr(node, "name", "the module"))
+        for name, path in BOTH.items()
+        for node in ast.walk(tree(path))
+        if isinstance(node, DOCUMENTED) and (ast.get_docstring(node) or "").startswith("What ")
+    ]
+    assert len(opening) <= OPENS_WITH_WHAT, opening
 
 
 # --- tests mirror the tree -------------------------------------------------------------------------------------------

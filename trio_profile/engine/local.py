@@ -6,7 +6,7 @@ as asked, or when its time is spent. Only this process writes to the log.
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.times import round_over_process, spent_seconds, widest
-from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share, measure
-from trio_profile.engine.processes import Server, require_known_methods, taken
+from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share, events_of
+from trio_profile.engine.processes import Server, hear, require_known_methods, taken
 from trio_profile.engine.shares import Parts, shares_of
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
@@ -171,7 +171,7 @@ class _Run:
             )
             for number in range(shares)
         ]
-        measure(orders, handle, server, load=self._loads_once())
+        carry_out(orders, handle, server, load=self._loads_once())
 
     def _processes_that_count(self, server: Server | None) -> int:
         """Return how many processes count: on a CPU as many as there are cores, because each uses one thread."""
@@ -210,7 +210,7 @@ class _Run:
                     self._write(event)
 
             order = self._order(times=tuple(cells), allowance=allowance, number=number)
-            measure([order], handle, server, load=self._loads_once())
+            carry_out([order], handle, server, load=self._loads_once())
             self._foresee()
             # A cell that failed in this run is not tried again by the next process.
             tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
@@ -250,3 +250,37 @@ class _Run:
         assert self.contents is not None
         too_wide = widest(self.contents) / self.study.precision
         self._needed = spent_seconds(self.contents) * too_wide**2
+
+
+def carry_out(
+    orders: Sequence[Order], handle: Callable[[int, Event], None], server: Server | None, *, load: bool = False
+) -> None:
+    """Give each order to a process of its own, and hear them until all are done.
+
+    handle: is called with the number of the process, from 0, and with each thing that it tells.
+    server: forks the processes. None: this process carries out the orders itself.
+    load: whether the server loads the model, so that the processes have it.
+    Raises the first error that a process meets.
+    """
+    requests = [order.model_dump(mode="json") for order in orders]
+    if server is not None:
+        children = [server.fork(requests[0] if load else None) for _ in requests]
+        try:
+            for child, request in zip(children, requests, strict=True):
+                child.ask("measure", request)
+            for number, answer in hear(children):
+                for event in events_of(answer):
+                    handle(number, event)
+        finally:
+            for child in children:
+                child.stop()
+        return
+    from trio_profile.engine import measuring
+
+    for number, request in enumerate(requests):
+
+        def say(answer: dict[str, Any], number: int = number) -> None:
+            for event in events_of(answer):
+                handle(number, event)
+
+        measuring.measure([request], say)

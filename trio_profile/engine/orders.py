@@ -3,13 +3,12 @@
 Nothing here imports torch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from math import sqrt
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from trio_profile.engine.processes import Server, hear
 from trio_profile.engine.shares import Answers
 from trio_profile.progress import Step
 from trio_profile.records.record import Record
@@ -105,40 +104,6 @@ class Order(Record):
     times: tuple[str, ...] = ()
     allowance: Allowance | None = None
     number: int = 0
-
-
-def measure(
-    orders: Sequence[Order], handle: Callable[[int, Event], None], server: Server | None, *, load: bool = False
-) -> None:
-    """Give each order to a process of its own, and hear them until all are done.
-
-    handle: is called with the number of the process, from 0, and with each thing that it tells.
-    server: forks the processes. None: this process carries out the orders itself.
-    load: whether the server loads the model, so that the processes have it.
-    Raises the first error that a process meets.
-    """
-    requests = [order.model_dump(mode="json") for order in orders]
-    if server is not None:
-        children = [server.fork(requests[0] if load else None) for _ in requests]
-        try:
-            for child, request in zip(children, requests, strict=True):
-                child.ask("measure", request)
-            for number, answer in hear(children):
-                for event in events_of(answer):
-                    handle(number, event)
-        finally:
-            for child in children:
-                child.stop()
-        return
-    from trio_profile.engine import measuring
-
-    for number, request in enumerate(requests):
-
-        def say(answer: dict[str, Any], number: int = number) -> None:
-            for event in events_of(answer):
-                handle(number, event)
-
-        measuring.measure([request], say)
 
 
 def events_of(answer: dict[str, Any]) -> Iterator[Event]:
