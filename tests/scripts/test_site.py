@@ -119,7 +119,7 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
     [
         ("index", 390, "light"),
         ("index", 1400, "dark"),
-        ("reference/command-line", 1400, "dark"),
+        ("reference/methods", 1400, "dark"),
         ("reference/python", 390, "light"),
         ("how-to/gates", 390, "dark"),
     ],

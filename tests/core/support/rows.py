@@ -29,6 +29,26 @@ Outcome = Literal["works", "refused", "fails"]
 NOT_PORTABLE = r"0x[0-9a-f]{4,}|/(tmp|home|work|usr)/|Thread-\d|\d{9,}|\n"
 """What no row may say: addresses, paths, numbers of threads and processes, more than one line."""
 
+REASON = re.compile(r"the trace says: saliency '\w+': .*; 'autograd' ran instead")
+COMMON = (
+    "picture tokens",
+    "physically shortened sequence",
+    "plain model's tokens",
+    "the same tokens",
+    "the eager ",
+    "the scores are those",
+    "the dense model's",
+    "logits are those",
+    "logits of ",
+    "the gradients are those",
+    "those of a plain call",
+    "3 stages ran",
+    "each beam keeps them",
+    "the model's own map of attention",
+    "with a cache as without one",
+)
+"""Parts of what the checks of working setups say that the page's introduction says once."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -84,10 +104,6 @@ class Row:
             return bench.prefill_is_right(trace, one, result, same=self.size == "large")
         return bench.text_is_right(trace, one, result)
 
-    def line(self, result: Result) -> str:
-        """The row as it stands on the page."""
-        return f"| {_cell(self.title)} | {result.outcome} | {_cell(result.says)} |"
-
 
 @dataclass
 class Group:
@@ -120,14 +136,40 @@ class Group:
 
 
 def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
-    """docs/reference/support.md, with a table for each group."""
+    """docs/reference/support.md, with a section for each group: a list of what works, and a table of the rest.
+
+    Setups with the same way out share a row of the table.
+    """
     parts = [INTRODUCTION.rstrip()]
     for group in groups:
-        lines = [row.line(result_of(row)) for row in group.rows]
-        parts.append(
-            "\n".join([f"## {group.title}", "", "| Setup | Outcome | What happens |", "|---|---|---|", *lines])
-        )
+        rows: dict[str, dict[str, str]] = {}
+        for row in group.rows:
+            says = sentence(result_of(row))
+            rows.setdefault(way_out(says), {})[row.title] = says
+        works = rows.pop("", {})
+        parts.append(f"## {group.title}")
+        parts += ["These work:", "\n".join(f"- {title}" for title in works)] if works else []
+        lines = [
+            f"| {_cell('<br>'.join(says))} | {_cell(next(iter(says.values())) if len({*says.values()}) == 1 else way)} |"
+            for way, says in rows.items()
+        ]
+        parts += ["\n".join(["| Setup | What happens |", "|---|---|", *lines])] if lines else []
     return "\n\n".join(parts) + "\n"
+
+
+def sentence(result: Result) -> str:
+    """The part of a result that the page says of this setup alone; empty if it works as the page's introduction says."""
+    if result.outcome != "works":
+        return f"{result.outcome}: {result.says}"
+    says = REASON.sub("`autograd` runs instead, and the trace says why", result.says.rstrip("."))
+    left = [part for part in re.split(r"; |\. ", says) if not any(common in part for common in COMMON)]
+    return f"works: {'; '.join(left)}" if left else ""
+
+
+def way_out(says: str) -> str:
+    """The last part of a refusal, which says what to do. Another sentence as it is."""
+    head, _, last = says.rpartition(": ")
+    return f"refused: … {last}" if head.startswith("refused") else says
 
 
 def not_portable(text: str) -> str | None:
