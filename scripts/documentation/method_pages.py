@@ -1,5 +1,7 @@
 """docs/reference/methods.md: every pruning method, as its class declares it."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from inspect import cleandoc
 from typing import Any
@@ -9,6 +11,7 @@ from documentation.tables import cell, table
 from trio_core import methods
 from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.trio import Trio
 from trio_core.methods.view import Signal
 from trio_profile import units
 from trio_profile.inputs.catalogue import facts_of
@@ -46,6 +49,10 @@ NEEDS = {
 """What each signal gives to a method."""
 
 
+SHARED = 3
+"""A sentence in the notes of so many methods stands once on the page."""
+
+
 def page() -> str:
     """The text of the page."""
     classes = [methods.find(name) for name in methods.names() if methods.find(name).__module__.startswith("trio_core.")]
@@ -56,8 +63,30 @@ def page() -> str:
     parts += ["## Two methods as one", COMBINED, _options(Combined, ["encoder_retention"])]
     signals = [[f"`{signal.value}`", NEEDS[signal]] for signal in Signal]
     parts += ["## What a method may need", table(["signal", "what it gives"], signals)]
-    parts += ["## Options of every method", _options(Method, Method.option_names()), "## Each method"]
-    return "\n\n".join([part.strip() for part in parts] + [_section(cls) for cls in classes]) + "\n"
+    parts += ["## Options of every method", _options(Method, Method.option_names())]
+    common = shared(classes)
+    rows = [[cell(" ".join(text)), ", ".join(f"`{name}`" for name in names)] for names, text in common.items()]
+    parts += ["## Notes that several methods share", table(["note", "methods"], rows), "## Each method"]
+    said = {sentence for text in common.values() for sentence in text}
+    return "\n\n".join([part.strip() for part in parts] + [_section(cls, said) for cls in classes]) + "\n"
+
+
+def shared(classes: Sequence[type[Method]]) -> dict[tuple[str, ...], list[str]]:
+    """The sentences that stand in the notes of at least three methods, by the names of these methods."""
+    names: dict[str, list[str]] = {}
+    for cls in classes:
+        for sentence in _sentences(cls.reference.note):
+            names.setdefault(sentence, []).append(cls.name)
+    found: dict[tuple[str, ...], list[str]] = {}
+    for sentence, of in names.items():
+        if len(of) >= SHARED:
+            found.setdefault(tuple(of), []).append(sentence)
+    return found
+
+
+def _sentences(note: str) -> list[str]:
+    """The sentences of a note."""
+    return re.split(r"(?<=[.]) (?=[A-Z`])", note) if note else []
 
 
 def _place(cls: type[Method]) -> Stage | None:
@@ -82,42 +111,52 @@ def paper(reference: Reference) -> str:
     return f"[{reference.arxiv}](https://arxiv.org/abs/{reference.arxiv})" if reference.arxiv else "–"
 
 
-def _section(cls: type[Method]) -> str:
-    """The section of one method."""
+def _section(cls: type[Method], said: set[str]) -> str:
+    """The section of one method.
+
+    said: sentences of notes that stand elsewhere on the page.
+    """
+    doc = without_items(cleandoc(cls.__doc__ or ""), cls.option_names()).removeprefix(cls.summary()).strip()
+    parts = [f"### {cls.name}", f"`trio_core.{cls.__name__}`. {_source(cls)}"] + ([doc] if doc else [])
     own = [name for name in cls.option_names() if name not in Method.option_names()]
-    doc = cleandoc(cls.__doc__ or "")
-    parts = [f"### {cls.name}", f"`trio_core.{cls.__name__}`: {without_items(doc, cls.option_names())}"]
-    parts.append("\n".join(f"- {line}" for line in _source(cls.reference)))
-    if own:
-        parts.append(_options(cls, own))
-    if cls.reference.note:
-        title = "Note" if cls.reference.kind == "control" else "Differences and notes"
-        parts.append(f"**{title}.** {cls.reference.note}")
-    return "\n\n".join(parts)
+    other = [name for name in own if cls is Trio or _option(cls, name) != _option(Trio, name)]
+    if other:
+        parts.append(_options(cls, other))
+    if len(other) < len(own):
+        like_trio = ", ".join(f"`{name}`" for name in own if name not in other)
+        parts.append(f"{'Other options' if other else 'Options'}, as in [`trio`](#trio): {like_trio}.")
+    note = " ".join(sentence for sentence in _sentences(cls.reference.note) if sentence not in said)
+    return "\n\n".join([*parts, note] if note else parts)
 
 
-def _source(reference: Reference) -> list[str]:
-    """Where a rule comes from, one line for each fact."""
-    lines = [f"{'Rule' if reference.kind == 'control' else 'Source'}: {reference.title}"]
+def _source(cls: type[Method]) -> str:
+    """Where a rule comes from."""
+    reference = cls.reference
+    if cls is not Trio and reference.title == Trio.reference.title:
+        return "Source and code: those of [`trio`](#trio)."
+    text = f"{'Rule' if reference.kind == 'control' else 'Source'}: {reference.title}"
     if reference.arxiv:
-        lines[0] += f" (arXiv {paper(reference)})"
+        text += f" (arXiv {paper(reference)})"
+    text += "."
     if reference.repository:
         address = f"https://github.com/{reference.repository}"
-        tree = f", checked against commit [`{reference.commit[:10]}`]({address}/tree/{reference.commit})"
-        lines.append(f"Code: [{reference.repository}]({address}){tree if reference.commit else ''}")
-    if reference.licence:
-        lines.append(f"Licence of that code: {reference.licence}")
-    return lines
+        tree = f" at [`{reference.commit[:10]}`]({address}/tree/{reference.commit})" if reference.commit else ""
+        text += f" Code: [{reference.repository}]({address}){tree}."
+    return text + (f" Its licence: {reference.licence}." if reference.licence else "")
 
 
-def _options(cls: type[Method], names: list[str] | tuple[str, ...]) -> str:
+def _options(cls: type[Method], names: Sequence[str]) -> str:
     """The table of some options of a class."""
+    return table(["option", "meaning", "default"], [_option(cls, name) for name in names])
+
+
+def _option(cls: type[Method], name: str) -> list[str]:
+    """The row of an option; the meaning and the default are empty if the class does not have it."""
     by_name = {field.name: field for field in fields(cls)}
     described: dict[str, str] = {}
     for parent in reversed(cls.__mro__):
         described |= meanings(cleandoc(parent.__doc__ or ""), by_name)
-    rows = [[f"`{name}`", cell(described.get(name, "")), _default(by_name[name])] for name in names]
-    return table(["option", "meaning", "default"], rows)
+    return [f"`{name}`", cell(described.get(name, "")), _default(by_name[name]) if name in by_name else ""]
 
 
 def _default(field: Any) -> str:

@@ -17,7 +17,7 @@ METHODS: str = runpy.run_path(str(ROOT / "scripts" / "reference"))["page"]()
 PYTHON = (ROOT / "docs" / "reference" / "python.md").read_text()
 
 
-# --- the generated page -------------------------------------------------------------------------------------------------
+# --- the generated page -----------------------------------------------------------------------------------------------
 
 
 def test_the_page_of_the_methods_is_current():

@@ -149,16 +149,16 @@ def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
         works = rows.pop("", {})
         parts.append(f"## {group.title}")
         parts += ["These work:", "\n".join(f"- {title}" for title in works)] if works else []
-        lines = [
-            f"| {_cell('<br>'.join(says))} | {_cell(next(iter(says.values())) if len({*says.values()}) == 1 else way)} |"
-            for way, says in rows.items()
-        ]
+        lines = []
+        for way, says in rows.items():
+            last = next(iter(says.values())) if len(set(says.values())) == 1 else way
+            lines.append(f"| {_cell('<br>'.join(says))} | {_cell(last)} |")
         parts += ["\n".join(["| Setup | What happens |", "|---|---|", *lines])] if lines else []
     return "\n\n".join(parts) + "\n"
 
 
 def sentence(result: Result) -> str:
-    """The part of a result that the page says of this setup alone; empty if it works as the page's introduction says."""
+    """The part of a result that the page says of this setup alone; empty if it works like the others."""
     if result.outcome != "works":
         return f"{result.outcome}: {result.says}"
     says = REASON.sub("`autograd` runs instead, and the trace says why", result.says.rstrip("."))
