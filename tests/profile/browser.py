@@ -33,7 +33,7 @@ class View:
         unfold: whether everything is unfolded first. Otherwise only figures in sight are drawn.
         """
         if unfold:
-            self.page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+            self.page.evaluate("document.querySelectorAll('details.folded-page').forEach((fold) => { fold.open = true; })")
         for number in range(self.page.locator(".drawing").count()):
             if not self.page.locator(".drawing").nth(number).is_visible():
                 continue
