@@ -33,7 +33,8 @@ class View:
         unfold: whether everything is unfolded first. Otherwise only figures in sight are drawn.
         """
         if unfold:
-            self.page.evaluate("document.querySelectorAll('details.folded-page').forEach((fold) => { fold.open = true; })")
+            folds = "document.querySelectorAll('details.folded-page')"
+            self.page.evaluate(f"{folds}.forEach((fold) => {{ fold.open = true; }})")
         for number in range(self.page.locator(".drawing").count()):
             if not self.page.locator(".drawing").nth(number).is_visible():
                 continue
