@@ -19,7 +19,7 @@ from trio_profile.inputs.catalogue import facts_of
 TOP = """# Methods
 
 This page is made from the registry by `scripts/reference`. `trio-profile methods` prints the table, and
-`trio-profile methods --json` all of it. [Your own method](../how-to/methods.md) needs no fork.
+`trio-profile methods --json` all of it. [Your own method](../tutorials/your-method.md) needs no fork.
 
 A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It needs the signals
 that it reads besides the hidden states. The cost is the work of all its [selections](../glossary.md#selection), as the

@@ -1,4 +1,4 @@
-"""docs/how-to/methods.md: what it tells a user to write is written, and run as it says."""
+"""docs/tutorials/your-method.md: what it tells a user to write is written, and run as it says."""
 
 import importlib
 import json
@@ -17,7 +17,7 @@ from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
 from trio_profile.cli import run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "methods.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "tutorials" / "your-method.md").read_text()
 FILES = dict(re.findall(r'```python title="(mypkg/\w+\.py)"\n(.*?)```', PAGE, flags=re.DOTALL))
 """The code that the page names a file for."""
 
