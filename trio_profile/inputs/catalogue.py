@@ -19,6 +19,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket import RECIPE, TRAINED
 from trio_profile.reading import is_regular, parse_json, read_text
 from trio_profile.records.facts import MethodFacts, ModelFacts
+from trio_profile.records.schema import Shape
 from trio_profile.records.study import Study
 from trio_profile.text import first_line
 
@@ -95,6 +96,8 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
     from trio_core.rules.cost import LayerShape
     from trio_profile.cost.formula import layer_macs
 
+    sizes = {"num_layers": NUM_LAYERS, "itemsize": 2, "batch": 1, "visual_tokens": VISUAL_TOKENS}
+    dense = layer_macs(VISUAL_TOKENS + TEXT_TOKENS, Shape(**SHAPE, **sizes, text_tokens=TEXT_TOKENS))
     shape, method = LayerShape(**SHAPE), cls(retention=RETENTION)
     macs = method.selection_macs(shape, method.schedule(VISUAL_TOKENS, NUM_LAYERS), TEXT_TOKENS, TEXT_AFTER)
     return MethodFacts(
@@ -103,7 +106,7 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
         stage=str(cls.stage),
         needs=tuple(sorted(map(str, cls.needs))),
         selection_macs=macs,
-        selection_share=macs / layer_macs(VISUAL_TOKENS + TEXT_TOKENS, shape),
+        selection_share=macs / dense,
         options={field.name: field.default for field in fields(cls)},
         reference=asdict(cls.reference),
         remark=cls.reference.remark,
