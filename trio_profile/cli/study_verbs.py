@@ -15,6 +15,7 @@ from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
 
 if TYPE_CHECKING:
+    from trio_profile.studies.asked import Draft
     from trio_profile.studies.running import Finished
 
 
@@ -52,7 +53,7 @@ def run(kind: Kind, given: dict[str, Any]) -> Any:
         raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
     engines.require_engine(given)
     if given.get("engine") == "workers":
-        engines.write_for_workers(_complete(_draft(kind, given)), given)
+        engines.write_for_workers(_draft(kind, given).complete(), given)
         return None
     finished = _finished(kind, given)
     printing.warn(finished.warnings)
@@ -67,7 +68,7 @@ def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
     if not kind.preview:
         raise typer.BadParameter(f"--dry-run: {kind.name} measures nothing; run it without --dry-run")
     with progress() as watch:
-        study = _complete(_draft(kind, given))
+        study = _draft(kind, given).complete()
         kind = find(study.verb)
         document = kind.load("preview")(study, watch)
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: kind.load("preview_report")(document))
@@ -84,7 +85,7 @@ def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
         if logger is not None:
             logs.find(logger).require()
         with progress() as watch, _server(kind, given):
-            study = _complete(draft)
+            study = draft.complete()
             engine = engines.ENGINES.get(given.get("engine") or "")
             if engine is None:
                 return running.run(study, out, resume=given["resume"], watch=watch)
@@ -101,13 +102,7 @@ def _server(kind: Kind, given: dict[str, Any]) -> AbstractContextManager[None]:
     return started_early() if kind.file == MEASUREMENTS and is_local else nullcontext()
 
 
-def _draft(kind: Kind, given: dict[str, Any]) -> Any:
+def _draft(kind: Kind, given: dict[str, Any]) -> "Draft":
     from trio_profile.studies import asked
 
     return asked.draft(kind.name, options.fields(kind.load("study"), given), given["study"])
-
-
-def _complete(draft: Any) -> Any:
-    from trio_profile.studies import asked
-
-    return asked.complete(draft)

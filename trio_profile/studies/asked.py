@@ -16,7 +16,6 @@ from trio_profile.records.record import first_problem
 from trio_profile.records.study import Study
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
-from trio_profile.studies.suites import METHODS
 
 AnyStudy = Study | EndpointStudy
 """What a kind of study measures: a model, or servers."""
@@ -34,10 +33,31 @@ class Draft(NamedTuple):
     study: Any
     open: frozenset[str] = frozenset()
 
+    def complete(self) -> Any:
+        """Return the study with the defaults of this machine: CUDA in bfloat16 if there is CUDA, otherwise the CPU.
+
+        Raises OptionError if a method of the user cannot be imported, or if two methods do not combine.
+        """
+        study = self.study
+        if isinstance(study, Study) and find(study.verb).runs_a_model:
+            set_broken_torchvision_aside()
+        if isinstance(study, Study) and any(":" in name or "+" in name for name in study.methods):
+            from trio_core import methods
+
+            for name in study.methods:
+                methods.find(name)
+        device = study.device if isinstance(study, Study) else ""
+        if "device" in self.open:
+            import torch
+
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        values = {"device": device, "dtype": "bfloat16" if device.startswith("cuda") else "float32"}
+        return study.model_copy(update={name: values[name] for name in self.open})
+
 
 def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Any:
-    """Return a checked study of a kind. The arguments and the errors are those of `draft` and `complete`."""
-    return complete(draft(kind_name, fields, file))
+    """Return a checked study of a kind. The arguments and the errors are those of `draft` and `Draft.complete`."""
+    return draft(kind_name, fields, file).complete()
 
 
 def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Draft:
@@ -75,33 +95,13 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -
     return Draft(study, _open_fields(kind, given))
 
 
-def complete(draft: Draft) -> Any:
-    """Return the study with the defaults of this machine: CUDA in bfloat16 if there is CUDA, otherwise the CPU.
-
-    Raises OptionError if a method of the user cannot be imported, or if two methods do not combine.
-    """
-    study = draft.study
-    if isinstance(study, Study) and find(study.verb).runs_a_model:
-        set_broken_torchvision_aside()
-    if isinstance(study, Study) and any(":" in name or "+" in name for name in study.methods):
-        from trio_core import methods
-
-        for name in study.methods:
-            methods.find(name)
-    device = study.device if isinstance(study, Study) else ""
-    if "device" in draft.open:
-        import torch
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    values = {"device": device, "dtype": "bfloat16" if device.startswith("cuda") else "float32"}
-    return study.model_copy(update={name: values[name] for name in draft.open})
-
-
 def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Draft:
     """Return the study of `ablate` with tasks or a suite: an evaluation with a row for each variant.
 
     Of a suite it takes the benchmarks alone. Raises as `draft` does.
     """
+    from trio_profile.studies.suites import METHODS  # slow to import: scipy
+
     taken = fields_of(find("eval"))
     for name, value in given.items():
         if name not in taken:
