@@ -84,7 +84,7 @@ def _no_clock() -> Iterator[None]:
         yield
 
 
-def _plan(study: Any, *_: object) -> None:
+def _plan(study: Any, *_: object, **__: object) -> None:
     from trio_profile.engine.plan import resolve
 
     resolve(study)
