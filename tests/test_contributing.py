@@ -1,7 +1,9 @@
 """CONTRIBUTING.md: its recipes run as they stand there, and every file that it names exists."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +30,7 @@ def code_of(title: str) -> list[str]:
 
 def test_every_file_that_is_named_exists():
     named = set(re.findall(r"`((?:trio_core|trio_profile|tests|scripts|docs|reports)/[\w./-]*)`", PAGE))
-    examples = {"trio_profile/studies/weights.py"}
+    examples = {"trio_profile/studies/weights.py", "trio_profile/quantities/layer_tokens.py"}
     assert {name for name in named - examples if not (ROOT / name).exists()} == set()
     assert len(named) > 20
 
@@ -86,6 +88,49 @@ def test_a_kind_of_study_is_one_file_and_one_entry(trio_profile, tmp_path):
     assert said in (out / "report.html").read_text()
     again = json.loads(trio_profile("weights", "--study", out / "study.toml", "--out", out, "--json"))
     assert again == found
+
+
+# --- a quantity ------------------------------------------------------------------------------------------------------
+
+WITH_THE_QUANTITY = """
+import sys
+
+from trio_profile import quantities
+
+quantities.__path__.append(sys.argv[1])
+
+from trio_profile.cli import run
+
+for verb in ("sweep --model pocket-deep --method grid --retention 0.5 --seconds 1 --processes 1 --out out",
+             "show out --json", "report out --markdown", "export out --format csv --out cells.csv",
+             "gate out out --json"):
+    print("====")
+    assert run([*verb.split()]) == 0, verb
+"""
+"""The command line with one more file in quantities/, whose folder is the argument: one verb after the other."""
+
+
+def test_a_quantity_is_one_file(tmp_path):
+    (file,) = code_of("Add a quantity")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "layer_tokens.py").write_text(file)
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_THE_QUANTITY, tmp_path / "package"],
+        cwd=tmp_path,
+        env={**os.environ, **warm.ENVIRONMENT},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    _, _, document, shown, _, gate = done.stdout.split("====\n")
+    dense, (cell,) = (json.loads(document)[name] for name in ("dense", "cells"))
+    # Of 576 visual and 60 text tokens in 32 layers, half of the visual ones stay.
+    assert (dense["layer_tokens"], cell["layer_tokens"]) == (32 * (576 + 60), 32 * (288 + 60))
+    assert "layer tokens" in shown and "Tokens in all layers" in shown
+    assert "layer tokens" in (tmp_path / "out" / "report.html").read_text()
+    header, row = (tmp_path / "cells.csv").read_text().splitlines()
+    assert dict(zip(header.split(","), row.split(","), strict=True))["layer_tokens"] == str(cell["layer_tokens"])
+    assert "layer_tokens" in {verdict["quantity"] for verdict in json.loads(gate)["verdicts"]}
 
 
 # --- a block ---------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import flops_counted, kept_tokens, launches, memory, power, rounds
 from trio_profile.profilers.clock import Clock
+from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
 from trio_profile.text import first_line
 
@@ -35,7 +36,7 @@ def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None)
         counted=counted,
         kv_bytes_predicted=memory.predicted_bytes(shape, tokens_by_layer),
         kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
-        **_count_memory_and_launches(workload, None),
+        **_count_in_prefill(workload, None),
         energy=power.measure(workload, None),
         distinct_ratios=rounds.distinct_ratios(workload, seed=seed, clock=clock),
         kinds=tuple(question.kind for question in workload.questions),
@@ -63,7 +64,7 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
         "kept": kept_tokens.measure(workload, planned.method, trace, keep_maps=study.picture),
         "kv_bytes": sum(held),
         "kv_bytes_predicted": memory.predicted_bytes(shape, schedule.tokens_by_layer),
-        **_count_memory_and_launches(workload, planned.method),
+        **_count_in_prefill(workload, planned.method),
     }
 
 
@@ -83,15 +84,17 @@ def failure_of(cell: Cell, error: Exception, *, keep_faults: bool = False) -> Me
     return Measurement(cell=cell, status="failed", reason=f"{name}: {first_line(error)}"[:300])
 
 
-def _count_memory_and_launches(workload: Workload, method: Method | None) -> Counts:
-    """Return the peak memory and the launches. method: None for the dense model."""
+def _count_in_prefill(workload: Workload, method: Method | None) -> Counts:
+    """Return the peak memory, the launches and the `further` quantities. method: None for the dense model."""
     peak, host = memory.measure(workload, method), launches.measure(workload, method)
+    values = {name: one.measure(workload, method) for name, one in QUANTITIES.items() if one.measure}
     return {
         "peak_memory_bytes": peak.peak_bytes,
         "working_memory_bytes": peak.working_bytes,
         "peak_reserved_bytes": peak.reserved_bytes,
         "launches": host.launches,
         "host_waits": host.host_waits,
+        "further": {name: value for name, value in values.items() if value is not None} or None,
     }
 
 

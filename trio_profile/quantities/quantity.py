@@ -36,8 +36,10 @@ class Quantity:
     name: its field in `--json`. The last part says the unit.
     label: its name in the table of break-evens; empty if it has no break-even.
     columns: the columns that show it.
-    summarise: returns the value of a measurement, or of the dense model. None for a time, because times are summarised
-        over all cells together.
+    measure: measures an exact value from a Workload and a method, which is None for the dense model. Records keep the
+        value in `further`. It imports torch inside itself. None for a quantity that the engine measures otherwise.
+    summarise: returns the value of a measurement, or of the dense model; with `measure` it need not be given. None for
+        a time, because times are summarised over all cells together.
     phase: what is run to measure the time: a prefill or a whole generation. None for any other quantity.
     speedup: name of the speed-up of a time; empty if it has none.
     cost: returns the cost whose break-even is looked for; None for the value of the field `name`.
@@ -49,12 +51,17 @@ class Quantity:
     name: str
     label: str = ""
     columns: tuple[Column, ...] = ()
+    measure: Callable[[Any, Any], int | None] | None = None
     summarise: Callable[[Measurement | Dense], Any] | None = None
     phase: Literal["prefill", "generation"] | None = None
     speedup: str = ""
     gated: str = ""
     cost: Callable[[CellSummary | DenseSummary], float | None] | None = None
     exact: bool = True
+
+    def __post_init__(self) -> None:
+        if self.measure and not self.summarise:
+            object.__setattr__(self, "summarise", lambda record: (record.further or {}).get(self.name))
 
     def gated_value(self, record: Measurement | Dense) -> int | None:
         """Return the exact value that a gate judges; None if it is not known, or if no gate judges it."""

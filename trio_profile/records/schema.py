@@ -78,6 +78,7 @@ class Dense(Record):
     peak_reserved_bytes: all memory that the allocator took from the GPU, weights included; None on a CPU.
     launches: operators in one prefill that compute something.
     host_waits: how often the host waited for a tensor's value in one prefill.
+    further: exact quantities that have no field of their own, by name; None if there are none.
     energy: joules of a prefill and of a decoded token.
     distinct_ratios: prefill time of a picture that the model has not seen before, divided by the prefill time of the
         study's own picture, in pairs. The ratios are near 1 unless something caches the picture.
@@ -98,6 +99,7 @@ class Dense(Record):
     peak_reserved_bytes: ZeroOrMore | None = None
     launches: ZeroOrMore | None = None
     host_waits: ZeroOrMore | None = None
+    further: dict[str, ZeroOrMore] | None = None
     energy: Energy | None = None
     distinct_ratios: tuple[Annotated[float, Field(gt=0)], ...] = ()
     correct: tuple[bool, ...] = ()
@@ -155,6 +157,7 @@ class Measurement(Record):
     peak_reserved_bytes: ZeroOrMore | None = None
     launches: ZeroOrMore | None = None
     host_waits: ZeroOrMore | None = None
+    further: dict[str, ZeroOrMore] | None = None
     energy: Energy | None = None
     fidelity: Fidelity | None = None
     kept: KeptTokens | None = None

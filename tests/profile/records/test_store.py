@@ -164,9 +164,9 @@ def newer(directory, version):
     lines = [json.loads(line) for line in store.path.read_text().splitlines()]
     lines[0]["version"] = version
     for line in lines:
-        line["further"] = {"a": [1]}
-    lines[1]["environment"]["further"] = "x"
-    lines[4]["runs"][0]["further"] = 2.5
+        line["newer"] = {"a": [1]}
+    lines[1]["environment"]["newer"] = "x"
+    lines[4]["runs"][0]["newer"] = 2.5
     lines.insert(2, {"record": "worker", "id": 3})
     store.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return store
@@ -195,7 +195,7 @@ def test_a_newer_major_version_is_refused(tmp_path):
 
 
 def test_further_fields_of_this_version_are_a_mistake(tmp_path):
-    with pytest.raises(StoreError, match=r"line 1: header\.further: Extra inputs are not permitted"):
+    with pytest.raises(StoreError, match=r"line 1: header\.newer: Extra inputs are not permitted"):
         newer(tmp_path, VERSION).read()
 
 
