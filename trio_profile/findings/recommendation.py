@@ -6,6 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.recommendation import MATTERS, MOST_LOST, Pick, Recommendation
 from trio_profile.findings import blocks
 from trio_profile.findings.blocks import Sentences
+from trio_profile.inputs import catalogue
 from trio_profile.inputs.pocket import TRAINED
 from trio_profile.records.estimate import Ratio
 from trio_profile.records.schema import Session
@@ -66,11 +67,9 @@ def banner(model: str, sessions: Sequence[Session]) -> str:
     """What must be known of a built-in model: that it is a toy, or that its weights are random. Else empty."""
     if model in TRAINED:
         return f"{model} is a toy model that answers questions about drawn shapes: this says nothing of your model."
-    # A model of the hub has a slash in its name, and a session records the files of a checkpoint.
+    # A session records the files of a checkpoint, which may have the name of a built-in model.
     is_checkpoint = any(name.startswith("model/") for session in sessions for name in session.inputs)
-    # A session of format version 1 has no id, and records no files.
-    records_files = any(session.id for session in sessions)
-    if not records_files or "/" in model or is_checkpoint:
+    if is_checkpoint or model not in catalogue.models():
         return ""
     return f"The weights of {model} are random numbers: times and work are those of its size, answers mean nothing."
 

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,9 +63,9 @@ def _read() -> dict[str, Any]:
 def methods() -> dict[str, MethodFacts]:
     """The facts of all methods of trio_core, by name.
 
-    If files were added to `trio_core/methods` since the catalogue was written, the classes are imported.
+    If a file of `trio_core/methods` was added or changed since the catalogue was written, the classes are imported.
     """
-    if method_files() in ((), tuple(_read()["files"])):
+    if method_files() in ({}, _read()["files"]):
         return {facts["name"]: MethodFacts(**facts | {"needs": tuple(facts["needs"])}) for facts in _read()["methods"]}
     from trio_core.methods import registry
 
@@ -77,11 +78,12 @@ def models() -> dict[str, ModelFacts]:
     return {facts["name"]: ModelFacts(**facts) for facts in _read()["models"]}
 
 
-def method_files() -> tuple[str, ...]:
-    """The names of the files in `trio_core/methods`, sorted. Empty if trio_core is not installed."""
+def method_files() -> dict[str, str]:
+    """The digests of the files in `trio_core/methods`, by their names. Empty if trio_core is not installed."""
     core = find_spec("trio_core")
     places = core.submodule_search_locations if core else None
-    return tuple(sorted(file.name for place in places or () for file in (Path(place) / "methods").glob("*.py")))
+    files = sorted(file for place in places or () for file in (Path(place) / "methods").glob("*.py"))
+    return {file.name: sha256(file.read_bytes()).hexdigest()[:16] for file in files}
 
 
 def method_names() -> list[str]:

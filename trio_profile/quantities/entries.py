@@ -53,8 +53,8 @@ def speedup(found: Estimate | None) -> Entry:
 
 
 def with_equal_digits(column: Sequence[Entry]) -> list[Entry]:
-    """The entries of a column, its speed-ups with the same number of digits."""
-    digits = max((units.ratio_digits(entry.ratio[1:]) for entry in column if entry.ratio), default=0)
+    """The entries of a column, its speed-ups with the same number of digits, at most two decimals."""
+    digits = min(max((units.ratio_digits(entry.ratio[1:]) for entry in column if entry.ratio), default=0), 2)
     return [
         replace(entry, text=units.times(entry.ratio[0], digits=digits), note=units.interval(entry.ratio[1:], digits))
         if entry.ratio

@@ -58,7 +58,8 @@ def test_a_banner_says_what_a_built_in_model_is():
         ("llava-1.5-7b", {}, "The weights of llava-1.5-7b are random numbers"),
         ("llava-hf/llava-1.5-7b-hf", {}, ""),
         ("checkpoint", digest, ""),
+        ("pocket-deep", digest, ""),
+        ("seed0", {}, ""),  # an old study of a trained checkpoint, which recorded no files
     ):
         told = recommendation.banner(model, [examples.session(inputs=inputs)])
         assert told.startswith(begins) and bool(told) == bool(begins)
-    assert recommendation.banner("checkpoint", [examples.session(id="")]) == ""  # a study that records no files

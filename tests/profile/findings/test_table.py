@@ -54,4 +54,4 @@ def test_the_speed_ups_of_a_column_have_the_same_number_of_digits():
     bounds = ((1.5, (1.2, 1.9)), (1.25, (1.245, 1.255)))
     wide, narrow = (Ratio(median=middle, ci95=ci95, samples=9, stopped="budget") for middle, ci95 in bounds)
     first, second = with_equal_digits([entries.speedup(wide), entries.speedup(narrow)])
-    assert (first.text, first.note, second.text) == ("1.500×", "[1.200, 1.900]", "1.250×")
+    assert (first.text, first.note, second.text) == ("1.50×", "[1.20, 1.90]", "1.25×")

@@ -22,8 +22,12 @@ def test_the_catalogue_agrees_with_the_classes():
     assert catalogue.SOURCE.read_text(encoding="utf-8") == text, "run scripts/catalogue"
 
 
-def test_a_new_file_of_a_method_is_found_before_the_catalogue_is_written_again(monkeypatch):
-    monkeypatch.setattr(catalogue, "method_files", lambda: ("another.py",))
+@pytest.mark.parametrize("change", [{"another.py": "0"}, {"trio.py": "0"}])
+def test_a_new_or_changed_file_of_a_method_counts_before_the_catalogue_is_written_again(change, monkeypatch):
+    read = list[str]()
+    files = catalogue.method_files() | change
+    monkeypatch.setattr(catalogue, "method_files", lambda: files)
+    monkeypatch.setattr(catalogue, "_read", lambda: read.append("") or {"files": {}, "methods": []})
     assert catalogue.methods.__wrapped__() == {
         name: catalogue.facts_of(methods.find(name)) for name in catalogue.methods()
     }
