@@ -6,9 +6,9 @@ from trio_profile import units
 from trio_profile.analysis.recommendation import MATTERS, MOST_LOST, Pick, Recommendation
 from trio_profile.findings import blocks
 from trio_profile.findings.blocks import Sentences
-from trio_profile.inputs import catalogue
 from trio_profile.inputs.pocket import TRAINED
 from trio_profile.records.estimate import Ratio
+from trio_profile.records.facts import models
 from trio_profile.records.schema import Session
 from trio_profile.text import listed
 
@@ -69,7 +69,7 @@ def banner(model: str, sessions: Sequence[Session]) -> str:
         return f"{model} is a toy model that answers questions about drawn shapes: this says nothing of your model."
     # A session records the files of a checkpoint, which may have the name of a built-in model.
     is_checkpoint = any(name.startswith("model/") for session in sessions for name in session.inputs)
-    if is_checkpoint or model not in catalogue.models():
+    if is_checkpoint or model not in models():
         return ""
     return f"The weights of {model} are random numbers: times and work are those of its size, answers mean nothing."
 

@@ -1,10 +1,9 @@
 """The names and facts of methods and built-in models, and the checks of names and files, all without torch.
 
-`data/catalogue.json` has the facts, and `scripts/catalogue` writes it from the classes. So a wrong name is refused, and
+`scripts/catalogue` writes the stored facts from the classes. So a wrong name is refused, and
 a list is printed, before torch is imported.
 """
 
-import json
 import re
 import sys
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket import RECIPE, TRAINED
 from trio_profile.reading import is_regular, parse_json, read_text
-from trio_profile.records.facts import MethodFacts, ModelFacts
+from trio_profile.records.facts import MethodFacts, models, stored
 from trio_profile.records.schema import Shape
 from trio_profile.records.study import Study
 from trio_profile.text import first_line
@@ -27,7 +26,6 @@ from trio_profile.text import first_line
 if TYPE_CHECKING:
     from trio_core.methods.method import Method
 
-SOURCE = Path(__file__).parents[1] / "data" / "catalogue.json"
 _DEVICE = re.compile(r"cpu|meta|cuda(:\d+)?")
 _MOST_BYTES = 1_000_000
 _HUB_SECONDS = 10
@@ -55,27 +53,16 @@ SHAPE = {
 
 
 @cache
-def _read() -> dict[str, Any]:
-    return json.loads(SOURCE.read_text(encoding="utf-8"))
-
-
-@cache
 def methods() -> dict[str, MethodFacts]:
     """The facts of all methods of trio_core, by name.
 
     If a file of `trio_core/methods` was added or changed since the catalogue was written, the classes are imported.
     """
-    if method_files() in ({}, _read()["files"]):
-        return {facts["name"]: MethodFacts(**facts | {"needs": tuple(facts["needs"])}) for facts in _read()["methods"]}
+    if method_files() in ({}, stored()["files"]):
+        return {facts["name"]: MethodFacts(**facts | {"needs": tuple(facts["needs"])}) for facts in stored()["methods"]}
     from trio_core.methods import registry
 
     return {name: facts_of(cls) for name, cls in sorted(registry.items()) if cls.__module__.startswith("trio_core.")}
-
-
-@cache
-def models() -> dict[str, ModelFacts]:
-    """The facts of all built-in models, by name."""
-    return {facts["name"]: ModelFacts(**facts) for facts in _read()["models"]}
 
 
 def method_files() -> dict[str, str]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from trio_profile.inputs.catalogue import models
 from trio_profile.inputs.pocket import TRAINED
 from trio_profile.reading import open_regular, parse_json, read_bytes
+from trio_profile.records.facts import models
 from trio_profile.records.files import WRITTEN
 from trio_profile.records.session import FileDigest
 from trio_profile.records.study import Study

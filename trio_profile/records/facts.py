@@ -1,7 +1,12 @@
 """Facts of methods and models: those that `data/catalogue.json` keeps, and those that a trial of a checkpoint sees."""
 
+import json
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+SOURCE = Path(__file__).parents[1] / "data" / "catalogue.json"
 
 
 @dataclass(frozen=True)
@@ -58,3 +63,15 @@ class TrialStep:
     name: str
     passed: bool
     seen: str
+
+
+@cache
+def stored() -> dict[str, Any]:
+    """The contents of `data/catalogue.json`: facts of methods and built-in models, digests of the methods' files."""
+    return json.loads(SOURCE.read_text(encoding="utf-8"))
+
+
+@cache
+def models() -> dict[str, ModelFacts]:
+    """The facts of all built-in models, by name."""
+    return {facts["name"]: ModelFacts(**facts) for facts in stored()["models"]}

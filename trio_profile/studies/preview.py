@@ -12,7 +12,6 @@ from trio_profile.cost.formula import decoder_macs
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
 from trio_profile.engine.shares import DENSE_WEIGHT
 from trio_profile.errors import StudyError
-from trio_profile.inputs.catalogue import models
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.large_weights import LARGE
 from trio_profile.inputs.models import require_memory
@@ -20,6 +19,7 @@ from trio_profile.inputs.workload import ASKED_TOGETHER
 from trio_profile.profilers import fidelity, rounds
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
+from trio_profile.records.facts import models
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.schema import Shape, Study
 from trio_profile.stats.intervals import median

@@ -12,6 +12,7 @@ from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.workload import Workload
+from trio_profile.records.facts import SOURCE
 from trio_profile.records.study import Study
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "catalogue"
@@ -19,7 +20,7 @@ SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "catalogue"
 
 def test_the_catalogue_agrees_with_the_classes():
     text = runpy.run_path(str(SCRIPT))["text"]()
-    assert catalogue.SOURCE.read_text(encoding="utf-8") == text, "run scripts/catalogue"
+    assert SOURCE.read_text(encoding="utf-8") == text, "run scripts/catalogue"
 
 
 @pytest.mark.parametrize("change", [{"another.py": "0"}, {"trio.py": "0"}])
@@ -27,7 +28,7 @@ def test_a_new_or_changed_file_of_a_method_counts_before_the_catalogue_is_writte
     read = list[str]()
     files = catalogue.method_files() | change
     monkeypatch.setattr(catalogue, "method_files", lambda: files)
-    monkeypatch.setattr(catalogue, "_read", lambda: read.append("") or {"files": {}, "methods": []})
+    monkeypatch.setattr(catalogue, "stored", lambda: read.append("") or {"files": {}, "methods": []})
     assert catalogue.methods.__wrapped__() == {
         name: catalogue.facts_of(methods.find(name)) for name in catalogue.methods()
     }
