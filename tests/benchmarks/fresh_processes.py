@@ -1,11 +1,11 @@
 """How much fresh processes of one program differ, and what of that the preparation of processes removes.
 
-    python -m tests.benchmarks.fresh_processes --processes 7 --threads 1 --out runs/fresh-processes.json
+    python -m tests.benchmarks.fresh_processes --processes 7 --threads 1
 
 Each process loads `pocket`, warms up, and measures pairs of a dense and a pruned run (TRIO at 22 %). One variant is
 left alone: no variable says how threads wait. In the second, waiting threads sleep at once. In the third, they spin for
 a moment before they sleep. In the last, malloc keeps its memory too, as trio-profile does it (trio_profile/process.py).
-The variants take turns, and each round begins with another one. With --loops, so many busy loops run beside them.
+The variants take turns, and each round begins with another one.
 Printed are the range of the processes' medians, and the page faults of a dense run.
 """
 
@@ -16,10 +16,7 @@ import resource
 import statistics
 import subprocess
 import sys
-import time
-from pathlib import Path
 
-from tests.benchmarks.busy_machine import busy_loops
 from trio_profile.process import BRIEF_WAIT
 
 VARIANTS = {
@@ -84,28 +81,18 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=7, help="processes of each variant")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--pairs", type=int, default=25, help="pairs in a process")
-    parser.add_argument("--loops", type=int, default=0, help="busy loops beside the processes (default: 0)")
-    parser.add_argument("--out", type=Path, help="a JSON file")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         print(json.dumps(measure(given.pairs)))
         return
-    start = time.monotonic()
     found: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
-    with busy_loops(given.loops):
-        for number in range(given.processes):
-            first = number % len(VARIANTS)
-            for variant in [*VARIANTS][first:] + [*VARIANTS][:first]:
-                found[variant].append(in_fresh_process(variant, given.threads, given.pairs))
-    print(f"{given.processes} processes of {given.pairs} pairs, threads: {given.threads}, busy loops: {given.loops}")
+    for number in range(given.processes):
+        first = number % len(VARIANTS)
+        for variant in [*VARIANTS][first:] + [*VARIANTS][:first]:
+            found[variant].append(in_fresh_process(variant, given.threads, given.pairs))
     for variant, seen in found.items():
         print(f"{variant:26} {_told(seen)}")
-    print(f"{time.monotonic() - start:.0f} s")
-    if given.out is not None:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        asked = {"threads": given.threads, "loops": given.loops, "pairs": given.pairs}
-        given.out.write_text(json.dumps({**asked, "variants": found}, indent=2))
 
 
 def _told(seen: list[dict[str, float]]) -> str:

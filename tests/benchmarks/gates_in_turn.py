@@ -12,13 +12,19 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.slowed import burn
 from trio_profile.gate.rival_worker import prefill
 from trio_profile.gate.rivals import Rivals
 from trio_profile.gate.verdict import settle
 from trio_profile.process import prepare
 
 ROOT = Path(__file__).parents[2]
+
+
+def burn(milliseconds: float) -> None:
+    """Use the CPU in this thread for so long. Time in which the thread has no CPU does not count."""
+    end = time.thread_time() + milliseconds / 1000
+    while time.thread_time() < end:
+        pass
 
 
 class slowed(prefill):

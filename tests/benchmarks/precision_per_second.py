@@ -13,16 +13,23 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from tests.benchmarks.program import half_width
 from trio_profile.gate.rivals import worktree
 
 ROOT = Path(__file__).parents[2]
 BEFORE = "855878f"
 """The last commit that timed each cell on its own."""
 CELLS = 10
+
+
+def half_width(quantity: Mapping[str, Any]) -> float:
+    """Return the half width of a quantity's interval, divided by its value."""
+    low, high = quantity["ci95"]
+    return (high - low) / 2 / quantity["median"]
 
 
 def sweep(tree: Path, seconds: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""The first gate: what a pruned prefill costs beside a dense one, what the selection costs, and what the solver costs.
+"""The first gate: what a pruned prefill costs beside a dense one, and what the selection costs.
 
 Beside the ratios stand the exact counts (MACs, bytes) that must never grow.
 """
@@ -12,10 +12,9 @@ import pytest
 import torch
 from transformers import PreTrainedConfig
 
-from trio_core import RetentionError, Schedule, methods, prune
+from trio_core import RetentionError, methods, prune
 from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
-from trio_profile.cost import formula as cost_model
 from trio_profile.inputs import builtin
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.profilers import flops_counted, launches, memory
@@ -116,37 +115,3 @@ def test_trio_over_random_wide(benchmark, interleaved, wide: Workload, saliency:
     benchmark.extra_info.update(
         width=WIDTH, trio_over_random=interleaved(prefill(wide, random), prefill(wide, trio), 9)
     )
-
-
-@pytest.mark.benchmark(group="probe and rows")
-@pytest.mark.parametrize("rows", ["last", "shifted"])
-@pytest.mark.parametrize("probe", ["next", "current"])
-def test_the_four_readings(
-    benchmark, interleaved, deep: Workload, probe: Literal["next", "current"], rows: Literal["last", "shifted"]
-):
-    """What each reading of the paper costs and keeps, beside the public code's own (`next`, `shifted`)."""
-    released, reading = (
-        Trio(retention=RETENTION, probe="next", rows="shifted"),
-        Trio(retention=RETENTION, probe=probe, rows=rows),
-    )
-    kept = []
-    for method in (released, reading):
-        with prune(deep.model, method) as trace:
-            deep.prefill()
-        kept.append([set(stage.kept[0].tolist()) for stage in trace.stages])
-    benchmark.extra_info.update(
-        over_released=interleaved(prefill(deep, released), prefill(deep, reading), 15),
-        kept_in_common=[len(a & b) / len(a) for a, b in zip(*kept, strict=True)],
-    )
-
-
-@pytest.mark.benchmark(group="analysis")
-def test_a_thousand_schedules_with_their_work(benchmark):
-    def solve() -> int:
-        total = 0
-        for i in range(1000):
-            schedule = Schedule.average(retention=0.05 + i * 0.00095, visual_tokens=2880, num_layers=32)
-            total += cost_model.fastv_inference(schedule.tokens_by_layer, 4096, 11008)
-        return total
-
-    benchmark.extra_info.update(fastv_macs=benchmark(solve))
