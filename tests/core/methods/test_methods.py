@@ -1,4 +1,4 @@
-"""Laws over the whole registry, TRIO against its equations inside real models, and methods of the user's own."""
+"""Laws over the whole registry, and methods of the user's own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,20 +8,14 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel
 
-from tests.core import reference, tiny
+from tests.core import tiny
 from trio_core import OptionError, Trio, TrioError, methods, prune
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.method import registry as all_methods
 from trio_core.methods.view import Selection, Signal, View
-from trio_core.rules import equations
-from trio_core.rules.cost import LayerShape, Sizes
 
 BUILT_IN = sorted(name for name, cls in all_methods.items() if cls.__module__.startswith("trio_core.methods."))
-LAYERS = (1, 3, 4)
 
 
 @pytest.fixture(autouse=True)
@@ -105,64 +99,6 @@ def test_a_sample_is_judged_without_its_neighbours(every_method, side):
             # TRIO's loss is a mean over the batch: a sample's scores are its own up to a factor
             ours, its_own = (scores / scores.sum() for scores in (together.scores[b], alone.scores[0]))
             assert torch.allclose(ours, its_own, rtol=1e-9), method
-
-
-def test_a_method_says_what_it_is(every_method):
-    shape = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
-    for method in every_method:
-        assert method.name in methods.names() and methods.find(method.name) is type(method)
-        assert method.reference.title
-        assert {"retention", "layers", "budgets", "positions"} <= set(method.option_names())
-        declared = method.overhead(shape, 1, Sizes(tokens=20, visual=10, budget=5, text_after=6))
-        assert isinstance(declared, int) and declared >= 0, method
-
-
-# --- TRIO inside real models -----------------------------------------------------------------------------------------
-
-
-def scores_and_features(
-    model: PreTrainedModel, one: dict[str, Tensor], method: Trio, layer: int, earlier: dict[int, Tensor]
-) -> tuple[Tensor, Tensor]:
-    """[N] saliency and [N, D] probed input of the visual tokens before the stage at `layer`, by the reference."""
-    decoder = reference.Decoder(model)
-    outputs = [reference.embeddings(model, one), *reference.run(model, one, earlier).prefill]
-    rows = torch.arange(len(outputs[0]))
-    index = layer if method.probe == "next" else layer - 1  # the probed layer, from 0
-    for stage, left in sorted(earlier.items()):
-        now = torch.isin(rows, left)
-        rows = rows[now]
-        if stage == index:  # its input is the output of the layer before, cut
-            outputs[index] = outputs[index][now]
-    hidden = outputs[index].clone().requires_grad_()
-    logits = decoder.logits(decoder.layer(index, hidden, reference.position_ids(one)[..., rows], [], []))
-    last = len(rows) - (1 if method.rows == "shifted" else 0)
-    logits = logits[last - method.k_pos : last]
-    (gradient,) = torch.autograd.grad(cross_entropy(logits, logits.argmax(-1)), hidden)
-    visual = torch.isin(rows, tiny.visual_rows(one))
-    return gradient[visual].norm(dim=-1), hidden[visual].detach()
-
-
-@pytest.mark.parametrize("probe", ["next", "current"])
-@pytest.mark.parametrize("rows", ["last", "shifted"])
-@pytest.mark.parametrize("saliency", ["tail", "autograd"])
-@tiny.by_hand
-def test_trio_follows_its_equations_at_every_stage(family, saliency, probe, rows):
-    model = tiny.model(family)
-    samples = [tiny.sample(family, "large"), tiny.sample(family, "small", before=6, seed=1)]
-    # A threshold at which some tokens of these random features do fall to a neighbour.
-    method = Trio(retention=0.5, layers=LAYERS, probe=probe, rows=rows, saliency=saliency, k_pos=3, threshold=0.3)
-    _, trace = tiny.run(model, tiny.batch(samples), method)
-    for b, one in enumerate(samples):
-        kept = torch.arange(len(tiny.visual_rows(one)))
-        earlier: dict[int, Tensor] = {}
-        for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
-            scores, features = scores_and_features(model, one, method, stage.layer, earlier)
-            seen = stage.scores[b]
-            assert torch.allclose(seen[kept].float() * len(samples), scores, rtol=1e-3, atol=1e-7)
-            assert seen.isnan().sum() == len(seen) - len(kept)
-            kept = kept[equations.nms_select(scores, features, budget, method.threshold)]
-            assert torch.equal(stage.kept[b], kept)
-            earlier[stage.layer] = reference.kept_rows(one, kept)
 
 
 # --- methods of the user's own ---------------------------------------------------------------------------------------

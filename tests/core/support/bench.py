@@ -1,7 +1,4 @@
-"""What the setups share: a model to spoil, a sample, and checks against a physically shortened sequence.
-
-Each check returns the sentence that its row shows.
-"""
+"""What the setups share: a model to spoil, a sample, and checks against a physically shortened sequence."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -14,7 +11,6 @@ from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
 from trio_core import Trio, prune
-from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
 Inputs = dict[str, Tensor]
@@ -34,31 +30,35 @@ def sample(size: str = "large", **options: int) -> Inputs:
     return tiny.sample("llava", size, **options)
 
 
-def generate(caller: Any, inputs: Inputs, **options: Any) -> Any:
+def generate(model: Any, one: Inputs, **options: Any) -> Any:
     """Greedy generation with the logits of each new token, unless the options say otherwise."""
     exactly = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS}
     shown = {"return_dict_in_generate": True, "output_logits": True, "do_sample": False}
-    return caller.generate(**inputs, **{**exactly, **shown, **options})
+    return model.generate(**inputs(one, {**exactly, **shown, **options}))
 
 
-def forward(caller: Callable[..., Any], inputs: Inputs, **options: Any) -> Any:
-    """One forward without gradients."""
+def forward(model: Callable[..., Any], one: Inputs, **options: Any) -> Any:
+    """One forward without gradients. Options replace inputs; None leaves one out."""
     with torch.no_grad():
-        return caller(**inputs, **options)
+        return model(**inputs(one, options))
+
+
+def inputs(one: Inputs, options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**one, **options}.items() if value is not None}
 
 
 @cache
-def plain_kept(method: Method = METHOD, size: str = "large") -> tuple[list[int], ...]:
-    """What the method keeps at each stage on the plain model."""
-    with prune(tiny.model("llava"), method) as trace:
-        forward(tiny.model("llava"), sample(size))
+def plain_kept() -> tuple[list[int], ...]:
+    """What METHOD keeps at each stage on the plain model."""
+    with prune(tiny.model("llava"), METHOD) as trace:
+        forward(tiny.model("llava"), sample())
     return kept(trace)
 
 
 @cache
-def dense_logits(size: str = "large") -> Tensor:
+def dense_logits() -> Tensor:
     """The plain model's logits without pruning."""
-    return forward(tiny.model("llava"), sample(size)).logits
+    return forward(tiny.model("llava"), sample()).logits
 
 
 def kept(trace: Trace, row: int = 0) -> tuple[list[int], ...]:
@@ -69,15 +69,13 @@ def kept(trace: Trace, row: int = 0) -> tuple[list[int], ...]:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
-def dropped(trace: Trace, layers: Sequence[int] = LAYERS, row: int = 0) -> str:
+def dropped(trace: Trace, row: int = 0) -> None:
     """Each stage ran, and tokens were dropped."""
-    assert tuple(stage.layer for stage in trace.stages) == tuple(layers), "a stage did not run"
-    counts = [trace.schedules[row].visual_tokens, *(len(stage.kept[row]) for stage in trace.stages)]
+    schedule = trace.schedules[row]
+    assert tuple(stage.layer for stage in trace.stages) == schedule.layers, "a stage did not run"
+    counts = [schedule.visual_tokens, *(len(stage.kept[row]) for stage in trace.stages)]
     assert counts == sorted(counts, reverse=True) and counts[-1] < counts[0], "nothing was dropped"
     assert trace.realised_retention < 1
-    if len(counts) > 4:
-        return f"{counts[0]} → … → {counts[-1]} picture tokens"
-    return " → ".join(map(str, counts)) + " picture tokens"
 
 
 def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int = 0, plain: Any = None) -> list[Tensor]:
@@ -142,34 +140,40 @@ def near(actual: Tensor, expected: Tensor, share: float = 1e-4) -> bool:
 
 def prefill_is_right(
     trace: Trace, one: Inputs, logits: Tensor, *, plain: Any = None, same: bool = True, share: float = 1e-4
-) -> str:
+) -> None:
     """The prompt's logits [1, S', V] are those of the shortened sequence.
 
     same: the plain model keeps the same tokens. share: how far the logits may be off.
     """
-    counts = dropped(trace)
+    dropped(trace)
     if same:
         assert kept(trace) == plain_kept(), "the plain model keeps other tokens"
     left = rows_left(trace, one, logits[0])
     assert near(left, shortened(trace, one, plain=plain)[0], share), "the logits are not the shortened sequence's"
-    tokens = "the plain model's tokens are kept; " if same else ""
-    return f"{counts}; {tokens}the logits are those of the physically shortened sequence."
 
 
-def text_is_right(trace: Trace, one: Inputs, output: Any, row: int = 0, plain: Any = None, prompt: int = 0) -> str:
+def text_is_right(trace: Trace, one: Inputs, output: Any, row: int = 0, plain: Any = None, prompt: int = 0) -> None:
     """Each new token's logits are those of the shortened sequence. prompt: padded width, where a batch was padded."""
-    counts = dropped(trace, row=row)
+    dropped(trace, row)
     written = output.sequences[row, prompt or one["input_ids"].shape[1] :].tolist()
-    first, *later = shortened(trace, one, written[:-1], row, plain)
-    expected = [first[-1], *later]
-    assert len(output.logits) == len(expected) >= 2, "nothing was decoded"
-    assert all(near(seen[row], wanted) for seen, wanted in zip(output.logits, expected, strict=True)), (
+    assert len(output.logits) == len(written) >= 2, "nothing was decoded"
+    steps_are_right(trace, one, [seen[row] for seen in output.logits], written[:-1], row, plain)
+
+
+def steps_are_right(
+    trace: Trace, one: Inputs, seen: Sequence[Tensor], fed: Sequence[int], row: int = 0, plain: Any = None
+) -> None:
+    """The last logits of a prompt and those of later steps, each [V], are the shortened sequence's.
+
+    seen: of the last steps, or of all. fed: the tokens that the steps were given.
+    """
+    first, *later = shortened(trace, one, fed, row, plain)
+    expected = [first[-1], *later][-len(seen) :]
+    assert all(near(logits, wanted) for logits, wanted in zip(seen, expected, strict=True)), (
         "a new token's logits are not the shortened sequence's"
     )
-    return f"{counts}; the logits of {len(expected)} new tokens are those of the physically shortened sequence."
 
 
-def dense_is_back(caller: Callable[..., Any], share: float = 1e-4) -> str:
+def dense_is_back(model: Callable[..., Any]) -> None:
     """Outside the context the model computes what it did before."""
-    assert near(forward(caller, sample()).logits[0], dense_logits()[0], share), "the dense model's logits changed"
-    return "Outside the context the logits are the dense model's."
+    assert near(forward(model, sample()).logits[0], dense_logits()[0]), "the dense model's logits changed"

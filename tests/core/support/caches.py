@@ -12,12 +12,12 @@ from transformers import DynamicCache, PreTrainedModel, StaticCache, cache_utils
 from transformers.cache_utils import Cache, QuantizedLayer
 
 from tests.core import tiny
+from tests.core.models.test_families import windowed
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.grid import Grid
-from trio_core.models.adapter import families
 
 GROUP = Group("Caches")
 WORDS = (11, 23, 35)
@@ -32,31 +32,25 @@ def step(model: Any, cache: Any, word: int, past: int, rows: int = 1) -> Tensor:
     ).logits[:, -1]
 
 
-def steps_are_right(cache: Any = None, model: PreTrainedModel | None = None) -> str:
-    """Fill a cache with a prompt, then decode three words."""
-    model, one = model or bench.model(), bench.sample()
-    past = one["input_ids"].shape[1]
-    with prune(model, bench.METHOD) as trace:
-        output = bench.forward(model, one, past_key_values=cache, use_cache=True)
-        seen = [output.logits[0, -1]]
-        seen += [step(model, output.past_key_values, word, past + i)[0] for i, word in enumerate(WORDS)]
-    first, *later = bench.shortened(trace, one, WORDS)
-    assert all(bench.near(ours, wanted) for ours, wanted in zip(seen, [first[-1], *later], strict=True))
-    return f"{bench.dropped(trace)}; the logits of {len(WORDS)} steps are those of the physically shortened sequence"
+def filled(model: Any, one: bench.Inputs, cache: Any = None) -> tuple[Any, int]:
+    """The cache of a prompt, and the prompt's length."""
+    output = bench.forward(model, one, use_cache=True, past_key_values=cache)
+    return output.past_key_values, one["input_ids"].shape[1]
 
 
-GROUP.works("`DynamicCache`, made by the model", lambda: f"{steps_are_right()}.")
-GROUP.works("`DynamicCache()`, made by the caller", lambda: f"{steps_are_right(DynamicCache())}.")
-GROUP.refused(
-    '`generate(cache_implementation="static")`',
-    lambda model, one: bench.generate(model, one, cache_implementation="static"),
+def words_are_right(model: Any, one: bench.Inputs, trace: Any, cache: Any = None) -> None:
+    """Decode three words behind a prompt. cache: it is filled with the prompt."""
+    cache, past = filled(model, one, cache)
+    seen = [step(model, cache, word, past + i)[0] for i, word in enumerate(WORDS)]
+    bench.steps_are_right(trace, one, seen, WORDS)
+
+
+GROUP.works("`DynamicCache`, made by the model", words_are_right)
+GROUP.works(
+    "`DynamicCache()`, made by the caller",
+    lambda model, one, trace: words_are_right(model, one, trace, DynamicCache()),
 )
-
-
-@GROUP.refused("`StaticCache`, made by the caller")
-def static_cache(model, one):
-    cache = StaticCache(config=model.config.get_text_config(), max_cache_len=200)
-    bench.forward(model, one, past_key_values=cache)
+GROUP.refused('`generate(cache_implementation="static")`', partial(bench.generate, cache_implementation="static"))
 
 
 class ExactLayer(QuantizedLayer):
@@ -69,63 +63,63 @@ class ExactLayer(QuantizedLayer):
         return q_tensor
 
 
-def with_layers(model: Any, one: bench.Inputs, layer: Callable[[], Any]) -> None:
-    bench.forward(model, one, past_key_values=Cache(layers=[layer() for _ in range(tiny.NUM_LAYERS)]))
+def cache_of(layer: Callable[[], Any]) -> Cache:
+    return Cache(layers=[layer() for _ in range(tiny.NUM_LAYERS)])
 
 
 GROUP.refused(
+    "`StaticCache`, made by the caller",
+    lambda model, one: filled(model, one, StaticCache(config=model.config.get_text_config(), max_cache_len=200)),
+)
+GROUP.refused(
     "A quantised cache with a residual of two tokens (a stand-in that keeps every bit for the backend)",
-    lambda model, one: with_layers(model, one, partial(ExactLayer, residual_length=2)),
+    lambda model, one: filled(model, one, cache_of(partial(ExactLayer, residual_length=2))),
 )
 
 
 @GROUP.refused("A cache quantised to 8-bit floating point (`Fp8QuantizedLayer`)")
 def quantised_fp8(model, one):
     tiny.needs(5, 21, "there is no Fp8QuantizedLayer")
-    with_layers(model, one, cache_utils.Fp8QuantizedLayer)
+    filled(model, one, cache_of(cache_utils.Fp8QuantizedLayer))
 
 
 @GROUP.works("A sliding window that the prompt outgrows (Gemma 3)")
-def sliding() -> str:
-    config: Any = families["Gemma 3"].toy_config()
-    config.text_config.sliding_window = 12
-    model = type(tiny.model("gemma3"))._from_config(config, attn_implementation="eager").eval()
-    model.load_state_dict(tiny.model("gemma3", "eager").state_dict())
-    assert model.generation_config is not None
-    model.generation_config.eos_token_id = None
-    one, method = tiny.sample("gemma3"), Grid(retention=0.5, layers=bench.LAYERS)
-    with prune(model, method) as trace:
+def sliding() -> None:
+    """With a cache as without one, by a method that does not look at the text."""
+    model, one = windowed("gemma3", "eager", 12), tiny.sample("gemma3")
+    with prune(model, Grid(retention=0.5, layers=bench.LAYERS)) as trace:
         cached = bench.generate(model, one)
-        counts = bench.dropped(trace)
+        bench.dropped(trace)
         uncached = bench.generate(model, one, use_cache=False)
     assert all(bench.near(a[0], b[0]) for a, b in zip(cached.logits, uncached.logits, strict=True))
-    return f"{counts}; with a cache as without one, by a method that does not look at the text."
 
 
 # --- a cache that was filled in a context ----------------------------------------------------------------------------
 
 UNEQUAL = tiny.unequal_spans("llava")
-SHORTENED = "the logits are those of the physically shortened sequence."
 
 
-def filled(model: Any, inputs: bench.Inputs) -> tuple[Any, int]:
-    """The cache of a prompt, and the prompt's length."""
-    output = bench.forward(model, inputs, use_cache=True)
-    return output.past_key_values, inputs["input_ids"].shape[1]
-
-
-def decoded(rebuild: Callable[[Any], Any], method: Any = bench.METHOD, *, inside: bool, unequal: bool = False) -> None:
+def decoded(
+    rebuild: Callable[[Any], Any],
+    method: Any = bench.METHOD,
+    *,
+    fill: Callable[[Any], Any] = lambda cache: cache,
+    inside: bool = False,
+    unequal: bool = False,
+) -> None:
     """Fill a cache inside a context, rebuild it, and decode with the other one.
 
-    inside: rebuild it and decode inside the context; else after it.
+    fill: is given the cache in the context. inside: rebuild it and decode inside the context; else after it.
     unequal: a batch with unequal pictures and no padding.
     """
     model, inputs = bench.model(), tiny.batch(UNEQUAL) if unequal else bench.sample()
+    rows = len(inputs["input_ids"])
     with prune(model, method):
         cache, past = filled(model, inputs)
+        cache = fill(cache)
         if inside:
-            step(model, rebuild(cache), 11, past, len(inputs["input_ids"]))
-    step(model, rebuild(cache), 11, past, len(inputs["input_ids"]))
+            step(model, rebuild(cache), 11, past, rows)
+    step(model, rebuild(cache), 11, past, rows)
 
 
 def the_same(cache: Any) -> Any:
@@ -153,10 +147,9 @@ def with_its_keys(cache: Any) -> Any:
 
 
 _filled_inside = "A cache that was filled inside decodes outside"
-GROUP.refused(f"{_filled_inside}: one sample", partial(decoded, the_same, inside=False))
+GROUP.refused(f"{_filled_inside}: one sample", partial(decoded, the_same))
 GROUP.refused(
-    f"{_filled_inside}: a batch with unequal pictures and no padding",
-    partial(decoded, the_same, inside=False, unequal=True),
+    f"{_filled_inside}: a batch with unequal pictures and no padding", partial(decoded, the_same, unequal=True)
 )
 
 
@@ -166,9 +159,8 @@ def outside_generate() -> None:
     with prune(model, bench.METHOD):
         first = bench.generate(model, one)
     ids = torch.cat([first.sequences, torch.tensor([[11, 23]])], dim=1)
-    bench.generate(
-        model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, past_key_values=first.past_key_values
-    )
+    again = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    bench.generate(model, again, past_key_values=first.past_key_values)
 
 
 @GROUP.refused("A cache that was filled in one context decodes in the next one")
@@ -180,58 +172,51 @@ def next_context() -> None:
         step(model, cache, 11, past)
 
 
-@GROUP.works("Another cache decodes outside, while one that was filled inside is still there")
-def other_cache_outside() -> str:
-    model, one = bench.model(), bench.sample()
+def outside(model: PreTrainedModel, one: bench.Inputs) -> Any:
+    """The cache of a prompt that was filled in a context of its own, in which tokens were dropped."""
     with prune(model, bench.METHOD) as trace:
-        pruned, _ = filled(model, one)
+        cache, _ = filled(model, one)
+    bench.dropped(trace)
+    return cache
+
+
+@GROUP.works("Another cache decodes outside, while one that was filled inside is still there")
+def other_cache_outside() -> None:
+    model, one = bench.model(), bench.sample()
+    pruned = outside(model, one)
     cache, past = filled(model, one)
-    logits = step(model, cache, 11, past)
     assert pruned is not cache
     ids = torch.cat([one["input_ids"], torch.tensor([[11]])], dim=1)
-    longer = {**one, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    assert bench.near(logits[0], bench.forward(model, longer).logits[0, -1])
-    return f"{bench.dropped(trace)} inside; outside the logits are those of the dense model on the longer prompt."
+    longer = bench.forward(model, one, input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    assert bench.near(step(model, cache, 11, past)[0], longer[0, -1])
 
 
 @GROUP.works("A cache that was filled before the context decodes inside it")
-def filled_before() -> str:
+def filled_before() -> None:
     model, one = bench.model(), bench.sample()
     cache, past = filled(model, one)
     expected = step(model, copy.deepcopy(cache), 11, past)
     with prune(model, bench.METHOD) as trace:
         assert bench.near(step(model, cache, 11, past)[0], expected[0])
         bench.forward(model, one)
-    return f"{bench.dropped(trace)} in a prompt of its own; the old cache gives the dense model's logits."
-
-
-GROUP.refused(
-    "`copy.deepcopy(cache)` inside the context; the copy decodes", partial(decoded, copy.deepcopy, inside=True)
-)
-
-
-@GROUP.refused("`copy.deepcopy(cache)` inside the context; the copy decodes outside")
-def copy_outside() -> None:
-    model = bench.model()
-    with prune(model, bench.METHOD):
-        cache, past = filled(model, tiny.batch(UNEQUAL))
-        copied = copy.deepcopy(cache)
-    step(model, copied, 11, past, rows=2)
+    bench.dropped(trace)
 
 
 _another = "Another `DynamicCache` gets the"
 for _title, _setup in (
+    ("`copy.deepcopy(cache)` inside the context; the copy decodes", partial(decoded, copy.deepcopy, inside=True)),
+    (
+        "`copy.deepcopy(cache)` inside the context; the copy decodes outside",
+        partial(decoded, the_same, fill=copy.deepcopy, unequal=True),
+    ),
     ("`DynamicCache(list(cache))` inside the context", partial(decoded, as_list, inside=True)),
-    ("`DynamicCache(list(cache))` outside the context", partial(decoded, as_list, inside=False)),
+    ("`DynamicCache(list(cache))` outside the context", partial(decoded, as_list)),
     ("`torch.save(cache)`, and `torch.load` of it decodes", partial(decoded, as_saved, inside=True)),
     (
         f"{_another} layers of a cache that was filled inside, and decodes inside",
         partial(decoded, with_its_layers, inside=True),
     ),
-    (
-        f"{_another} layers of a cache that was filled inside, and decodes outside",
-        partial(decoded, with_its_layers, inside=False),
-    ),
+    (f"{_another} layers of a cache that was filled inside, and decodes outside", partial(decoded, with_its_layers)),
     (
         f"{_another} keys and values that DivPrune shortened in every layer; it decodes inside",
         partial(decoded, with_its_keys, DivPrune(retention=0.5), inside=True),
@@ -244,34 +229,41 @@ for _title, _setup in (
 def half_filled(model, one):
     cache = DynamicCache()
     with tiny.interrupted(model.get_submodule("model.language_model.layers.3")):
-        bench.forward(model, one, past_key_values=cache)
+        filled(model, one, cache)
     step(model, cache, 11, one["input_ids"].shape[1])
 
 
 @GROUP.works("`cache.reset()` outside the context, then `DynamicCache(list(cache))` of a dense prompt in it")
-def reset_outside() -> str:
+def reset_outside() -> None:
     model, one = bench.model(), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        cache, past = filled(model, one)
+    cache = outside(model, one)
     cache.reset()
-    bench.forward(model, one, past_key_values=cache)
+    _, past = filled(model, one, cache)
     dense = step(model, filled(model, one)[0], 11, past)
-    assert torch.equal(step(model, DynamicCache(list(cache)), 11, past), dense)
-    return f"{bench.dropped(trace)} inside; outside the logits are those of a new dense cache."
+    assert torch.equal(step(model, as_list(cache), 11, past), dense)
+
+
+def cache_that_was_reset(model: Any) -> Any:
+    """The cache of another prompt, which has left it."""
+    tiny.needs(5, 18, "a cache that was reset keeps its length")
+    cache, _ = filled(model, bench.sample("small"))
+    cache.reset()
+    return cache
 
 
 @GROUP.works(
     "`cache.reset()` of a cache that DivPrune shortened in every layer, then another prompt in it", method="divprune"
 )
-def reset_encoder_stage(model, one, trace):
-    tiny.needs(5, 18, "a cache that was reset keeps its length")
-    cache = DynamicCache()
-    bench.forward(model, bench.sample("small"), past_key_values=cache)
-    cache.reset()
-    again = bench.forward(model, one, past_key_values=cache)
+def reset_encoder_stage(model, one):
+    again = bench.forward(model, one, past_key_values=cache_that_was_reset(model))
     anew = bench.forward(model, one)
     assert torch.equal(again.logits[:, -9:], anew.logits[:, -9:])
-    return f"32 → {trace.stages[0].tokens_after} picture tokens; the logits are those of a new cache."
+
+
+GROUP.works(
+    "`cache.reset()`, then another prompt in the same cache",
+    lambda model, one, trace: words_are_right(model, one, trace, cache_that_was_reset(model)),
+)
 
 
 @GROUP.works("`cache.crop()` back to the prompt's end, inside the context")
@@ -280,9 +272,8 @@ def cropped_to_prompt(model, one, trace):
     for i in range(2):
         step(model, cache, 50 + i, past + i)
     cache.crop(-2)
-    logits = [step(model, cache, word, past + i)[0] for i, word in enumerate(WORDS)]
-    assert all(bench.near(a, b) for a, b in zip(logits, bench.shortened(trace, one, WORDS)[1:], strict=True))
-    return f"{bench.dropped(trace)}; new words are those of the physically shortened sequence."
+    seen = [step(model, cache, word, past + i)[0] for i, word in enumerate(WORDS)]
+    bench.steps_are_right(trace, one, seen, WORDS)
 
 
 @GROUP.refused("`cache.crop()` into the prompt, inside the context")
@@ -292,42 +283,34 @@ def cropped_into_prompt(model, one):
     step(model, cache, 11, past - 2)
 
 
-@GROUP.works("`cache.reset()`, then another prompt in the same cache")
-def reset() -> str:
-    tiny.needs(5, 18, "a cache that was reset keeps its length")
-    model = bench.model()
-    cache = DynamicCache()
-    with prune(model, bench.METHOD):
-        bench.forward(model, bench.sample("small"), past_key_values=cache)
-        cache.reset()
-    return f"{steps_are_right(cache, model)}."
+def regrouped(
+    samples: list[bench.Inputs], change: Callable[[Any], Any], order: list[int], model: Any, trace: Any
+) -> None:
+    """Change the samples of a cache, and decode. order: those that it holds then."""
+    cache, past = filled(model, tiny.batch(samples))
+    change(cache)
+    for logits, sample in zip(step(model, cache, 11, past, rows=len(order)), order, strict=True):
+        bench.steps_are_right(trace, samples[sample], [logits], [11], row=sample)
 
 
-@GROUP.works("`cache.batch_repeat_interleave(3)` inside the context: three answers to one prompt")
-def repeated(model, one, trace):
-    cache, past = filled(model, one)
-    cache.batch_repeat_interleave(3)
-    logits = step(model, cache, 11, past, rows=3)
-    expected = bench.shortened(trace, one, [11])[1]
-    assert all(bench.near(row, expected) for row in logits)
-    return f"{bench.dropped(trace)}; each row's logits are those of the physically shortened sequence."
-
-
-def regrouped(model: Any, trace: Any, method: str, samples: list[int]) -> str:
-    """Select or reorder the samples of a cache, and decode. samples: those that it holds then, in order."""
-    cache, past = filled(model, tiny.batch(UNEQUAL))
-    getattr(cache, method)(torch.tensor(samples))
-    for logits, sample in zip(step(model, cache, 11, past, rows=len(samples)), samples, strict=True):
-        right = bench.shortened(trace, UNEQUAL[sample], [11], row=sample)[1]
-        assert bench.near(logits, right), "it decoded, and wrongly"
-    return f"{bench.dropped(trace)}; {SHORTENED}"
-
-
-GROUP.works(
-    "`cache.batch_select_indices([0])` inside the context: a sample of a batch with unequal pictures leaves",
-    lambda model, trace: regrouped(model, trace, "batch_select_indices", [0]),
-)
-GROUP.works(
-    "`cache.reorder_cache([1, 0])` inside the context: two samples with unequal pictures change places",
-    lambda model, trace: regrouped(model, trace, "reorder_cache", [1, 0]),
-)
+for _title, _samples, _change, _order in (
+    (
+        "`cache.batch_repeat_interleave(3)` inside the context: three answers to one prompt",
+        [bench.sample()],
+        lambda cache: cache.batch_repeat_interleave(3),
+        [0, 0, 0],
+    ),
+    (
+        "`cache.batch_select_indices([0])` inside the context: a sample of a batch with unequal pictures leaves",
+        UNEQUAL,
+        lambda cache: cache.batch_select_indices(torch.tensor([0])),
+        [0],
+    ),
+    (
+        "`cache.reorder_cache([1, 0])` inside the context: two samples with unequal pictures change places",
+        UNEQUAL,
+        lambda cache: cache.reorder_cache(torch.tensor([1, 0])),
+        [1, 0],
+    ),
+):
+    GROUP.works(_title, partial(regrouped, _samples, _change, _order))

@@ -6,6 +6,7 @@ The oracle is a model without hooks whose weights do the same, where there is on
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import methods, prune
 from trio_core.methods.method import Method
+from trio_core.trace import Trace
 
 GROUP = Group("Hooks inside a decoder layer")
 Change = Callable[[Any], Any]
@@ -35,24 +37,31 @@ def changed(change: Change) -> tuple[Any, list[Any]]:
     return model, [handle for layer in layers_of(model) if hasattr(handle := change(layer), "remove")]
 
 
-def scores_of(model: Any, method: Method) -> tuple[list[Tensor], tuple[list[int], ...], tuple[str, ...]]:
-    """The scores and the kept tokens of each stage, and the notes."""
+def scores_of(model: Any, method: Method) -> tuple[list[Tensor], Trace]:
+    """The scores of each stage, and the trace."""
     with prune(model, method) as trace:
         bench.forward(model, bench.sample())
     bench.dropped(trace)
-    return [stage.scores[0].double() for stage in trace.stages if stage.scores], bench.kept(trace), trace.notes
+    return [stage.scores[0].double().nan_to_num() for stage in trace.stages if stage.scores], trace
 
 
-def as_another(change: Change, another: Change, method: Method, *, told: bool = True) -> str:
-    """The method scores the changed model as the other one. told: a note says that autograd ran instead."""
+def as_another(change: Change, another: Change, method: Method = bench.METHOD) -> None:
+    """The method scores the changed model as `autograd` scores the other one, and a note says so."""
     model, handles = changed(change)
     with tiny.attached(handles):
-        scores, kept, notes = scores_of(model, method)
-    assert any("'autograd' ran instead" in note for note in notes) == told, notes
-    expected, expected_kept, _ = scores_of(changed(another)[0], replace(method, saliency="autograd"))
-    assert kept == expected_kept, "other tokens are kept"
-    assert all(bench.near(a.nan_to_num(), b.nan_to_num()) for a, b in zip(scores, expected, strict=True))
-    return f"the scores are those of {{}}{'; the trace says: ' + notes[0] if told else ''}"
+        scores, trace = scores_of(model, method)
+    assert any("'autograd' ran instead" in note for note in trace.notes), trace.notes
+    expected, plain = scores_of(changed(another)[0], replace(method, saliency="autograd"))
+    assert bench.kept(trace) == bench.kept(plain), "other tokens are kept"
+    assert all(map(bench.near, scores, expected))
+
+
+def same_tokens(change: Change, another: Change, name: str) -> None:
+    """The method keeps of the changed model what it keeps of the other one, and takes both apart."""
+    method = methods.find(name)(retention=0.5)
+    traces = [scores_of(changed(way)[0], method)[1] for way in (change, another)]
+    assert bench.kept(traces[0]) == bench.kept(traces[1]), "other tokens are kept"
+    assert not traces[0].notes
 
 
 def doubled(_module: Any, _args: Any, output: Any) -> Any:
@@ -128,40 +137,35 @@ def slower(layer: Any) -> None:
     layer.mlp.register_full_backward_hook(lambda _module, slopes, _: tuple(0.5 * slope for slope in slopes))
 
 
-TRIO = bench.METHOD
-FOLDED = "a model without hooks whose weights do the same"
-WHOLE = 'saliency="autograd" on the same layer'
+AUTOGRAD = "`autograd` runs instead, and the trace says why"
 
-for _title, _change, _another, _oracle in (
-    ("A forward hook on `self_attn`", on_attention, doubled_weights, FOLDED),
-    ("`self_attn.forward` is replaced", replaced_forward, doubled_weights, FOLDED),
-    ("`self_attn` is of a class of the user's own", own_class, doubled_weights, FOLDED),
-    ("A forward hook on all modules of the process", on_all_modules, doubled_weights, FOLDED),
-    ("A hook that adds to the first norm", added_to_norm, added_by_bias, FOLDED),
-    ("A hook on `v_proj` that is not affine", rectified, rectified, WHOLE),
-    ("A `v_proj` of a class of the user's own that is not affine", rectified_class, rectified, WHOLE),
-    ("A `v_proj` with a ReLU behind it", rectified_sequence, rectified, WHOLE),
-    ("A hook in the FFN that mixes tokens", centred, centred, WHOLE),
-    ("A backward hook in the FFN that changes gradients", slower, slower, WHOLE),
+# The oracle is a model without hooks whose weights do the same, or autograd on the same layer.
+for _title, _change, _another in (
+    ("A forward hook on `self_attn`", on_attention, doubled_weights),
+    ("`self_attn.forward` is replaced", replaced_forward, doubled_weights),
+    ("`self_attn` is of a class of the user's own", own_class, doubled_weights),
+    ("A forward hook on all modules of the process", on_all_modules, doubled_weights),
+    ("A hook that adds to the first norm", added_to_norm, added_by_bias),
+    ("A hook on `v_proj` that is not affine", rectified, rectified),
+    ("A `v_proj` of a class of the user's own that is not affine", rectified_class, rectified),
+    ("A `v_proj` with a ReLU behind it", rectified_sequence, rectified),
+    ("A hook in the FFN that mixes tokens", centred, centred),
+    ("A backward hook in the FFN that changes gradients", slower, slower),
 ):
-
-    @GROUP.works(f"{_title}: `trio`")
-    def row(change: Change = _change, another: Change = _another, oracle: str = _oracle) -> str:
-        return as_another(change, another, TRIO).format(oracle)
-
-
-@GROUP.works("A hook that adds to the first norm: `trio` with `compiled`")
-def compiled() -> str:
-    return as_another(added_to_norm, added_by_bias, replace(TRIO, saliency="compiled")).format(FOLDED)
+    GROUP.works(f"{_title}: `trio`", partial(as_another, _change, _another), says=AUTOGRAD)
+GROUP.works(
+    "A hook that adds to the first norm: `trio` with `compiled`",
+    partial(as_another, added_to_norm, added_by_bias, replace(bench.METHOD, saliency="compiled")),
+    says=AUTOGRAD,
+)
 
 
 @GROUP.works("torch's own hooks, such as those of `FlopCounterMode`")
-def counted() -> str:
-    model, one = bench.model(), bench.sample()
-    with prune(model, TRIO) as trace, FlopCounterMode(display=False):
-        bench.forward(model, one)
-    assert bench.kept(trace) == bench.plain_kept() and not trace.notes
-    return f"{bench.dropped(trace)}; `tail` runs, and the plain model's tokens are kept."
+def counted(model, one, trace):
+    with FlopCounterMode(display=False):
+        output = bench.forward(model, one)
+    assert not trace.notes
+    return output
 
 
 def compiled_forward(layer: Any) -> None:
@@ -179,57 +183,33 @@ for _title, _change in (
 ):
 
     @GROUP.works(_title)
-    def compiled_parts(change: Change = _change) -> str:
+    def compiled_parts(change: Change = _change) -> None:
         """The layer is what it was, so methods take it apart."""
         for name in ("trio", "fastv"):
-            method, traces = methods.find(name)(retention=0.5), []
-            for model in (changed(change)[0], bench.model(attention="eager")):
-                with prune(model, method) as trace:
-                    bench.forward(model, bench.sample())
-                traces.append(trace)
-            assert bench.kept(traces[0]) == bench.kept(traces[1]) and not traces[0].notes
-        return "trio and fastv keep the plain model's tokens, and `tail` runs."
-
-
-def same_as_by_bias(name: str) -> str:
-    method = methods.find(name)(retention=0.5)
-    traces = []
-    for change in (added_to_norm, added_by_bias):
-        model, _ = changed(change)
-        with prune(model, method) as trace:
-            bench.forward(model, bench.sample())
-        traces.append(trace)
-    assert bench.kept(traces[0]) == bench.kept(traces[1]), "other tokens are kept"
-    counts = bench.dropped(traces[0], [stage.layer for stage in traces[0].stages])
-    return f"{counts}; the same tokens as in {FOLDED}."
+            same_tokens(change, lambda _layer: None, name)
 
 
 for _name in ("fastv", "fitprune", "dart", "pact"):
+    GROUP.works(
+        f"A hook that adds to the first norm: `{_name}`", partial(same_tokens, added_to_norm, added_by_bias, _name)
+    )
 
-    @GROUP.works(f"A hook that adds to the first norm: `{_name}`")
-    def norm_row(name: str = _name) -> str:
-        return same_as_by_bias(name)
+
+def mixing(layer: Any) -> None:
+    project = layer.self_attn.q_proj
+    project.register_forward_hook(lambda _module, _args, output: output - output.mean(1, keepdim=True))
 
 
 @GROUP.works("A hook on `q_proj` that mixes tokens: `fastv`")
-def mixed_queries() -> str:
+def mixed_queries() -> None:
     """The oracle is the model's own map of attention."""
-    model, _ = changed(
-        lambda layer: (
-            layer.self_attn.q_proj.register_forward_hook(
-                lambda _module, _args, output: output - output.mean(1, keepdim=True)
-            )
-            and None
-        )
-    )
-    one = bench.sample()
+    model, one = changed(mixing)[0], bench.sample()
     attention = bench.forward(model, one, output_attentions=True).attentions[1][0].mean(dim=0)[-1]
     with prune(model, "fastv", retention=0.5) as trace:
         bench.forward(model, one)
-    places = (one["input_ids"][0] == model.config.image_token_id).nonzero()[:, 0]
-    best = attention[places].topk(len(bench.kept(trace)[0])).indices.sort().values.tolist()
+    bench.dropped(trace)
+    best = attention[tiny.visual_rows(one)].topk(len(bench.kept(trace)[0])).indices.sort().values.tolist()
     assert bench.kept(trace)[0] == best, "other tokens are kept"
-    return f"{bench.dropped(trace, (2,))}; they are those that the model's own map of attention ranks first."
 
 
 def pre_hook(layer: Any) -> None:
@@ -250,7 +230,7 @@ for _title, _change in (
 ):
 
     @GROUP.refused(f"{_title}: `fastv`")
-    def refused(change: Change = _change) -> str:
+    def refused(change: Change = _change) -> None:
         model, handles = changed(change)
         with tiny.attached(handles), prune(model, "fastv", retention=0.5):
             bench.forward(model, bench.sample())

@@ -1,7 +1,7 @@
 """The rows of docs/reference/support.md: how a setup is registered and run, and what the page looks like.
 
-A setup is a function that prunes a model in one ordinary way. It returns a sentence that says what was compared, or it
-lets the TrioError of a refusal through. So a row holds only what a run has shown.
+A setup is a function that prunes a model in one ordinary way. It compares the result with an oracle, or it lets the
+TrioError of a refusal through. So a row holds only what a run has shown.
 """
 
 import re
@@ -19,35 +19,15 @@ from trio_core import TrioError, methods, prune
 from trio_core.methods.method import Method
 
 Setup = Callable[..., Any]
-"""Without an argument `model`, it returns the sentence of its row; a refused one may return nothing.
+"""Without an argument `model`, it compares its results itself.
 
 With arguments among `model`, `one` and `trace` it is called inside a context of `prune(model, method)`. It may return
-the prompt's logits or the output of `generate`: these are compared with the physically shortened sequence.
+the prompt's output or that of `generate`: these are compared with the physically shortened sequence.
 """
 Outcome = Literal["works", "refused", "fails"]
 
 NOT_PORTABLE = r"0x[0-9a-f]{4,}|/(tmp|home|work|usr)/|Thread-\d|\d{9,}|\n"
 """What no row may say: addresses, paths, numbers of threads and processes, more than one line."""
-
-REASON = re.compile(r"the trace says: saliency '\w+': .*; 'autograd' ran instead")
-COMMON = (
-    "picture tokens",
-    "physically shortened sequence",
-    "plain model's tokens",
-    "the same tokens",
-    "the eager ",
-    "the scores are those",
-    "the dense model's",
-    "logits are those",
-    "logits of ",
-    "the gradients are those",
-    "those of a plain call",
-    "3 stages ran",
-    "each beam keeps them",
-    "the model's own map of attention",
-    "with a cache as without one",
-)
-"""Parts of what the checks of working setups say that the page's introduction says once."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +35,7 @@ class Result:
     """What one run of a setup has shown.
 
     outcome: `fails` where the setup is neither right nor refused.
-    says: the sentence of a check, or the message of a refusal.
+    says: the message of a refusal, or what the page says of a setup that works.
     """
 
     outcome: Outcome
@@ -67,42 +47,48 @@ class Row:
     """One setup.
 
     group, title: where it stands on the page. expected: the outcome that it must have. setup: runs it.
+    says: what the page says of it, where it does not work like the others.
     method: prunes a setup that takes a model: a method, or the name of one that keeps half of the tokens.
-    size: of its sample.
+    size: of its sample. attention: of its model.
     """
 
     group: str
     title: str
     expected: Outcome
     setup: Setup
+    says: str = ""
     method: Method | str = bench.METHOD
     size: tiny.Size = "large"
+    attention: str | None = None
 
     def run(self) -> Result:
         """Run the setup. Any error but a TrioError goes through."""
         torch.manual_seed(0)
         try:
-            return Result("works", self._said() or "not refused")
+            self._run()
         except TrioError as error:
             return Result("refused", str(error))
         finally:
             torch.compiler.reset()
+        return Result("works", self.says)
 
-    def _said(self) -> str | None:
-        """The sentence of the setup."""
+    def _run(self) -> None:
         arguments = signature(self.setup).parameters.keys()
         if "model" not in arguments:
-            return self.setup()
-        model, one = bench.model(), bench.sample(self.size)
+            self.setup()
+            return
+        model, one = bench.model(attention=self.attention), bench.sample(self.size)
         method = methods.find(self.method)(retention=0.5) if isinstance(self.method, str) else self.method
         with prune(model, method) as trace:
             context = {"model": model, "one": one, "trace": trace}
-            result = self.setup(**{name: context[name] for name in arguments})
-        if result is None or isinstance(result, str):
-            return result
-        if isinstance(result, torch.Tensor):
-            return bench.prefill_is_right(trace, one, result, same=self.size == "large")
-        return bench.text_is_right(trace, one, result)
+            result = self.setup(**{name: context[name] for name in arguments & context.keys()})
+        if result is None:
+            bench.dropped(trace)
+        elif hasattr(result, "sequences"):
+            bench.text_is_right(trace, one, result)
+        else:
+            same = method is bench.METHOD and self.size == "large"
+            bench.prefill_is_right(trace, one, result.logits, same=same)
 
 
 @dataclass
@@ -112,22 +98,22 @@ class Group:
     title: str
     rows: list[Row] = field(default_factory=list)
 
-    def works(self, title: str, setup: Setup | None = None, **context: Any) -> Callable[[Setup], Setup]:
+    def works(self, title: str, setup: Setup | None = None, **options: Any) -> Callable[[Setup], Setup]:
         """Register a setup that must prune and be right: `setup`, or the function that this decorates.
 
-        context: `method` and `size` of its row.
+        options: further fields of its row.
         """
-        return self._register(title, "works", setup, context)
+        return self._register(title, "works", setup, options)
 
-    def refused(self, title: str, setup: Setup | None = None, **context: Any) -> Callable[[Setup], Setup]:
+    def refused(self, title: str, setup: Setup | None = None, **options: Any) -> Callable[[Setup], Setup]:
         """Register a setup that must raise a TrioError. The arguments are those of `works`."""
-        return self._register(title, "refused", setup, context)
+        return self._register(title, "refused", setup, options)
 
     def _register(
-        self, title: str, expected: Outcome, setup: Setup | None, context: dict[str, Any]
+        self, title: str, expected: Outcome, setup: Setup | None, options: dict[str, Any]
     ) -> Callable[[Setup], Setup]:
         def register(setup: Setup) -> Setup:
-            self.rows.append(Row(self.title, title, expected, setup, **context))
+            self.rows.append(Row(self.title, title, expected, setup, **options))
             return setup
 
         if setup is not None:
@@ -158,12 +144,8 @@ def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:
 
 
 def sentence(result: Result) -> str:
-    """The part of a result that the page says of this setup alone; empty if it works like the others."""
-    if result.outcome != "works":
-        return f"{result.outcome}: {result.says}"
-    says = REASON.sub("`autograd` runs instead, and the trace says why", result.says.rstrip("."))
-    left = [part for part in re.split(r"; |\. ", says) if not any(common in part for common in COMMON)]
-    return f"works: {'; '.join(left)}" if left else ""
+    """What the page says of a result; empty if it works like the others."""
+    return f"{result.outcome}: {result.says}" if result.says else ""
 
 
 def way_out(says: str) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,30 +38,20 @@ class Spoiled(Method):
 registry.pop("spoiled")  # it is no method of the library
 
 
-def second_call(spoil: Callable[[Tensor], Tensor]) -> str:
+def second_call(spoil: Callable[[Tensor], Tensor]) -> None:
     """The first forward is right; the second one, on the same model and with the same method, is not."""
     model, one, method = bench.model(), bench.sample(), Spoiled(retention=0.5, layers=bench.LAYERS)
     with prune(model, method) as trace:
-        logits: Any = bench.forward(model, one).logits
-        bench.prefill_is_right(trace, one, logits, same=False)
+        bench.prefill_is_right(trace, one, bench.forward(model, one).logits, same=False)
         method.spoil.append(spoil)
         bench.forward(model, one)
 
 
-GROUP.refused("Indices that do not ascend, in the second call", lambda: second_call(lambda kept: kept.flip(0)))
-
-
-GROUP.refused("One index several times, in the second call", lambda: second_call(lambda kept: torch.zeros_like(kept)))
-
-
-@GROUP.refused("An index that is too large, in the second call")
-def too_large() -> str:
-    return second_call(lambda kept: torch.cat([kept[:-1], torch.tensor([32])]))
-
-
-GROUP.refused("A negative index, in the second call", lambda: second_call(lambda kept: kept - 1))
-
-
-@GROUP.refused("Another number of tokens than the budget, in the second call")
-def too_few() -> str:
-    return second_call(lambda kept: kept[:-1])
+for _title, _spoil in (
+    ("Indices that do not ascend", lambda kept: kept.flip(0)),
+    ("One index several times", torch.zeros_like),
+    ("An index that is too large", lambda kept: torch.cat([kept[:-1], torch.tensor([32])])),
+    ("A negative index", lambda kept: kept - 1),
+    ("Another number of tokens than the budget", lambda kept: kept[:-1]),
+):
+    GROUP.refused(f"{_title}, in the second call", partial(second_call, _spoil))

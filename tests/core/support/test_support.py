@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.core import tiny
 from tests.core.support import GROUPS
@@ -57,8 +56,8 @@ def test_titles_are_used_once():
 
 def test_a_page_lists_what_works_and_joins_setups_with_one_way_out():
     group = Group("Example")
-    group.works("adds", lambda: "2 picture tokens; the logits are those of the physically shortened sequence.")
-    group.works("adds | up", lambda: f"2 picture tokens; the sum is {torch.ones(2).sum():.0f}.")
+    group.works("adds", lambda: None)
+    group.works("adds | up", lambda: None, says="the sum is 2")
     for value in (3, 4):
 
         @group.refused(f"breaks at {value}")

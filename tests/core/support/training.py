@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from tests.core import tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
-from trio_core.trace import Trace
 
 GROUP = Group("Training")
 
@@ -32,64 +31,37 @@ def gradients(model: PreTrainedModel, pixels: Tensor, logits: Tensor) -> dict[st
     return {name: leaf.grad for name, leaf in named.items() if leaf.grad is not None}
 
 
-def of_shortened(model: Any, one: bench.Inputs, trace: Trace) -> dict[str, Tensor]:
-    """The gradients of a forward that is shortened by hand."""
-    pixels = one["pixel_values"].clone().requires_grad_()
-    return gradients(model, pixels, bench.layer_by_layer(model, {**one, "pixel_values": pixels}, trace))
+def gradients_are_right(checkpointing: dict[str, bool] | None = None, *, inside: bool = True) -> None:
+    """A pruned forward and its backward, against the forward that is cut by hand.
 
-
-def gradients_are_right(model: PreTrainedModel) -> str:
-    """A pruned forward and its backward, against the forward that is cut by hand."""
-    one = bench.sample()
+    inside: the backward runs inside the context. checkpointing: the options of gradient checkpointing.
+    """
+    model, one = bench.model().train(), bench.sample()
+    if checkpointing is not None:
+        tiny.needs(5, 23, "gradient checkpointing runs hooks again, and prune() refuses it")
+        model.gradient_checkpointing_enable(checkpointing)
     pixels = one["pixel_values"].clone().requires_grad_()
+    inputs = {**one, "pixel_values": pixels}
     with prune(model, bench.METHOD) as trace:
-        ours = gradients(model, pixels, model(**{**one, "pixel_values": pixels}).logits)
-    counts = bench.dropped(trace)
+        logits = model(**inputs).logits
+        ours = gradients(model, pixels, logits) if inside else {}
+    ours = ours or gradients(model, pixels, logits)
+    bench.dropped(trace)
     assert bench.kept(trace) == bench.plain_kept(), "the plain model keeps other tokens"
     model.gradient_checkpointing_disable()
-    expected = of_shortened(model, one, trace)
+    pixels = one["pixel_values"].clone().requires_grad_()
+    expected = gradients(model, pixels, bench.layer_by_layer(model, {**one, "pixel_values": pixels}, trace))
     assert set(ours) == set(expected)
     assert all(bench.near(ours[name], expected[name], 1e-3) for name in expected), "a gradient is another one"
-    return (
-        f"{counts}; the gradients of the picture and of {len(expected) - 1} weights are those of the physically "
-        "shortened sequence."
-    )
 
 
-GROUP.works("`model.train()`, forward and backward", lambda: gradients_are_right(bench.model().train()))
-
-
-@GROUP.works("`gradient_checkpointing_enable()`, not reentrant")
-def checkpointing() -> str:
-    tiny.needs(5, 23, "gradient checkpointing runs hooks again, and prune() refuses it")
-    model = bench.model().train()
-    model.gradient_checkpointing_enable({"use_reentrant": False})
-    return gradients_are_right(model)
-
-
-@GROUP.works("`gradient_checkpointing_enable()`, reentrant")
-def checkpointing_reentrant() -> str:
-    tiny.needs(5, 23, "gradient checkpointing runs hooks again, and prune() refuses it")
-    model = bench.model().train()
-    model.gradient_checkpointing_enable({"use_reentrant": True})
-    return gradients_are_right(model)
-
-
-@GROUP.works("The backward runs after the context, with gradient checkpointing")
-def backward_outside() -> str:
-    tiny.needs(5, 23, "gradient checkpointing runs hooks again, and prune() refuses it")
-    model, one = bench.model().train(), bench.sample()
-    model.gradient_checkpointing_enable({"use_reentrant": False})
-    pixels = one["pixel_values"].clone().requires_grad_()
-    with prune(model, bench.METHOD) as trace:
-        logits = model(**{**one, "pixel_values": pixels}).logits
-    ours = gradients(model, pixels, logits)
-    counts = bench.dropped(trace)
-    model.gradient_checkpointing_disable()
-    with prune(model, bench.METHOD):
-        expected = gradients(model, pixels, model(**{**one, "pixel_values": pixels}).logits)
-    assert all(bench.near(ours[name], expected[name], 1e-3) for name in expected), "a gradient is another one"
-    return f"{counts}; the gradients are those of a backward inside the context without checkpointing."
+GROUP.works("`model.train()`, forward and backward", gradients_are_right)
+for _title, _reentrant, _inside in (
+    ("`gradient_checkpointing_enable()`, not reentrant", False, True),
+    ("`gradient_checkpointing_enable()`, reentrant", True, True),
+    ("The backward runs after the context, with gradient checkpointing", False, False),
+):
+    GROUP.works(_title, partial(gradients_are_right, {"use_reentrant": _reentrant}, inside=_inside))
 
 
 @GROUP.refused("`model.train()`, forward and backward with a method that merges tokens (VisionZip)", method="visionzip")
@@ -98,7 +70,7 @@ def merging(model, one):
 
 
 @GROUP.works("`labels=` of the answer, in a padded batch; forward and backward")
-def labels() -> str:
+def labels() -> None:
     model, samples = bench.model().train(), [bench.sample("small", seed=1), bench.sample()]
     inputs = tiny.batch(samples)
     answer = inputs["input_ids"].clone()
@@ -106,12 +78,11 @@ def labels() -> str:
     with prune(model, bench.METHOD) as trace:
         loss = model(**inputs, labels=answer).loss
         loss.backward()
-    counts = [bench.dropped(trace, row=row) for row in range(2)]
+    bench.dropped(trace)
     rows = torch.cat([bench.shortened(trace, one, row=row)[0][-5:-1] for row, one in enumerate(samples)])
     assert bench.near(loss.detach(), cross_entropy(rows, answer[:, -4:].flatten())), "another loss"
     slopes = [leaf.grad for leaf in model.parameters() if leaf.grad is not None]
     assert slopes and all(slope.isfinite().all() for slope in slopes)
-    return f"{' and '.join(counts)}; the loss is that of the physically shortened sequences, its gradients are finite."
 
 
 @GROUP.refused("`labels=` with a label at the token behind the picture")
@@ -119,7 +90,7 @@ def labels_behind_the_picture(model, one):
     model(**one, labels=one["input_ids"])
 
 
-def weights_change(model: PreTrainedModel, change: Callable[[PreTrainedModel], None]) -> str:
+def weights_change(model: PreTrainedModel, change: Callable[[PreTrainedModel], None]) -> None:
     """Change the weights between two prefills of one context, three times.
 
     The oracle is `autograd`, which calls every module, on a copy that never had other weights.
@@ -139,37 +110,41 @@ def weights_change(model: PreTrainedModel, change: Callable[[PreTrainedModel], N
             assert not bench.near(earlier, theirs, 1e-2), "the weights' change has no effect on the scores"
             assert bench.near(ours, theirs, 1e-5), "the scores are those of other weights"
             assert bench.kept(trace) == bench.kept(expected)
-    return f"{bench.dropped(trace)}; the scores are those of the changed weights."
+    bench.dropped(trace)
+
+
+def norms(model: PreTrainedModel) -> list[torch.nn.Parameter]:
+    return [weight for name, weight in model.named_parameters() if "norm" in name]
 
 
 @GROUP.works("A fused optimiser's steps inside the context, which torch does not report (`AdamW(fused=True)`)")
-def fused_optimiser() -> str:
+def fused_optimiser() -> None:
     model = bench.model()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.02, fused=True)
+    optimiser = torch.optim.AdamW(norms(model), lr=0.02, fused=True)
 
     def change(model: PreTrainedModel) -> None:
-        for name, weight in model.named_parameters():
-            weight.grad = torch.randn(weight.shape) if "norm" in name else torch.zeros_like(weight)
+        for weight in norms(model):
+            weight.grad = torch.randn(weight.shape)
         optimiser.step()
 
-    return weights_change(model, change)
+    weights_change(model, change)
 
 
-@GROUP.works("`weight.data.copy_` inside the context, as a moving average of weights does it")
-def moving_average() -> str:
-    def change(model: PreTrainedModel) -> None:
-        for name, weight in model.named_parameters():
-            if "norm" in name:
-                weight.data.copy_(weight.data + torch.rand(weight.shape))
-
-    return weights_change(bench.model(), change)
+def move_average(model: PreTrainedModel) -> None:
+    for weight in norms(model):
+        weight.data.copy_(weight.data + torch.rand(weight.shape))
 
 
-@GROUP.works("A storage of a norm's weight is written by numpy inside the context")
-def numpy_writes() -> str:
-    def change(model: PreTrainedModel) -> None:
-        for name, weight in model.named_parameters():
-            if "norm" in name:
-                weight.detach().numpy()[::2] += 0.7
+def write_by_numpy(model: PreTrainedModel) -> None:
+    for weight in norms(model):
+        weight.detach().numpy()[::2] += 0.7
 
-    return weights_change(bench.model(), change)
+
+for _title, _change in (
+    ("`weight.data.copy_` inside the context, as a moving average of weights does it", move_average),
+    ("A storage of a norm's weight is written by numpy inside the context", write_by_numpy),
+):
+
+    @GROUP.works(_title)
+    def written(change: Callable[[PreTrainedModel], None] = _change) -> None:
+        weights_change(bench.model(), change)

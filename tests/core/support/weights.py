@@ -21,11 +21,27 @@ from tests.core import tiny
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import methods, prune
+from trio_core.methods.method import Method
 
 GROUP = Group("Adapters, quantised and offloaded weights")
 METHODS = ("trio", "fastv", "dart", "fitprune")
 """Methods that look into a decoder layer: each reads other parts of it."""
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+def prefill_is_right(
+    model: Any,
+    plain: Any,
+    method: Method = bench.METHOD,
+    dtype: torch.dtype = torch.float32,
+    share: float = 1e-4,
+) -> None:
+    """A prefill against the sequence that is shortened physically. plain: the model with plain weights in float32."""
+    one = bench.sample()
+    with prune(model, method) as trace:
+        logits = bench.forward(model, one, pixel_values=one["pixel_values"].to(dtype)).logits
+    assert logits.dtype == dtype or torch.is_autocast_enabled("cpu")
+    bench.prefill_is_right(trace, one, logits, plain=plain, same=False, share=share)
 
 
 # --- adapters --------------------------------------------------------------------------------------------------------
@@ -42,7 +58,7 @@ def with_lora() -> tuple[Any, PreTrainedModel]:
     return adapted, copy.deepcopy(adapted).merge_and_unload()
 
 
-def same_tokens(given: Any, plain: PreTrainedModel, name: str, called: Any = None) -> str:
+def same_tokens(given: Any, plain: Any, name: str, called: Any = None) -> None:
     """The method keeps what it keeps on the plain model, and the logits are the plain model's.
 
     given: the model that is pruned. called: the model that is called, if it is another one.
@@ -52,19 +68,17 @@ def same_tokens(given: Any, plain: PreTrainedModel, name: str, called: Any = Non
         expected = bench.forward(plain, one).logits
     with prune(given, method) as ours:
         logits = bench.forward(called if called is not None else given, one).logits
-    counts = bench.dropped(ours, [stage.layer for stage in trace.stages])
+    bench.dropped(ours)
     assert bench.kept(ours) == bench.kept(trace), "the plain model keeps other tokens"
     assert bench.near(logits[0], expected[0]), "the logits are not the plain model's"
     assert not ours.notes, "the layer was not taken apart"
-    return counts
 
 
-def as_merged(name: str, prune_inner: bool, call_inner: bool) -> str:
+def as_merged(name: str, prune_inner: bool, call_inner: bool) -> None:
     """A method on an adapter that is not merged. The inner model of the PeftModel is pruned or called, or itself."""
     adapted, merged = with_lora()
     inner = adapted.base_model.model
-    counts = same_tokens(inner if prune_inner else adapted, merged, name, inner if call_inner else adapted)
-    return f"{counts}; the same tokens and logits as with merged weights."
+    same_tokens(inner if prune_inner else adapted, merged, name, inner if call_inner else adapted)
 
 
 for _name in METHODS:
@@ -72,12 +86,9 @@ for _name in METHODS:
 
 
 @GROUP.works("LoRA, merged by `merge_and_unload()`")
-def merged_adapter() -> str:
+def merged_adapter() -> None:
     _, merged = with_lora()
-    one = bench.sample()
-    with prune(merged, bench.METHOD) as trace:
-        logits = bench.forward(merged, one).logits
-    return bench.prefill_is_right(trace, one, logits, plain=merged, same=False)
+    prefill_is_right(merged, merged)
 
 
 GROUP.works("A `PeftModel` is passed to `prune` and called", partial(as_merged, "trio", False, False))
@@ -88,30 +99,28 @@ GROUP.works(
 
 
 @GROUP.works("`PeftModel.generate`")
-def peft_generate() -> str:
+def peft_generate() -> None:
     adapted, merged = with_lora()
     one = bench.sample()
     with prune(adapted, bench.METHOD) as trace:
         output = bench.generate(adapted, one)
-    return bench.text_is_right(trace, one, output, plain=merged)
+    bench.text_is_right(trace, one, output, plain=merged)
 
 
 @GROUP.works("`PeftModel.disable_adapter()` inside the context")
-def adapter_disabled() -> str:
-    adapted, _ = with_lora()
-    one = bench.sample()
+def adapter_disabled() -> None:
+    adapted, one = with_lora()[0], bench.sample()
     with prune(adapted.base_model.model, bench.METHOD) as trace, adapted.disable_adapter():
         logits = bench.forward(adapted.base_model.model, one).logits
-    return bench.prefill_is_right(trace, one, logits)
+    bench.prefill_is_right(trace, one, logits)
 
 
 @GROUP.works("`PeftModel.unload()` inside the context")
-def adapter_unloaded() -> str:
-    adapted, _ = with_lora()
-    one = bench.sample()
+def adapter_unloaded() -> None:
+    adapted, one = with_lora()[0], bench.sample()
     with prune(adapted.base_model.model, bench.METHOD) as trace:
         logits = bench.forward(adapted.unload(), one).logits
-    return bench.prefill_is_right(trace, one, logits)
+    bench.prefill_is_right(trace, one, logits)
 
 
 # --- quantised linears -----------------------------------------------------------------------------------------------
@@ -154,18 +163,14 @@ def quantised(bits: int) -> tuple[PreTrainedModel, PreTrainedModel]:
     return model, plain
 
 
-def every_method(model: Any, plain: PreTrainedModel) -> str:
+def every_method(model: Any, plain: PreTrainedModel) -> None:
     """Each of METHODS keeps the plain model's tokens."""
-    counts = [same_tokens(model, plain, name) for name in METHODS]
-    return f"{' and '.join(METHODS)}: {counts[0]} with the first"
+    for name in METHODS:
+        same_tokens(model, plain, name)
 
 
-def as_dequantised(bits: int) -> str:
-    return f"{every_method(*quantised(bits))}; the same tokens and logits as with the rows as plain weights."
-
-
-GROUP.works("8-bit linears without `.weight`", partial(as_dequantised, 8))
-GROUP.works("4-bit linears without `.weight`, two numbers in a byte", partial(as_dequantised, 4))
+GROUP.works("8-bit linears without `.weight`", lambda: every_method(*quantised(8)))
+GROUP.works("4-bit linears without `.weight`, two numbers in a byte", lambda: every_method(*quantised(4)))
 
 
 class Inferring(nn.Linear):
@@ -220,77 +225,61 @@ GROUP.refused(
 
 
 @GROUP.works("`torch.ao.quantization.quantize_dynamic`: methods that need no gradient")
-def dynamic_without_gradient() -> str:
-    model, one = quantised_for_inference(in_ffn=False), bench.sample()
-    said = []
+def dynamic_without_gradient() -> None:
+    """Each layer quantises its input by the range of all its rows, so another number of rows rounds otherwise."""
+    model = quantised_for_inference(in_ffn=False)
     for name in METHODS[1:]:
-        with prune(model, name, retention=0.5) as trace:
-            logits = bench.forward(model, one).logits
-        said.append(f"{name}: {bench.dropped(trace, [stage.layer for stage in trace.stages])}")
-        # Each layer quantises its input by the range of all its rows, so another number of rows rounds otherwise.
-        assert bench.near(bench.rows_left(trace, one, logits[0]), bench.shortened(trace, one)[0], 0.2)
-    return f"{'; '.join(said)}. The logits are those of the physically shortened sequence, up to rounding to 8 bits."
+        prefill_is_right(model, None, methods.find(name)(retention=0.5), share=0.2)
 
 
 # --- offloading ------------------------------------------------------------------------------------------------------
 
 
-def offloaded(offload: Callable[[PreTrainedModel, str], Any]) -> str:
+def offloaded(offload: Callable[[PreTrainedModel, str], Any]) -> None:
+    """The same tokens and logits as without offloading. offload: is given a model and a folder."""
     model = bench.model()
     with tempfile.TemporaryDirectory() as directory:
-        given = offload(model, directory) or model
-        return every_method(given, tiny.model("llava"))
+        every_method(offload(model, directory) or model, tiny.model("llava"))
 
 
-_as_plain = "; the same tokens and logits as without offloading."
-GROUP.works(
-    "`accelerate.cpu_offload`",
-    lambda: offloaded(lambda model, _: cpu_offload(model, execution_device="cpu")) + _as_plain,
-)
-GROUP.works(
-    "`accelerate.disk_offload`",
-    lambda: offloaded(lambda model, directory: disk_offload(model, directory, execution_device="cpu")) + _as_plain,
-)
-
-
-@GROUP.works("`device_map` over two devices, as far as a CPU can show it: layers 3 and up on `disk`, the rest on `cpu`")
-def device_map() -> str:
+def device_map(model: PreTrainedModel, directory: str) -> Any:
     places: dict[str, Any] = {"model.vision_tower": "cpu", "model.multi_modal_projector": "cpu", "lm_head": "cpu"}
     places |= {f"model.language_model.{name}": "cpu" for name in ("embed_tokens", "norm", "rotary_emb")}
     places |= {f"model.language_model.layers.{i}": "cpu" if i < 2 else "disk" for i in range(tiny.NUM_LAYERS)}
-    said = offloaded(lambda model, directory: dispatch_model(model, places, main_device="cpu", offload_dir=directory))
-    return f"{said}; the same tokens and logits as without the map. Two real devices were not there."
+    return dispatch_model(model, places, main_device="cpu", offload_dir=directory)
+
+
+GROUP.works("`accelerate.cpu_offload`", partial(offloaded, lambda model, _: cpu_offload(model, execution_device="cpu")))
+GROUP.works(
+    "`accelerate.disk_offload`",
+    partial(offloaded, lambda model, directory: disk_offload(model, directory, execution_device="cpu")),
+)
+GROUP.works(
+    "`device_map` over two devices, as far as a CPU can show it: layers 3 and up on `disk`, the rest on `cpu`",
+    partial(offloaded, device_map),
+    says="Two real devices were not there",
+)
 
 
 # --- precision -------------------------------------------------------------------------------------------------------
 
 
-def in_half(dtype: torch.dtype, share: float) -> str:
-    model, one = bench.model().to(dtype), bench.sample()
-    with prune(model, bench.METHOD) as trace:
-        logits = bench.forward(model, {**one, "pixel_values": one["pixel_values"].to(dtype)}).logits
-    assert logits.dtype == dtype
-    plain = copy.deepcopy(model).float()
-    said = bench.prefill_is_right(trace, one, logits, plain=plain, same=False, share=share)
-    return f"{said[:-1]} in float32, up to rounding."
+def in_half(dtype: torch.dtype, share: float) -> None:
+    model = bench.model().to(dtype)
+    prefill_is_right(model, copy.deepcopy(model).float(), dtype=dtype, share=share)
 
 
-GROUP.works("`model.half()`", lambda: in_half(torch.float16, 0.02))
-
-
-GROUP.works("`model.bfloat16()`", lambda: in_half(torch.bfloat16, 0.1))
+GROUP.works("`model.half()`", partial(in_half, torch.float16, 0.02))
+GROUP.works("`model.bfloat16()`", partial(in_half, torch.bfloat16, 0.1))
 
 
 @GROUP.works('`torch.autocast("cpu", torch.bfloat16)`')
-def autocast() -> str:
-    model, one = bench.model(), bench.sample()
-    with torch.autocast("cpu", torch.bfloat16), prune(model, bench.METHOD) as trace:
-        logits = bench.forward(model, one).logits
-    said = bench.prefill_is_right(trace, one, logits, same=False, share=0.1)
-    return f"{said[:-1]} in float32, up to rounding."
+def autocast() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        prefill_is_right(bench.model(), None, share=0.1)
 
 
 @GROUP.works("`model.to(torch.float64)` inside the context")
 def retyped(model, one):
     model.to(torch.float64)
-    return bench.forward(model, {**one, "pixel_values": one["pixel_values"].double()}).logits
+    return bench.forward(model, one, pixel_values=one["pixel_values"].double())

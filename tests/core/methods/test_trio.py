@@ -1,0 +1,162 @@
+"""TRIO in every family and with every option: at each stage the equations, and all the rest is as the trace says.
+
+The oracle runs the model's own layers on the shorter sequence and differentiates the proxy loss by autograd.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from tests.core import tiny
+from tests.core.methods import towers
+from tests.core.models.test_families import check, stages_of, walk
+from trio_core import Trio, UnsupportedModel, methods
+from trio_core.methods.scope import Scope
+from trio_core.methods.trio_ve import TrioVe
+from trio_core.models import adapter_for
+from trio_core.rules import equations
+from trio_core.trace import Trace
+
+LAYERS = (1, 3, 4)
+VARIANTS = ("trio", "trio-printed", "trio-released")
+both_saliencies = pytest.mark.parametrize("saliency", ["tail", "autograd"])
+
+
+def made(name: str = "trio", **options) -> Trio:
+    """A threshold at which some of these random features are duplicates."""
+    return methods.find(name)(**({"retention": 0.5, "layers": LAYERS, "threshold": 0.3} | options))
+
+
+def check_equations(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Trio) -> Trace:
+    """In a padded batch each stage inside the decoder keeps what the equations say of its layer and rows."""
+    trace, adapter = tiny.prefill(model, samples, method), adapter_for(model)
+    compact = method.positions_in(adapter.multi_axis_positions) == "compact"
+    for b, one in enumerate(samples):
+        rivals, length = tiny.visual_rows(one), one["input_ids"].shape[1]
+        left, kept = stages_of(trace, one, b, length), torch.arange(len(rivals))
+        for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
+            if stage.layer == 0:
+                kept = stage.kept[b]
+                continue
+            earlier = {layer: places for layer, places in left.items() if layer < stage.layer}
+            step = walk(model, one, earlier, compact)[stage.layer - (method.probe == "current")]
+            last = len(step.places) - (method.rows == "shifted")
+            supervised = slice(last - method.k_pos, last)
+            scores = equations.saliency(
+                lambda hidden, run=step.run, rows=supervised: adapter.readout(run(hidden)[:, rows]), step.hidden
+            )[0]
+            competing = torch.isin(step.places, rivals)
+            seen = stage.scores[b]
+            assert torch.allclose(seen[kept].float() * len(samples), scores[competing], rtol=2e-3, atol=1e-7)
+            assert seen.isnan().sum() == len(seen) - len(kept)
+            features = step.hidden[0, competing]
+            kept = kept[equations.nms_select(scores[competing], features, budget, method.threshold)]
+            assert torch.equal(stage.kept[b], kept), f"sample {b}, layer {stage.layer}"
+    return trace
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@tiny.every_family
+def test_each_variant_keeps_what_the_equations_say_of_its_layer_and_rows(family, name):
+    check_equations(tiny.model(family), tiny.pair(family), made(name))
+
+
+@pytest.mark.parametrize(("probe", "rows"), [("next", "last"), ("current", "shifted")])
+@tiny.by_hand
+def test_autograd_too(family, probe, rows):
+    method = made(saliency="autograd", probe=probe, rows=rows, k_pos=3)
+    check_equations(tiny.model(family), tiny.pair(family), method)
+
+
+@pytest.mark.parametrize("layers", [(0, 3), (0, 1), (0, 2, 4)])
+@towers.families
+def test_before_the_decoder_trio_ve_is_scope_and_within_it_trio(family, layers):
+    model, samples = tiny.model(family), tiny.pair(family)
+    method = TrioVe(retention=0.3, layers=layers, k_pos=3, threshold=0.3, alpha=0.5)
+    trace = check_equations(model, samples, method)
+    assert [stage.layer for stage in trace.stages] == [*layers]
+    for b, one in enumerate(samples):
+        scope = Scope(budgets=trace.schedules[b].budgets[:1], layers=(0,), alpha=0.5)
+        assert torch.equal(trace.stages[0].kept[b], tiny.prefill(model, [one], scope).stages[0].kept[0])
+
+
+@pytest.mark.parametrize("family", tiny.MULTI_AXIS)
+def test_where_compact_is_undefined_the_released_one_keeps_the_original_positions(family):
+    model, inputs = tiny.model(family), tiny.batch(tiny.pair(family))
+    (released, _), (original, _) = (
+        tiny.run(model, inputs, made("trio-released", positions=positions)) for positions in ("compact", "original")
+    )
+    assert tiny.same(released, original)
+    with tiny.refused(UnsupportedModel, "positions 'compact' are not defined"):
+        tiny.run(model, inputs, made(positions="compact"))
+
+
+# --- tokens="all": text tokens compete with the picture's ------------------------------------------------------------
+
+
+def competitors(one: dict[str, Tensor], method: Trio) -> Tensor:
+    """Places in an unpadded sample: the picture, and the words that are neither first, supervised nor last."""
+    ids = one["input_ids"][0]
+    free = range(1, len(ids) - method.k_pos - (method.rows == "shifted"))
+    return torch.tensor([p for p in range(len(ids)) if p in free or ids[p] in (tiny.IMAGE, tiny.VIDEO)])
+
+
+@pytest.fixture
+def all_compete(monkeypatch):
+    """Called with a method: the oracles that ask for a sample's visual rows are then given all that compete."""
+    return lambda method: monkeypatch.setattr(tiny, "visual_rows", lambda one: competitors(one, method))
+
+
+@tiny.every_family
+def test_with_text_among_them_it_is_its_layers_on_a_shorter_sequence(family, all_compete):
+    """Prefill and decode of a padded batch, by family; shifted rows in every other, renumbered where it is known."""
+    method = Trio(
+        retention=0.5,
+        layers=LAYERS,
+        tokens="all",
+        rows="shifted" if len(family) % 2 else "last",
+        positions="original" if family.startswith("qwen") else "compact",
+    )
+    all_compete(method)
+    check(family, tiny.model(family), tiny.pair(family), method)
+
+
+@both_saliencies
+@pytest.mark.parametrize("rows", ["last", "shifted"])
+@tiny.by_hand
+def test_words_are_scored_by_the_same_equations(family, rows, saliency, all_compete):
+    method = made(tokens="all", rows=rows, saliency=saliency, k_pos=3)
+    all_compete(method)
+    check_equations(tiny.model(family), tiny.pair(family), method)
+
+
+# --- little text after the picture -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in (*VARIANTS, "lookahead")), *((n, {"tokens": "all"}) for n in VARIANTS)],
+)
+def test_a_question_before_the_picture_supervises_fewer_rows_and_says_so(name, options):
+    model, one = tiny.model("llava"), tiny.sample("llava", before=10, after=3)
+    left = 2 if name == "trio-released" else 3
+    trace, exact = (tiny.run(model, one, made(name, **options, k_pos=k_pos))[1] for k_pos in (4, left))
+    assert any(f"only {left} supervised" in note for note in trace.notes)
+    assert not any("supervised" in note for note in exact.notes)
+    if not options:  # otherwise k_pos also says which words compete
+        for stage, same in zip(trace.stages, exact.stages, strict=True):
+            assert torch.equal(stage.kept[0], same.kept[0])
+            assert torch.allclose(stage.scores[0], same.scores[0], equal_nan=True)
+
+
+@both_saliencies
+def test_neighbours_in_a_batch_do_not_change_how_many_rows_are_supervised(saliency):
+    model = tiny.model("llava")
+    samples = [tiny.sample("llava", before=9, after=2, seed=1), tiny.sample("llava", before=2, after=9)]
+    together = tiny.prefill(model, samples, made(saliency=saliency))
+    for b, one in enumerate(samples):
+        alone = tiny.prefill(model, [one], made(saliency=saliency))
+        for stage, own in zip(together.stages, alone.stages, strict=True):
+            assert torch.equal(stage.kept[b], own.kept[0])
+    assert sum("supervised" in note for note in together.notes) == 1
