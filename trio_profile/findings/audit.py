@@ -1,13 +1,13 @@
 """The report of an audit: in plain words what contradicts itself, what is open and what holds; then the arithmetic."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from trio_profile import units
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
-from trio_profile.judge.audit.document import VERDICTS, AuditDocument
+from trio_profile.judge.audit.document import AuditDocument
 from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Measured, Verdict
 from trio_profile.judge.audit.quantities import quantity
-from trio_profile.quantities.entries import Tone
 from trio_profile.text import listed
 
 _MEANINGS: dict[Verdict, str] = {
@@ -17,7 +17,6 @@ _MEANINGS: dict[Verdict, str] = {
     "underdetermined": "The figures allow more than one answer. The explanation says what would decide it.",
     "supported": "The figure follows from the other figures, or from the model's sizes, by the arithmetic shown.",
 }
-_TONES: dict[Verdict, Tone] = {"supported": "gain", "underdetermined": "absent"}
 _CHECKS = {
     "ratio": "Ratios, speed-ups and savings",
     "duplicates": "Figures printed more than once",
@@ -30,23 +29,32 @@ _CHECKS = {
     "roofline": "Times, against the peak of the GPU",
 }
 """Each kind of check, in words."""
+_UNDECIDED = "Nothing else that is printed decides"
 _PLAIN = {
-    "ratio": "{name} of {printed}; the figures that it should follow from make {again}.",
-    "duplicates": "{name} of one setting has {count} values: {printed}.",
-    "work": "Work of {printed}; the stated setting costs {again}.",
-    "gamma": "FLOPs of {printed} need γ = {again} in the paper's formula.",
-    "cache": "{name} of {printed} holds {again}, text included.",
-    "cache not_comparable": "{name} of {printed} holds {again}, text included: fewer than the picture's visual tokens.",
-    "retention": "Retention of {printed}; of the tokens that came in, it is {again}.",
-    "schedule": "{name} of {printed}; the schedule makes {again}.",
-    "sum": "{name} of {printed}; its parts make {again}.",
-    "samples": "{name} of {printed}; by its parts, that is of {again} at the most.",
-    "after_prefill": "After the prefill, more kept tokens take less time: {printed}.",
-    "average": "{name} of {printed}; its scores make {again}.",
-    "break-even": "Break-even {printed}; the printed times cross at {again}.",
-    "roofline": "{name} of {printed}; the GPU needs {again} at the least.",
+    "cache retention": "A retention is a larger or smaller share of the tokens that came in",
+    "cache not_comparable": "A cache holds fewer tokens, text included, than the picture has",
+    "cache": "A cache holds so many tokens, text included",
+    "duplicates": "One setting is printed with several values",
+    "gammas": "No one γ explains the FLOPs",
+    "work gamma not_comparable": "FLOPs need a γ below the paper's own bound",
+    "work gamma": "FLOPs need this γ in the paper's formula",
+    "work underdetermined": "No known convention gives the printed work",
+    "work": "The stated setting costs other work",
+    "ratio": "A ratio does not follow from the figures that it is made of",
+    "schedule": "A schedule makes another average than it states",
+    "samples": "By its parts, a time is that of at most so many samples",
+    "sum after_prefill": "After the prefill, more kept tokens take less time",
+    "sum": "A time is not the sum of its parts",
+    "average": "An average is not the mean of its scores",
+    "break-even": "The printed times cross at another retention",
+    "roofline": "A time is shorter than the GPU needs",
 }
-"""A finding in plain words, by its kind of check or its quantity."""
+"""What contradicts itself or is open, by the kind of check or the quantity, in the order in which it is told."""
+_ARROW = "An arrow leads from a printed figure to the one that follows from the paper's other figures."
+_ALONE = ("duplicates", "gammas", "sum after_prefill")
+"""These compare printed figures with each other, so nothing is recomputed."""
+_MOST_PLACES = 2
+"""A sentence names so many tables."""
 _NARROW = 0.02
 """An interval that is narrower than this share of its value is left out of plain words."""
 _WORDS = {
@@ -62,14 +70,8 @@ _WORDS = {
 
 def report(document: AuditDocument) -> Report:
     """The report of an audit."""
-    counts = ((document.figures, "printed figure"), (len(document.claims), "finding"))
-    facts = [document.source or "", *(units.number_of(count, noun) for count, noun in counts)]
-    arithmetic: tuple[tuple[str, str, tuple[Verdict, ...]], ...] = (
-        ("doubts", "Figures that contradict each other", INCONSISTENT),
-        ("open", "What the figures leave open", ("underdetermined",)),
-        ("supported", "What holds", ("supported",)),
-    )
-    pages = [_verdict_page(document), *(_arithmetic_page(document, *page) for page in arithmetic), _places(document)]
+    facts = [document.source or "", units.number_of(document.figures, "printed figure")]
+    pages = [_verdict_page(document), _arithmetic_page(document), _places(document)]
     return Report(
         subject="Audit",
         model=document.paper,
@@ -82,67 +84,98 @@ def report(document: AuditDocument) -> Report:
 
 def _verdict_page(document: AuditDocument) -> Page:
     """What does not hold, what is open and how much holds, in plain words."""
-    blocks: list[Block] = [Sentences("", [verdict(document), summary(document)])]
-    for caption, verdicts in (("What does not hold", INCONSISTENT), ("What is open", ("underdetermined",))):
-        several = len(verdicts) > 1
-        findings = [finding for finding in by_verdict(document.claims) if finding.verdict in verdicts]
+    blocks: list[Block] = [Sentences("", [verdict(document), *([_ARROW] if document.claims else [])])]
+    for heading, verdicts in (("What does not hold", INCONSISTENT), ("What is open", ("underdetermined",))):
+        findings = [finding for finding in document.claims if finding.verdict in verdicts]
         if findings:
-            columns = ("finding", *(("verdict",) if several else ()), "printed in")
-            rows = [_plain_row(finding, document, with_verdict=several) for finding in findings]
-            blocks.append(Table(caption, columns, rows, prose=True))
+            blocks.append(Sentences(heading, plain(findings, document), tone="doubt"))
     kinds = [name for name in _CHECKS if any(finding.check == name for finding in document.claims)]
     if kinds:
-        columns = ("what was checked", "holds", "does not hold", "open")
+        columns = ("check", "holds", "fails", "open")
         rows = [_tally_row(name, [one for one in document.claims if one.check == name]) for name in kinds]
         blocks.append(Table("What was checked", columns, rows, compact=True))
-    how = "An audit is arithmetic on what is printed: it measures nothing. The arithmetic of each finding stands below."
-    return Page("verdict", "What holds and what does not", how, blocks)
+    return Page("verdict", "Verdict", "", blocks)
 
 
-def _plain_row(finding: Finding, document: AuditDocument, *, with_verdict: bool) -> list[Entry]:
-    """A finding in plain words, and the paper's names of its tables. The row's label comes last."""
-    places = finding.where.split("; ")
-    names = list(dict.fromkeys(_table(place, document) for place in places))
-    names = [*names[:2], units.number_of(len(names) - 2, "other place")] if len(names) > 2 else names
-    row = places[0].partition(", ")[2] if len(places) == 1 else ""
-    tone, meaning = _TONES.get(finding.verdict, "loss"), _MEANINGS[finding.verdict]
-    verdicts = [Entry(words(finding.verdict), tone=tone, title=meaning)] if with_verdict else []
-    where = Entry(listed(names), note=row, title=finding.where)
-    return [Entry(plain(finding), note=_measured(finding, document)), *verdicts, where]
+def plain(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
+    """Findings in plain words, those of one kind in one sentence, with the paper's names of their tables."""
+    kinds = [*_PLAIN, _UNDECIDED]
+    ordered = sorted(findings, key=lambda finding: kinds.index(_kind(finding)))
+    lines: list[str] = []
+    for kind, group in groupby(ordered, key=_kind):
+        same = list(group)
+        figures = "; ".join(dict.fromkeys(_figure(finding, kind) for finding in same))
+        tables = list(dict.fromkeys(_table(place, document) for one in same for place in one.where.split("; ")))
+        more = len(tables) - _MOST_PLACES
+        tables = tables if more < 1 else [*tables[:_MOST_PLACES], units.number_of(more, "other place")]
+        measured = dict.fromkeys(text for finding in same if (text := _measured(finding, document)))
+        lines.append(" ".join([f"{_PLAIN.get(kind, kind)}: {figures}. Printed in {listed(tables)}.", *measured]))
+    return lines
+
+
+def _kind(finding: Finding) -> str:
+    """The key of a finding in _PLAIN."""
+    if finding.recomputed is None:
+        return _UNDECIDED
+    if finding.quantity == "gamma" and finding.unit == "largest / least":
+        return "gammas"
+    check, name = finding.check, finding.quantity
+    keys = (finding.unit, f"{check} {name} {finding.verdict}", f"{check} {name}", f"{check} {finding.verdict}", check)
+    return next(key for key in keys if key in _PLAIN)
+
+
+def _figure(finding: Finding, kind: str) -> str:
+    """A printed figure, and the recomputed one: `total speed-up 2.14× → 2.17×`."""
+    name, unit = _name(finding.quantity)
+    printed = f"{listed(finding.printed.split(' / '))} {unit}".strip().replace(" ×", "×").replace(" - ", " − ")
+    if finding.quantity == "retention":
+        printed, name = units.percent(float(finding.printed)), ""
+    if "gamma" in kind or kind == "sum after_prefill" or unit.endswith("FLOPs"):
+        name = ""
+    # A name in capitals is an abbreviation.
+    told = f"{name if name[:2].isupper() else name[:1].lower() + name[1:]} {printed}".strip()
+    if finding.recomputed is None or kind in _ALONE:
+        return told
+    low, high = finding.interval or (0, 0)
+    narrow = high - low < _NARROW * abs(finding.recomputed)
+    again = recomputed(finding.model_copy(update={"interval": None}) if narrow else finding, _brief)
+    if finding.unit == "share":
+        again = units.percent(finding.recomputed)
+    better = f", {words(finding.verdict)}" if finding.verdict in ("overstated", "understated") else ""
+    return f"{told} → {again}{better}"
 
 
 def _table(place: str, document: AuditDocument) -> str:
-    """The paper's name of the table of a place."""
+    """The paper's name of the table of a place, in quotation marks if it is a caption."""
     names = [name for name in document.sources if place.startswith(f"{name}, ")]
-    return document.sources[max(names, key=len)].removeprefix("Table: ") if names else place.partition(", ")[0]
+    where = document.sources[max(names, key=len)] if names else place.partition(", ")[0]
+    return f"“{where.removeprefix('Table: ')}”" if where.startswith("Table: ") else where.replace("The ", "the ")
 
 
 def _tally_row(name: str, findings: Sequence[Finding]) -> list[Entry]:
-    """How many findings of a kind of check hold, do not hold, or are open."""
+    """How many findings of a kind of check hold, fail, or are open."""
     holds, is_open = (sum(one.verdict == verdict for one in findings) for verdict in ("supported", "underdetermined"))
     counts = (holds, len(findings) - holds - is_open, is_open)
     return [Entry(_CHECKS[name]), *(Entry(units.exact(count) if count else "–", order=count) for count in counts)]
 
 
-def _arithmetic_page(document: AuditDocument, id: str, title: str, verdicts: Sequence[Verdict]) -> Page:
-    """The arithmetic of all findings with one of these verdicts, a table for each verdict that occurs."""
+def _arithmetic_page(document: AuditDocument) -> Page:
+    """The arithmetic of all findings, a table for each verdict. The places in the claims file come last."""
+    columns = ("printed → recomputed", "why, and where in the claims file")
     tables: list[Block] = []
-    for verdict in verdicts:
+    for verdict in document.tally:
         rows = [_row(finding, document) for finding in document.claims if finding.verdict == verdict]
-        if rows:
-            columns = ("printed → recomputed", "why")
-            tables.append(Table(words(verdict).capitalize(), columns, rows, prose=True, detail=True))
-    meanings = " ".join(
-        f"{words(verdict).capitalize()}: {_MEANINGS[verdict]}" for verdict in verdicts if verdict in document.tally
-    )
-    return Page(id, title, meanings, tables, folded="The arithmetic of each finding")
+        caption = f"{words(verdict).capitalize()}: {_MEANINGS[verdict]}"
+        tables.append(Table(caption, columns, rows, prose=True, detail=True))
+    how = "An audit is arithmetic on what is printed: it measures nothing."
+    return Page("doubts", "The arithmetic", how, tables, folded="Show the arithmetic of each finding")
 
 
 def _row(finding: Finding, document: AuditDocument) -> list[Entry]:
-    """A finding: the figure, where it is printed and by which convention, and the arithmetic."""
+    """A finding: the figure with its convention, the arithmetic, and where the figure stands."""
     figure, again = f"{finding.quantity} {finding.printed}", recomputed(finding)
-    place = f"{finding.where} ({finding.convention})" if finding.convention else finding.where
-    return [Entry(f"{figure} → {again}" if again else figure, note=place), Entry(why(finding, document))]
+    figure = f"{figure} → {again}" if again else figure
+    return [Entry(figure, note=finding.convention or ""), Entry(why(finding, document), note=finding.where)]
 
 
 def _places(document: AuditDocument) -> Page:
@@ -168,36 +201,6 @@ def verdict(document: AuditDocument) -> str:
     return f"{'The printed figures agree' if not wrong else 'Not all printed figures agree'}: {listed(parts)}."
 
 
-def summary(document: AuditDocument) -> str:
-    """How many findings have which verdict, and how many rows stay untested."""
-    counts = ", ".join(f"{count} {words(verdict)}" for verdict, count in document.tally.items())
-    figures = units.number_of(document.figures, "printed figure")
-    findings = units.number_of(len(document.claims), "finding")
-    alone = f" No other figure tests {units.number_of(len(document.alone), 'row')}." if document.alone else ""
-    return f"{figures}, {findings}{f': {counts}' if counts else ''}.{alone}"
-
-
-def plain(finding: Finding) -> str:
-    """A finding in plain words."""
-    name, unit = _name(finding.quantity)
-    prints = finding.printed.split(" / ")
-    printed = f"{listed(prints)} {unit}".strip().replace(" ×", "×")
-    if finding.quantity == "retention":
-        printed = units.percent(float(finding.printed))
-    if finding.recomputed is None:
-        return f"{name} of {printed}; nothing else that is printed decides it."
-    low, high = finding.interval or (0, 0)
-    narrow = high - low < _NARROW * abs(finding.recomputed)
-    again = recomputed(finding.model_copy(update={"interval": None}) if narrow else finding, _brief)
-    if finding.unit == "share":
-        again = units.percent_within(finding.recomputed, finding.interval or (finding.recomputed,) * 2)
-    if finding.quantity == "gamma" and len(prints) > 1:
-        return f"No one γ explains the FLOPs of {printed}."
-    keys = (finding.unit, finding.quantity, f"{finding.check} {finding.verdict}", finding.check)
-    template = next(_PLAIN[key] for key in keys if key in _PLAIN)
-    return template.format(name=name, printed=printed, again=again, count=len(prints))
-
-
 def _brief(value: float) -> str:
     return units.short(value) if abs(value) < 1000 else units.plain(round(value))
 
@@ -215,11 +218,6 @@ def _name(name: str) -> tuple[str, str]:
     suffix = {"ratio": " ratio", "reduction": " saving", "share": " of dense"}.get(meant.form, " time" if timed else "")
     suffix = " speed-up" if name.endswith("_speedup") else suffix
     return f"{text[:1].upper()}{text[1:]}{suffix}", meant.unit
-
-
-def by_verdict(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings in the order in which they are shown: contradictions first, each verdict in the order of the checks."""
-    return sorted(findings, key=lambda finding: VERDICTS.index(finding.verdict))
 
 
 def recomputed(finding: Finding, number: Callable[[float], str] = units.plain) -> str:

@@ -94,4 +94,4 @@ def test_the_report_is_rebuilt_from_the_document(tmp_path: Path, capsys):
     assert json.loads(capsys.readouterr().out) == first
     assert (tmp_path / "report.html").read_text() == html
     assert run(["report", str(tmp_path)]) == 0
-    assert "14 not comparable" in " ".join(capsys.readouterr().out.split())
+    assert "15 contradict other figures" in " ".join(capsys.readouterr().out.split())
