@@ -328,6 +328,7 @@ def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
         commit=both("commit"),
         kind="control" if "control" in kinds else "description" if "description" in kinds else "paper",
         licence=named("licence", "; "),
+        trained="optional" if any(source.trained == "optional" for source in sources.values()) else "no",
         note="No paper proposes this combination. Each part gets √retention of the budget, unless encoder_retention "
         f"says otherwise. {named('note', ' ')}",
         caution="control" if "control" in kinds else "; ".join(remarks),

@@ -51,6 +51,8 @@ class Reference:
     kind: `paper` for a published rule; `description` for a paper without public code; `control` for a rule of ours that
         methods are compared with.
     licence: of the code, where it restricts use or is missing; else empty.
+    trained: whether the source trains the model for the rule: `no`, or `optional` if it has a form with training too.
+        Nothing is trained here.
     note: each deliberate difference from the source, and what a user must know.
     caution: at most 70 characters that tables and pages print beside the method. It takes the place of what `remark`
         says by itself.
@@ -62,6 +64,7 @@ class Reference:
     commit: str = ""
     kind: Literal["paper", "description", "control"] = "paper"
     licence: str = ""
+    trained: Literal["no", "optional"] = "no"
     note: str = ""
     caution: str = ""
 
