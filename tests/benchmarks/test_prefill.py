@@ -3,26 +3,21 @@
 Beside the ratios stand the exact counts (MACs, bytes) that must never grow.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import torch
-from transformers import PreTrainedConfig
 
 from trio_core import RetentionError, methods, prune
 from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
-from trio_profile.inputs import builtin
-from trio_profile.inputs.workload import Workload, build
+from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import flops_counted, launches, memory
-from trio_profile.records.schema import Study
 
 RETENTION = 64 / 576
-WIDTH = 2048
-"""Of the wide model: 32 layers of 50 M weights each, 7 GB; the next power of two would not fit beside the rest."""
 
 
 def prefill(workload: Workload, method: Method | None) -> Callable[[], object]:
@@ -33,22 +28,6 @@ def prefill(workload: Workload, method: Method | None) -> Callable[[], object]:
             return workload.prefill()
 
     return run
-
-
-@pytest.fixture(scope="module")
-def wide() -> Iterator[Workload]:
-    """LLaVA with the pocket's tower and 32 decoder layers as wide as this machine holds."""
-
-    def config() -> PreTrainedConfig:
-        made = builtin.BUILTIN["pocket-deep"].config()
-        text: Any = made.get_text_config()
-        text.hidden_size, text.intermediate_size, text.head_dim = WIDTH, WIDTH * 43 // 16, WIDTH // 16
-        text.num_attention_heads = text.num_key_value_heads = 16
-        return made
-
-    builtin.BUILTIN["wide"] = replace(builtin.BUILTIN["pocket-deep"], config=config, processor=None)
-    yield build(Study(model="wide"))
-    del builtin.BUILTIN["wide"]
 
 
 @pytest.mark.benchmark(group="prefill, pruned beside dense")
@@ -105,13 +84,4 @@ def test_trio_over_random(
         )
     benchmark.extra_info.update(
         trio_over_random=interleaved_cpu_time(prefill(workload, random), prefill(workload, trio), 31)
-    )
-
-
-@pytest.mark.benchmark(group="prefill, TRIO beside random, as wide as the machine holds")
-@pytest.mark.parametrize("saliency", ["tail", "autograd"])
-def test_trio_over_random_wide(benchmark, interleaved, wide: Workload, saliency: Literal["tail", "autograd"]):
-    random, trio = methods.find("random")(retention=RETENTION), Trio(retention=RETENTION, saliency=saliency)
-    benchmark.extra_info.update(
-        width=WIDTH, trio_over_random=interleaved(prefill(wide, random), prefill(wide, trio), 9)
     )

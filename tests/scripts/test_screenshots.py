@@ -62,18 +62,6 @@ def test_named_parts_have_one_small_picture_each(tmp_path: Path):
     assert pictures["top.png"].width == 960 and pictures["figure-line.png"].height < pictures["first.png"].height
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
-@pytest.mark.slow
-def test_a_part_that_does_not_exist_is_answered_with_the_names_of_all(tmp_path: Path):
-    needs.package("playwright.sync_api", "dev")
-    of_two_pages(tmp_path)
-    found = screenshots(tmp_path, "--out", tmp_path / "out", "--section", "third")
-    assert found.returncode == 2
-    assert found.stderr.strip() == (
-        "screenshots: no part of the page is called 'third'; there are top, first, figure-line, second"
-    )
-
-
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").iterdir()), ids=lambda path: path.name)
 def test_the_pictures_of_the_documents_are_small_and_shown(picture: Path):
     assert picture.suffix == ".png" and picture.stat().st_size < 250_000

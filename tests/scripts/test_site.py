@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from documentation import pages
 from tests import needs
 from tests.profile.browser import CHROMIUM, MISSING, chromium, opened
 
@@ -59,17 +58,6 @@ def test_the_site_is_built_without_a_warning_and_says_which_blocks_do_not_run(bu
     assert "every link leads somewhere" in said
     assert "Blocks that do not run, with what they need:" in said and " blocks on " in said
     assert (site / "llms.txt").read_text().startswith("# trio-profile\n\n> ")
-
-
-def test_the_pages_that_the_script_counts_are_those_of_the_nav(built):
-    _, said = built
-    named = [page for _, found in pages.sections(pages.settings(ROOT)["nav"]) for page in found]
-    assert said.startswith(f"site/index.html and {len(named) - 1} other pages in ")
-
-
-def test_a_second_process_of_a_run_does_not_build_the_site_again(built, place, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "build", lambda _: pytest.fail("it is built again"))
-    assert build_once(place) == built
 
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    cli()\n    ^^^^^\n'

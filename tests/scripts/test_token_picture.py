@@ -109,11 +109,6 @@ def test_what_was_not_measured_is_one_line():
             token_sheet(block(), methods, retention)
 
 
-def test_a_method_that_drops_nothing_keeps_the_whole_picture():
-    found = sheet(block(maps=[DrawnTokens("trio", 1.0, "100 %", "", [])]))
-    assert middles(found.crop((MARGIN, MARGIN + HEAD, MARGIN + WIDTH, MARGIN + HEAD + WIDTH))) == [(255, 0, 0)] * 4
-
-
 def test_a_picture_that_cannot_be_read_is_one_line():
     broken = f"data:image/png;base64,{b64encode(b'no picture').decode()}"
     with pytest.raises(StudyError, match="the study's picture cannot be read"):

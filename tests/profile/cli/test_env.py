@@ -14,10 +14,6 @@ def test_the_environment_is_printed_for_people(form, capsys):
     assert "transformers" in capsys.readouterr().out
 
 
-def test_a_missing_device_is_refused_in_one_line(capsys):
-    assert "cuda:7" in complaint(capsys, "env", "--device", "cuda:7")
-
-
 @pytest.mark.parametrize("missing", ["torch", "transformers", "trio_core"])
 def test_without_the_extra_run_the_device_is_unknown_and_naming_one_is_refused(monkeypatch, capsys, missing):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else object())

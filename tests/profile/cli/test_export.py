@@ -69,14 +69,3 @@ def test_a_missing_extra_is_one_line(kept, tmp_path, capsys, monkeypatch):
     assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--out", tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "kaleido", None)
     assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--figure", "prefill")
-
-
-def test_a_record_that_cannot_be_read_is_a_warning(kept, capsys):
-    with (kept / "measurements.jsonl").open("ab") as file:
-        file.write(b'{"record": "measurem')
-    assert run(["export", str(kept), "--format", "csv"]) == 0
-    assert "warning: line" in capsys.readouterr().err
-
-
-def test_a_directory_without_a_study_is_refused(tmp_path, capsys):
-    assert "holds no study" in complaint(capsys, "export", tmp_path, "--format", "csv")

@@ -12,15 +12,6 @@ def test_all_terms_are_printed(capsys, monkeypatch):
     assert all(term.term in printed and term.meaning in printed for term in terms())
 
 
-def test_one_term_is_printed_with_its_neighbours(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "2000")
-    assert run(["glossary", "break-even"]) == 0
-    printed = capsys.readouterr().out
-    shown = [find(name) for name in ("break-even", *find("break-even").see)]
-    assert all(term.meaning in printed for term in shown)
-    assert find("NMS").meaning not in printed
-
-
 def test_a_term_of_two_words_needs_no_quotes(capsys):
     assert document(capsys, "glossary", "visual", "token") == document(capsys, "glossary", "visual token")
 

@@ -71,19 +71,6 @@ def test_each_form_of_text_becomes_the_value_of_its_field(tmp_path, monkeypatch)
     assert fields(EndpointStudy, {"rates": "1,2.5", "concurrency": "4"}) == {"rates": (1.0, 2.5), "concurrency": (4,)}
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"retentions": "half"}, "--retention 'half'"),
-        ({"layers": "1.5"}, "--layers '1.5'"),
-        ({"options": ["colour"]}, "name=value"),
-    ],
-)
-def test_text_that_cannot_be_read_is_named(given, says):
-    with pytest.raises(typer.BadParameter, match=says):
-        fields(Study, given)
-
-
 def test_a_width_that_no_time_reaches_is_refused_unless_a_time_is_named():
     floor = Centre(log=0.0, error=MACHINE_SPREAD, freedom=MACHINE_FREEDOM, samples=1, processes=1).half_width()
     assert floor == pytest.approx(options.NARROWEST, rel=0.02)

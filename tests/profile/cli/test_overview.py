@@ -1,7 +1,5 @@
-import io
-
 from trio_profile.cli import run
-from trio_profile.cli.overview import summary, table
+from trio_profile.cli.overview import summary
 from trio_profile.engine.overview import Overview, WorkerState
 from trio_profile.studies import shared
 
@@ -19,18 +17,6 @@ def test_the_state_in_one_line():
     assert summary(STATE) == (
         "4 of 12 runs measured, 1 given up, 1 worker at work, about 2 min 05 s left, not used: node3: another GPU"
     )
-
-
-def test_the_table_names_each_worker_and_its_run():
-    from rich.console import Console
-
-    console = Console(file=io.StringIO(), width=120)
-    console.print(table(STATE))
-    text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-    assert [line.split("│")[1:-1] for line in text.splitlines() if "node" in line and "│" in line] == [
-        [" a      ", " node1 ", " cells-1.1 ", " 2       ", " 3        "],
-        [" b      ", " node2 ", " –         ", "         ", " 1        "],
-    ]
 
 
 def test_the_status_of_a_study_is_printed(tiny_study, tmp_path, capsys):

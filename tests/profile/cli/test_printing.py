@@ -1,13 +1,8 @@
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
 import typer
 
 from trio_profile.cli import printing
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
-from trio_profile.studies import running
-from trio_profile.studies.kinds import KINDS
 
 REPORT = Report(
     subject="trio",
@@ -46,20 +41,6 @@ def test_every_other_form_draws_the_report(form, capsys):
 def test_the_terminal_shows_details_if_everything_is_asked_for(capsys):
     assert "a detail" not in printed(capsys, "terminal")
     assert "a detail" in printed(capsys, "terminal", everything=True)
-
-
-@pytest.mark.parametrize(
-    ("directory", "hint"),
-    [
-        (None, "--out DIR keeps the study; --markdown prints every table."),
-        (Path("kept"), "trio-profile show kept --all prints every table."),
-    ],
-)
-def test_the_hint_names_the_directory_of_a_study_that_is_kept(directory, hint, capsys, monkeypatch):
-    monkeypatch.setattr(running, "findings", lambda _: REPORT)
-    finished = running.Finished(KINDS["flops"], SimpleNamespace(report=None))
-    printing.show_study(finished, "terminal", directory)
-    assert hint in " ".join(capsys.readouterr().out.split())
 
 
 def test_two_forms_at_once_are_refused():

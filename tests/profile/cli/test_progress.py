@@ -1,6 +1,6 @@
 import io
 
-from trio_profile.cli.progress import LINE_SECONDS, TimeLeft, plain_lines, progress, time_left
+from trio_profile.cli.progress import LINE_SECONDS, TimeLeft, plain_lines, progress
 from trio_profile.progress import Step
 
 
@@ -36,10 +36,6 @@ def test_the_time_left_follows_how_long_the_finished_steps_really_took():
     clock.now = 20
     left.see(Step("the second cell", done=10, total=60))
     assert left.seconds() == 100
-
-
-def test_the_time_left_is_not_said_when_a_step_takes_longer_than_expected():
-    assert (time_left(None), time_left(0.0), time_left(125)) == ("", "", "about 2 min 05 s left")
 
 
 def test_the_first_step_is_said_at_once_and_further_ones_now_and_then():

@@ -1,6 +1,5 @@
 """Standard output and standard error of a real process: closed, full, or without the signs that we print."""
 
-import json
 import os
 import subprocess
 import sys
@@ -34,15 +33,11 @@ def shell(line: str, *, program: str = "-m trio_profile", **environment: str) ->
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("line", ["--help | head -1", "show {kept} --all | head -1", "show {kept} --json | true"])
-def test_a_closed_pipe_is_no_error(line, kept):
-    code, _, err = shell(f"trio-profile {line.format(kept=kept)}")
-    assert (code, err) == (0, "")
-
-
-def test_a_judge_says_no_although_nobody_reads_to_the_end():
-    code, _, err = shell("trio-profile audit trio-2026 --strict | head -1")
-    assert (code, err) == (1, "")
+@pytest.mark.parametrize(
+    ("line", "code"), [("show {kept} --json | true", 0), ("audit trio-2026 --strict | head -1", 1)]
+)
+def test_a_closed_pipe_is_no_error_and_a_judge_still_says_no(line, code, kept):
+    assert shell(f"trio-profile {line.format(kept=kept)}")[::2] == (code, "")
 
 
 @pytest.mark.parametrize(
@@ -55,20 +50,14 @@ def test_output_that_is_lost_is_one_line_and_exit_2(redirection, says, kept):
     assert err.count("\n") == 1
 
 
-def test_a_closed_standard_error_does_not_change_the_code(kept):
-    assert shell(f"trio-profile show {kept} 2>&-")[0] == 0
+def test_a_closed_standard_error_does_not_change_the_code():
     assert shell("trio-profile show nowhere 2>&-")[0] == 2
     assert shell("trio-profile show nowhere 2> /dev/full")[0] == 2
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
-def test_an_encoding_without_our_signs_spells_them(encoding, kept):
-    code, out, err = shell(f"trio-profile show {kept}", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
-    assert (code, err) == (0, "")
-    assert "trio on llava-1.5-7b" in out
-    code, out, err = shell(f"trio-profile show {kept} --json", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["format"] == "trio-profile"
+def test_an_encoding_without_our_signs_spells_them(kept):
+    code, out, err = shell(f"trio-profile show {kept}", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (code, err) == (0, "") and "trio on llava-1.5-7b" in out
 
 
 def test_a_sign_is_spelled_and_an_unknown_one_is_escaped():

@@ -1,7 +1,6 @@
 """Every study verb, over the registry of kinds."""
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import typer
 from tests.profile import lmms_stand_in
 from tests.profile.command import complaint, document
 from trio_core.methods.method import registry
-from trio_profile.cli import run, study_verbs
+from trio_profile.cli import run
 from trio_profile.cli.engines import ENGINE_OPTIONS
 from trio_profile.cli.verbs import app
 from trio_profile.records.files import MEASUREMENTS
@@ -61,18 +60,6 @@ def test_a_study_file_of_another_kind_is_refused_by_name(kind, other, tmp_path, 
     assert not out.exists()
 
 
-def test_a_new_kind_has_its_verb_without_another_edit(capsys):
-    kind = replace(KINDS["sweep"], name="sweep-twice", summary="Sweep twice.", options=("model", "seconds"))
-    new = typer.Typer(add_completion=False)
-    new.command("sweep-twice")(study_verbs.build(kind))
-    with pytest.raises(SystemExit):
-        new(["--help"])
-    said = capsys.readouterr().out
-    assert "Sweep twice." in said
-    assert "--seconds" in said and "--dry-run" in said
-    assert "--retention" not in said
-
-
 @pytest.mark.parametrize(
     ("verb", "option", "nearest"),
     [
@@ -113,15 +100,6 @@ def test_sweep_prints_one_document_and_writes_a_report(sweep_arguments, tmp_path
     assert found["break_even"]["kv_bytes"]["status"] == "always"
     assert "<html" in (tmp_path / "report.html").read_text()
     assert found["report"] == str(tmp_path / "report.html")
-
-
-def test_sweep_prints_tables_for_people(sweep_arguments, swept, capsys):
-    out, said = swept
-    assert "retention" in said
-    assert "report:" in said
-    assert "×" in said
-    assert run([*sweep_arguments, "--out", str(out)]) == 0
-    assert capsys.readouterr().out == said
 
 
 def test_a_dry_run_prints_cells_and_cost_and_keeps_nothing(tmp_path, capsys):
@@ -195,17 +173,6 @@ def test_what_was_measured_is_kept_if_it_cannot_be_logged(logger, tmp_path, caps
     assert document(capsys, "report", out)["study"]["verb"] == "flops"
 
 
-def test_a_missing_logger_is_named_before_anything_is_measured(tmp_path, capsys, monkeypatch):
-    (tmp_path / "mlflow.py").write_text("raise ModuleNotFoundError(\"No module named 'mlflow'\")\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    said = complaint(capsys, "sweep", "--out", tmp_path / "out", "--log", "mlflow")
-    assert said == (
-        "trio-profile: error: --log mlflow needs the extra 'mlflow' (No module named 'mlflow'): "
-        "pip install 'trio-profile[mlflow]'"
-    )
-    assert not (tmp_path / "out").exists()
-
-
 def test_options_on_the_line_override_the_study_file(checkpoint, tmp_path, capsys):
     file = tmp_path / "study.toml"
     file.write_text(f'model = "{checkpoint}"\nretentions = [0.5]\nseed = 4\n')
@@ -227,12 +194,6 @@ def test_a_study_is_resumed_unless_no_resume_is_given(sweep_arguments, swept, ca
     assert "holds a study already" in complaint(capsys, *sweep_arguments, "--no-resume", "--out", out)
 
 
-def test_a_foreign_file_in_the_directory_is_refused_and_left_alone(sweep_arguments, tmp_path, capsys):
-    (tmp_path / "measurements.jsonl").write_text("hello\n")
-    assert "not JSON" in complaint(capsys, *sweep_arguments, "--out", str(tmp_path))
-    assert (tmp_path / "measurements.jsonl").read_text() == "hello\n"
-
-
 def test_an_interruption_keeps_finished_cells(sweep_arguments, tmp_path, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -240,15 +201,6 @@ def test_an_interruption_keeps_finished_cells(sweep_arguments, tmp_path, capsys,
     monkeypatch.setattr("trio_profile.engine.local.run", interrupted)
     assert run([*sweep_arguments, "--out", str(tmp_path)]) == 130
     assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
-
-
-def test_an_interruption_says_nothing_of_what_is_not_kept(tmp_path, capsys, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("trio_profile.studies.flops.run", interrupted)
-    assert run(["flops", "--out", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "trio-profile: interrupted\n"
 
 
 def test_a_method_from_the_current_directory_can_be_named(sweep_arguments, tmp_path, capsys, monkeypatch):

@@ -38,11 +38,6 @@ def test_a_checkpoint_has_a_digest_of_each_file_that_matters(tmp_path):
     assert set(found) == {"model/config.json", "model/model.safetensors", "model/tokenizer.json"}
 
 
-def test_the_pocket_model_has_a_digest_and_random_weights_have_none():
-    assert "model/model.safetensors" in input_digests(study(model="pocket"))
-    assert input_digests(study(model="llava-1.5-7b")) == {}
-
-
 def test_a_model_of_the_hub_has_a_digest_once_it_is_downloaded(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text("{}")
     assert input_digests(study(model="owner/model")) == {}
@@ -50,18 +45,6 @@ def test_a_model_of_the_hub_has_a_digest_once_it_is_downloaded(tmp_path, monkeyp
         "huggingface_hub.try_to_load_from_cache", lambda model, name: str(tmp_path / name) if "/" in model else None
     )
     assert set(input_digests(study(model="owner/model"))) == {"model/config.json"}
-
-
-def test_several_files_of_questions_have_digests_of_their_own(tmp_path):
-    files = [tmp_path / name for name in ("pope.jsonl", "gqa.jsonl")]
-    for file in files:
-        file.write_text('{"image": "a.png", "question": "What?"}')
-    asked = study(verb="theory", questions=tuple(map(str, files)))
-    before = input_digests(asked)
-    assert {name.partition("/")[0] for name in before} == {"questions"} and len(before) == 4
-    files[1].write_text('{"image": "a.png", "question": "Why?"}')
-    after = input_digests(asked)
-    assert [name for name in before if before[name] != after[name]] == ["questions/gqa.jsonl"]
 
 
 def test_questions_and_their_pictures_are_told_apart(tmp_path):

@@ -18,16 +18,6 @@ def test_a_session_names_its_command_its_process_and_its_version(monkeypatch):
     assert host.session(first.environment, command="trio-profile sweep").command == "trio-profile sweep"
 
 
-def test_a_machine_is_described_without_torch():
-    code = (
-        "import sys; from trio_profile.inputs import host; print(host.without_torch().python, 'torch' in sys.modules)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    python, *modules = run.stdout.split()
-    assert python == host.without_torch().python
-    assert "torch" not in modules
-
-
 @pytest.mark.parametrize("path", ["/home/me/.venv/bin/trio-profile", "/home/me/src/trio_profile/cli/__main__.py"])
 def test_a_command_names_the_program_and_not_where_it_lies(monkeypatch: pytest.MonkeyPatch, path: str):
     monkeypatch.setattr(sys, "argv", [path, "sweep", "--out", "a b"])

@@ -144,19 +144,6 @@ def test_a_damaged_picture_is_refused(tmp_path: Path):
         open_picture(tmp_path / "broken.png")
 
 
-def test_questions_about_one_file_share_a_picture(tmp_path: Path):
-    for name in ("cat.png", "dog.png"):
-        Image.new("RGB", (4, 4)).save(tmp_path / name)
-    asked = [{"image": image, "question": "What?"} for image in ("cat.png", "dog.png", "./cat.png", "dog.png")]
-    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    assert pictures_of(read(tmp_path / "questions.jsonl")) == (0, 1, 0, 1)
-
-
-def test_questions_without_a_named_picture_have_one_each():
-    alone = Question(lambda: Image.new("RGB", (4, 4)), "What?")
-    assert pictures_of([alone, alone]) == (0, 1) and pictures_of([]) == ()
-
-
 def test_a_missing_file_is_refused(tmp_path: Path):
     with pytest.raises(StudyError, match="do not exist"):
         read(tmp_path / "none.jsonl")
@@ -201,17 +188,6 @@ def test_a_link_beside_the_questions_may_lead_anywhere(directory: Path, tmp_path
     (directory / "pictures").symlink_to(elsewhere)
     (question,) = read(written(directory, {"image": "pictures/far.png", "question": "What?"}))
     assert question.picture().size == (4, 4)
-
-
-def test_a_picture_stands_upright_as_its_exif_data_say(tmp_path: Path):
-    pixels = np.zeros((10, 20, 3), np.uint8)
-    pixels[:, :10] = 255  # the left half is white
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was turned: show it turned by 90 degrees clockwise
-    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
-    shown = np.asarray(open_picture(tmp_path / "turned.png"))
-    assert shown.shape == (20, 10, 3)
-    assert shown[:10].min() == 255 and shown[10:].max() == 0  # what was on the left is at the top
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])

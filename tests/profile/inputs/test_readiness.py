@@ -8,7 +8,6 @@ import pytest
 from tests.core import tiny
 from tests.core.tiny import fast_first
 from tests.profile.family_checkpoints import Saved
-from trio_profile.errors import StudyError
 from trio_profile.inputs.readiness import try_checkpoint
 from trio_profile.records.facts import TrialStep
 from trio_profile.records.schema import Study
@@ -85,18 +84,3 @@ def test_a_model_whose_pruning_is_wrong_is_not_ready(saved: Saved, monkeypatch):
     last = try_checkpoint(Study(model=str(saved("LLaVA-1.5"))))[-1]
     assert (last.name, last.passed) == ("pruning", False)
     assert "saliency by `tail` differs from `autograd`" in last.seen
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"model": "./nowhere"}, "unknown model './nowhere'"),
-        ({"model": "llava-1.5-7b"}, "is built in and has no files to check"),
-        ({"model": "pocket", "device": "tpu9"}, "device 'tpu9' is unknown to torch"),
-        ({"model": "pocket", "attention": "nonsense"}, "attention 'nonsense' is unknown to transformers; choose eager"),
-        ({"model": ""}, "unknown model ''"),
-    ],
-)
-def test_bad_input_is_an_error_and_no_step(fields, says):
-    with pytest.raises(StudyError, match=says):
-        try_checkpoint(Study(**fields))

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from tests.profile import examples
@@ -65,30 +63,3 @@ def test_another_study_or_machine_is_refused(tmp_path, study, environment, says)
     store.append(question(0))
     with pytest.raises(StoreError, match=says):
         AnswerStore(tmp_path, STUDY.model_copy(update=study), session("d", **environment))
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ('{"task": "pope", "document": 0}\n', r"line 1: it is not a record of trio-profile; choose another --out"),
-        ('{"record": "session"}\n', "line 1: session.id"),
-        ('{"record":"header","version":"9.0"}\n', "line 1: format version 9.0 is newer"),
-    ],
-)
-def test_a_file_that_is_no_store_is_refused_in_one_line(tmp_path, content, says):
-    (tmp_path / "answers.jsonl").write_text(content)
-    with pytest.raises(StoreError, match=says) as refused:
-        AnswerStore(tmp_path, STUDY, session("a"))
-    assert "\n" not in str(refused.value)
-
-
-def test_a_newer_format_is_not_continued(tmp_path):
-    header = {
-        "record": "header",
-        "format": "trio-profile",
-        "version": "2.99",
-        "study": json.loads(STUDY.model_dump_json()),
-    }
-    (tmp_path / "answers.jsonl").write_text(json.dumps(header | {"more": 1}) + "\n")
-    with pytest.raises(StoreError, match="newer format"):
-        AnswerStore(tmp_path, STUDY, session("a"))

@@ -59,11 +59,6 @@ def test_a_line_is_text_and_comes_back():
     assert LogReader(Path()).parse(picture.model_dump_json().encode()) == picture
 
 
-def test_many_tokens_have_no_destinations():
-    count = 70_000
-    assert StageTokens.of(1, count, [0], merged_into=[0] * count).merged_into == b""
-
-
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trio_profile.errors import StoreError
-from trio_profile.records.writing import append_line, make_directory, require_regular, require_writable, write_whole
+from trio_profile.records.writing import append_line, require_regular, require_writable, write_whole
 
 
 def test_a_file_is_replaced_whole_or_stays_as_it_was(tmp_path, monkeypatch):
@@ -26,23 +26,12 @@ def test_a_file_is_replaced_whole_or_stays_as_it_was(tmp_path, monkeypatch):
     assert [(one.name, one.read_text()) for one in path.parent.iterdir()] == [("file", "first")]
 
 
-def test_bytes_are_written_as_they_are(tmp_path):
-    write_whole(tmp_path / "file", b"\x00\r\n\xff")
-    assert (tmp_path / "file").read_bytes() == b"\x00\r\n\xff"
-
-
 def test_a_line_after_one_that_was_cut_off_is_a_line_of_its_own(tmp_path):
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntw")
     append_line(path, b"three")
     append_line(path, b"four")
     assert path.read_bytes() == b"one\ntw\nthree\nfour\n"
-
-
-def test_nothing_is_appended_to_a_file_that_is_missing(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        append_line(tmp_path / "lines", b"one")
-    assert not (tmp_path / "lines").exists()
 
 
 def test_what_is_no_file_is_named(tmp_path):
@@ -59,11 +48,6 @@ def test_what_is_no_file_is_named(tmp_path):
     with pytest.raises(StoreError, match="is a device"):
         write_whole(Path("/dev/full"), "text")
     require_regular(tmp_path / "missing")
-
-
-def test_a_directory_that_was_there_is_not_said_to_be_made(tmp_path):
-    assert make_directory(tmp_path / "a" / "b")
-    assert not make_directory(tmp_path / "a" / "b")
 
 
 def test_a_directory_that_can_be_written_stays_as_it_was(tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.profile.documents import KEPT, evaluation, layers_at
-from tests.profile.examples import ablation, document, study
+from tests.profile.documents import KEPT, evaluation
+from tests.profile.examples import document, study
 from trio_profile.analysis.table_rows import rows_of
 from trio_profile.extras.mlflow.points import Point, points_of
 from trio_profile.studies import running
@@ -32,33 +32,12 @@ def test_what_was_asked_and_what_is_no_number_is_no_point():
     assert quantities & {"seed", "batch", "new_tokens", "nominal_retention", "method", "status", "pareto"} == set()
 
 
-def test_exact_quantities_of_the_dense_model_are_there_once():
-    found = document(study(retentions=(0.22, 0.55)))
-    points = [point for point in points_of(found) if point.quantity == "dense_counted_macs"]
-    assert points == [Point("dense_counted_macs", "", 0, found.dense.counted_macs)]
-
-
 def test_a_sweep_has_its_break_even():
     found = document()
     crossing = found.break_even["prefill_ms"]
     points = points_of(found)
     assert curve_of(points, "prefill_ms_break_even", "trio") == {0: crossing.retention}
     assert curve_of(points, "prefill_ms_break_even_low", "trio") == {0: crossing.ci95[0]}
-
-
-def test_variants_are_curves_of_their_own():
-    found = ablation()
-    curves = {point.curve for point in points_of(found) if point.quantity == "retention_realised"}
-    assert curves == {f"trio {group.name} {row.variant}" for group in found.groups for row in group.rows}
-
-
-def test_layers_are_steps_and_retentions_are_curves():
-    points = points_of(layers_at(0.1, 0.5))
-    assert (
-        set(curve_of(points, "forward_ms", "trio 0.1"))
-        == {1, 2, 3, 4}
-        == set(curve_of(points, "forward_ms", "trio 0.5"))
-    )
 
 
 def test_a_task_of_each_method_is_a_curve_and_dense_keeps_all():

@@ -12,7 +12,6 @@ from tests.profile.family_checkpoints import FILES
 from tests.profile.studying import make
 from trio_profile.errors import StudyError
 from trio_profile.extras.serve import listening
-from trio_profile.extras.serve.request import pictures_of
 from trio_profile.inputs.pocket.exam import exam
 from trio_profile.inputs.questions import Question
 
@@ -106,14 +105,6 @@ def test_usage_says_what_pruning_kept(server):
     assert details.image_tokens == round(576 * details.retention) == 128
     assert usage.prompt_tokens == details.text_tokens + 128
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
-
-
-def test_usage_of_the_dense_model_is_transformers_own(dense):
-    with running(dense) as found:
-        usage = found.ask(exam(1)[0]).usage
-    details = usage.prompt_tokens_details
-    assert usage.prompt_tokens == answer(dense, exam(1)[0])[1] == details.text_tokens + 576
-    assert (details.image_tokens, details.image_tokens_before, details.retention) == (576, 576, 1.0)
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
@@ -239,9 +230,3 @@ def test_paths_that_would_run_past_pruning_do_not_exist(server, path):
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------
-
-
-def test_a_data_url_gives_the_picture_pixel_by_pixel():
-    drawn = exam(1)[0].picture()
-    [read] = pictures_of([data_url(drawn)])
-    assert read.tobytes() == drawn.tobytes()

@@ -12,12 +12,11 @@ from transformers import AutoProcessor, LlavaForConditionalGeneration
 from pocket_training.packing import question_ids
 from pocket_training.recipe import Recipe
 from tests.profile.studying import make
-from trio_core import methods, prune
+from trio_core import methods
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.pocket import RECIPE, grammar
 from trio_profile.inputs.pocket.checkpoint import CHAT_TEMPLATE, VISUAL_TOKENS, VOCABULARY, config
-from trio_profile.inputs.pocket.exam import exam
 from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity
@@ -91,18 +90,3 @@ def test_a_random_selection_loses_forty_points_of_accuracy(
     seen = fidelity.measure(methods.find("random")(retention=0.111), against)
     drawn = by_question(seen.correct, QUESTIONS)
     assert drawn.mean() < by_question(against.correct, QUESTIONS).mean() - 0.4
-
-
-@pytest.mark.slow
-def test_generate_says_the_same_before_and_after_a_pruned_run(directory: Path):
-    model = LlavaForConditionalGeneration.from_pretrained(directory)
-    processor = AutoProcessor.from_pretrained(directory)
-    for question in exam(6):
-        inputs = ask(processor, [question.picture()], question.text)
-        inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
-        before = model.generate(**inputs, max_new_tokens=4, do_sample=False)
-        with prune(model, "trio", retention=0.111):
-            model.generate(**inputs, max_new_tokens=4, do_sample=False)
-        assert torch.equal(model.generate(**inputs, max_new_tokens=4, do_sample=False), before)
-        said = processor.tokenizer.decode(before[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-        assert len(said.split()) == 1
