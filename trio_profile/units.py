@@ -56,12 +56,6 @@ def percent(share: float, digits: int = 1) -> str:
     return _minus(f"{100 * share:.{digits}f} %")
 
 
-def percent_beside(share: float, other: float) -> str:
-    """A share as a percentage, with enough digits to differ from another: 0.0503 beside 0.05 → `5.03 %`."""
-    digits = next((few for few in range(1, 9) if percent(share, few) != percent(other, few)), 1)
-    return percent(share, digits)
-
-
 def signed_percent(share: float) -> str:
     """A change as a percentage with its sign: −0.021 → `−2.1 %`."""
     return f"{'+' if share >= 0 else '−'}{percent(abs(share))}"
@@ -101,11 +95,6 @@ def points_lost(difference: float, bounds: Sequence[float] = ()) -> str:
     # Adding 0 makes −0 to 0.
     value, *ends = (_minus(f"{round(-100 * part, 1) + 0.0:.1f}") for part in (difference, *reversed(bounds)))
     return f"{value} [{', '.join(ends)}]" if ends else value
-
-
-def points_fewer(difference: float) -> str:
-    """A difference of two shares of things that are counted: −0.36 → `36.0 points fewer`, 0.05 → `5.0 points more`."""
-    return f"{abs(100 * difference):.1f} points {'more' if difference > 0 else 'fewer'}"
 
 
 def points_interval(bounds: Sequence[float]) -> str:

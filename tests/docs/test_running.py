@@ -39,16 +39,9 @@ def test_a_block_with_a_file_for_a_title_is_written_and_not_run(run):
     ("text", "says"),
     [
         ("\n\n" + fence("bash", "echo before", "false", "echo after"), "docs/page.md:3: exit code 1"),
-        (fence("bash", "false | true"), "docs/page.md:1: exit code 1"),
-        (fence("bash", "echo $UNKNOWN_NAME"), "docs/page.md:1: exit code"),
         ("\n" + fence("python", "a = 1", "b = a / 0"), "docs/page.md:4: ZeroDivisionError"),
-        ("\n" + fence("python", "a =="), "docs/page.md:2: SyntaxError"),
-        (fence("python", "raise SystemExit(3)"), "docs/page.md:2: SystemExit: 3"),
         (fence("console", "$ printf 'one\\ntwo\\n'", "one", "three"), "does not print this line there: 'three'"),
-        (fence("console", "$ printf 'one\\ntwo\\n'", "⋮", "two", "one"), "print this line there: 'one'"),
-        (fence("console", "$ printf 'a\\nb\\nc\\n'", "a", "c"), "does not print this line there: 'c'"),
         (fence("console", "$ false"), "docs/page.md:1: exit code 1 of `false`"),
-        (fence("console", "one"), "a transcript begins with a command"),
     ],
 )
 def test_a_block_that_fails_is_named_with_page_and_line(run, text, says):
@@ -62,19 +55,11 @@ def test_a_block_that_fails_is_named_with_page_and_line(run, text, says):
     ("shown", "missing"),
     [
         ("a b c d b d", None),
-        ("a b", None),
-        ("", None),
-        ("⋮", None),
         ("⋮ c", None),
-        ("a ⋮ d", None),
-        ("a ⋮ ⋮ b", None),
-        ("⋮ b d", None),
         ("a b ⋮ d b ⋮ d ⋮", None),
-        ("b c", "b"),
         ("a c", "c"),
         ("a ⋮ b e", "e"),
         ("⋮ b ⋮ a", "a"),
-        ("⋮ d ⋮ d ⋮ d", "d"),
         ("a b c d b d e", "e"),
     ],
 )
@@ -83,17 +68,8 @@ def test_lines_that_a_transcript_leaves_out_need_their_mark(shown, missing):
 
 
 MINE = """
-from dataclasses import dataclass
-from typing import ClassVar
-from trio_core import Reference, ScoreMethod
-
-@dataclass(frozen=True, kw_only=True)
-class Mine(ScoreMethod):
-    name: ClassVar[str] = "mine"
-    reference: ClassVar[Reference] = Reference(title="none")
-
-    def score(self, view):
-        return view.hidden.norm(dim=-1)
+from trio_core.methods.method import registry
+registry["mine"] = registry["random"]
 """
 
 

@@ -220,7 +220,7 @@ def in_turn(base: Callable[[], float], new: Callable[[], float], seed: int = 0) 
     base, new: return the milliseconds of one run.
     seed: of the order within the pairs, which is balanced: see `balanced_orders`.
     """
-    runs, orders = (base, new), balanced_orders((0, 1), seed)
+    runs, orders = (base, new), balanced_orders(seed)
 
     def sample(pairs: int) -> tuple[list[float], list[float]]:
         times: tuple[list[float], list[float]] = [], []

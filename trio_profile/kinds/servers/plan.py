@@ -89,7 +89,7 @@ def planned_pairs(study: EndpointStudy) -> Iterator[PlannedPair]:
     tests = [PlannedPair("pruning", load, 0, (Part("dense"), Part("pruned"))) for load in study.loads]
     if study.check_cache:
         tests += [PlannedPair("cache", study.loads[0], 0, (Part(arm), Part(arm, repeated=True))) for arm in ARMS]
-    orders = [balanced_orders((0, 1), f"{study.seed} {number}") for number in range(len(tests))]
+    orders = [balanced_orders(f"{study.seed} {number}") for number in range(len(tests))]
     draw = random.Random(study.seed)
     for number in range(study.rounds):
         places = [next(order) for order in orders]
