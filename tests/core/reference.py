@@ -1,12 +1,11 @@
 """A decoder written out by hand, for one unpadded sample: no hooks, no library masks, no library cache.
 
 It builds the shorter sequence physically: after a pruning layer the kept rows are selected, and from there on the
-positions, the causal order and each layer's own list of keys and values follow from those rows. Of the model, only the
-weights are used. L layers · S tokens · D width · H heads · X head width.
+positions and the causal order follow from those rows. What a decode step makes is the same for a prompt that the new
+tokens are written behind. Of the model, only the weights are used. S tokens · D width · H heads · X head width.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,15 +17,6 @@ from trio_core.trace import Trace
 
 Stages = Mapping[int, Tensor]
 """After layer l (1-based), the places [S'] in the unpruned sample that are left."""
-
-
-@dataclass
-class Run:
-    """prefill[i]: [S_i, D], layer i's output. decode[step][i]: [D]. lengths[i]: keys that layer i holds at the end."""
-
-    prefill: list[Tensor]
-    decode: list[list[Tensor]]
-    lengths: list[int]
 
 
 class Decoder:
@@ -58,8 +48,8 @@ class Decoder:
         first, second = heads_HSX[..., :half], heads_HSX[..., half:]
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
-    def layer(self, index: int, hidden: Tensor, positions: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-        """One layer on new tokens [S, D]; `keys` and `values` hold what came before, and grow by these tokens."""
+    def layer(self, index: int, hidden: Tensor, positions: Tensor) -> Tensor:
+        """One layer on a whole sequence [S, D]."""
 
         def project(name: str, inputs: Tensor) -> Tensor:
             weights = self.weights
@@ -69,13 +59,10 @@ class Decoder:
             return project(name, inputs).unflatten(-1, (-1, self.head_dim)).transpose(0, 1)
 
         normed = self.norm(hidden, f"layers.{index}.input_layernorm")
-        query = self.rotate(heads("self_attn.q_proj", normed), positions)
-        keys.append(self.rotate(heads("self_attn.k_proj", normed), positions))
-        values.append(heads("self_attn.v_proj", normed))
-        key, value = (torch.cat(part, dim=1).repeat_interleave(self.groups, dim=0) for part in (keys, values))
+        query, key = (self.rotate(heads(f"self_attn.{x}_proj", normed), positions) for x in "qk")
+        key, value = (part.repeat_interleave(self.groups, dim=0) for part in (key, heads("self_attn.v_proj", normed)))
         scores = query @ key.transpose(1, 2) / self.head_dim**0.5
-        new, known = scores.shape[1:]
-        ahead = torch.arange(known)[None, :] > torch.arange(known - new, known)[:, None]
+        ahead = torch.ones(scores.shape[1:], dtype=torch.bool).triu(1)
         attended = scores.masked_fill(ahead, -torch.inf).softmax(dim=-1) @ value
         hidden = hidden + project("self_attn.o_proj", attended.transpose(0, 1).flatten(1))
         normed = self.norm(hidden, f"layers.{index}.post_attention_layernorm")
@@ -87,43 +74,23 @@ class Decoder:
 
 
 @torch.no_grad()
-def run(
-    model: PreTrainedModel,
-    one: dict[str, Tensor],
-    stages: Stages,
-    tokens: Sequence[int] = (),
-    compact: bool = False,
-) -> Run:
-    """Prefill of one unpadded sample, then one decode step for each of `tokens`."""
-    decoder = Decoder(model)
-    hidden, original = embeddings(model, one), position_ids(one)
-    rows = torch.arange(len(hidden))
-    keys: list[list[Tensor]] = [[] for _ in range(decoder.config.num_hidden_layers)]
-    values: list[list[Tensor]] = [[] for _ in keys]
-    prefill: list[Tensor] = []
-    for index in range(len(keys)):
+def shortened(
+    model: PreTrainedModel, one: dict[str, Tensor], tokens: Sequence[int], stages: Stages, compact: bool = False
+) -> tuple[list[Tensor], Tensor]:
+    """Each layer's output [S', D] for an unpadded sample with `tokens` written behind it, and the logits [S', V]."""
+    decoder, original = Decoder(model), position_ids(one)
+    hidden = torch.cat([embeddings(model, one), decoder.weights["embed_tokens.weight"][list(tokens)]])
+    after = original.max() + 1 + torch.arange(len(tokens))
+    original = torch.cat([original, after.expand(*original.shape[:-1], -1)], dim=-1)
+    rows, prompt = torch.arange(len(hidden)), len(hidden) - len(tokens)
+    outputs = []
+    for index in range(decoder.config.num_hidden_layers):
         if index in stages:
-            left = torch.isin(rows, stages[index])
+            left = torch.isin(rows, stages[index]) | (rows >= prompt)
             rows, hidden = rows[left], hidden[left]
-        positions = torch.arange(len(rows)) if compact else original[..., rows]
-        hidden = decoder.layer(index, hidden, positions, keys[index], values[index])
-        prefill.append(hidden)
-    decode = []
-    for step, token in enumerate(tokens):
-        hidden = decoder.weights["embed_tokens.weight"][[token]]
-        position = original.max() + 1 + step
-        outputs = []
-        for index in range(len(keys)):
-            mine = torch.tensor(held(keys[index])) if compact else position
-            everywhere = mine.expand(*original.shape[:-1], 1)
-            hidden = decoder.layer(index, hidden, everywhere, keys[index], values[index])
-            outputs.append(hidden[0])
-        decode.append(outputs)
-    return Run(prefill, decode, [held(part) for part in keys])
-
-
-def held(keys: list[Tensor]) -> int:
-    return sum(part.shape[1] for part in keys)
+        hidden = decoder.layer(index, hidden, torch.arange(len(rows)) if compact else original[..., rows])
+        outputs.append(hidden)
+    return outputs, decoder.logits(hidden)
 
 
 def embeddings(model: PreTrainedModel, one: dict[str, Tensor]) -> Tensor:

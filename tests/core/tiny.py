@@ -6,7 +6,7 @@ each token's hidden state is its own. LLaVA-1.5's toy has as many keys as querie
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,12 +18,10 @@ from transformers import PreTrainedModel
 
 from trio_core import prune
 from trio_core.methods.method import Method
-from trio_core.methods.view import Embeddings, Picture, Signal, View
+from trio_core.methods.view import Picture, Signal, View
 from trio_core.models import families
 from trio_core.models.encoder import Encoder
 from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY, WORDS, Size, build
-from trio_core.rules.attention import AttentionLayer, LayerCall, Readout
-from trio_core.rules.norm import RmsNorm
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
@@ -209,126 +207,30 @@ def visual_rows(one: dict[str, Tensor]) -> Tensor:
 # --- a stage without a model ------------------------------------------------------------------------------------------
 
 
-class NoNorm(RmsNorm):
-    """A norm that does nothing, forwards or back."""
-
-    def __init__(self):
-        super().__init__(lambda rows: rows, 0.0)
-
-    def __call__(self, values: Tensor) -> Tensor:
-        return values
-
-    def slope_lengths(self, values: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
-        return slope.norm(dim=-1)
-
-
-class ToyLayer(torch.nn.Module):
-    """Causal attention with one head and a residual. `forward` takes [B, S, D] and [B, S], which keys are valid."""
-
-    def __init__(self, width: int, seed: int, dtype: torch.dtype):
-        super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        made = torch.randn(3, width, width, generator=generator, dtype=torch.float64) / width**0.5
-        self.query, self.key, self.value = (torch.nn.Parameter(part.to(dtype)) for part in made)
-
-    def forward(self, hidden: Tensor, valid: Tensor) -> Tensor:
-        scores = (hidden @ self.query) @ (hidden @ self.key).transpose(1, 2)
-        hidden_from = torch.ones(scores.shape[1:], dtype=torch.bool).triu(1) | ~valid[:, None, :]
-        itself = torch.eye(scores.shape[1], dtype=torch.bool)
-        return hidden + scores.masked_fill(hidden_from & ~itself, -torch.inf).softmax(-1) @ (hidden @ self.value)
-
-    def taken_apart(self) -> AttentionLayer:
-        """The same layer in pieces."""
-        return AttentionLayer(
-            norm=NoNorm(),
-            query=lambda rows: (rows @ self.query).unsqueeze(2),
-            key=lambda rows: (rows @ self.key).unsqueeze(2),
-            value=lambda rows: (rows @ self.value).unsqueeze(2),
-            output=lambda rows: rows,
-            finish=lambda residual, attended: residual + attended,
-            scaling=1.0,
-        )
-
-
-def toy_view(
-    spans: Sequence[int] = (12, 9, 12),
-    budgets: Sequence[int] = (5, 4, 12),
-    samples: Sequence[int] | None = None,
-    side: str = "left",
-    dtype: torch.dtype = torch.float64,
-    text: int = 7,
+def view(
+    count: int,
+    budget: int,
+    signals: dict[Signal, Any] | None = None,
+    hidden: Tensor | None = None,
+    layer: int = 0,
+    text: int = 2,
 ) -> View:
-    """A stage after layer 3 on a batch of toy samples: 2 words, a picture, `text` words and up, padded on one side.
+    """A stage on one sample: two words, a picture of `count` tokens, and `text` words.
 
-    samples: which of them are in the batch; a sample's own contents are the same in any.
+    signals: what a method may read. hidden: [1, S, D].
     """
-    chosen = range(len(spans)) if samples is None else samples
-    width, lengths = 6, {b: 2 + spans[b] + text + b for b in chosen}
-    longest = max(lengths.values())
-    streams = {name: torch.zeros(len(lengths), longest, width, dtype=dtype) for name in ("next", "current")}
-    valid = torch.zeros(len(lengths), longest, dtype=torch.bool)
-    pictures = []
-    for place, (b, length) in enumerate(lengths.items()):
-        start = longest - length if side == "left" else 0
-        generator = torch.Generator().manual_seed(b)
-        for stream in streams.values():
-            made = torch.randn(length, width, generator=generator, dtype=torch.float64)
-            stream[place, start : start + length] = made.to(dtype)
-        valid[place, start : start + length] = True
-        rows = torch.arange(start + 2, start + 2 + spans[b])
-        schedule = Schedule((3,), (budgets[b],), spans[b], 6)
-        first = start + 2 if len(lengths) == 1 else None  # one sample has no padding
-        pictures.append(Picture(rows, torch.arange(spans[b]), budgets[b], text + b, schedule, first))
-    head = torch.randn(width, 11, generator=torch.Generator().manual_seed(99), dtype=torch.float64).to(dtype)
-    # No rotation: cosine 1, sine 0.
-    rotary = torch.ones(1, longest, width, dtype=dtype), torch.zeros(1, longest, width, dtype=dtype)
-    calls = {}
-    for seed, (name, stream) in enumerate(streams.items()):
-        layer = ToyLayer(width, seed, dtype)
-        calls[name] = LayerCall(stream, partial(layer, valid=valid), layer.taken_apart, rotary, None)
-    padded = not bool(valid.all())
-    encoder = _toy_encoder(chosen, spans, width, dtype)
-    embeddings = tuple(
-        Embeddings(stream[picture.rows], stream[mask][-picture.text_after :] * 2)
-        for stream, mask, picture in zip(streams["current"], valid, pictures, strict=True)
-    )
-    return View(
-        3,
-        streams["next"],
-        valid,
-        padded,
-        tuple(pictures),
-        {
-            Signal.LAYERS: calls,
-            Signal.READOUT: Readout(NoNorm(), lambda hidden: hidden @ head),
-            Signal.ENCODER: encoder,
-            Signal.EMBEDDINGS: embeddings,
-            Signal.NORM: lambda hidden: 3 * hidden,
-        },
-    )
+    length = 2 + count + text
+    schedule = Schedule((layer,), (budget,), count, layer + 2)
+    picture = Picture(torch.arange(2, 2 + count), torch.arange(count), budget, text, schedule)
+    hidden = torch.zeros(1, length, 2) if hidden is None else hidden
+    return View(layer, hidden, torch.ones(1, length, dtype=torch.bool), False, (picture,), signals or {})
 
 
-def _toy_encoder(chosen: Iterable[int], spans: Sequence[int], width: int, dtype: torch.dtype) -> Encoder:
-    """A crop a sample, of as many patches as the largest picture has; the smaller ones use only the first.
+def encoder(hidden: Tensor, attention: Tensor, keys: Tensor, **options: Any) -> Encoder:
+    """One crop in one row, whose patches are all visual tokens: hidden [M, D], attention [H, M], keys [M, H, E].
 
-    A crop is two rows high, or one where that does not divide its patches.
+    options: further fields of the encoder.
     """
-    made, places, most = [], [], max(spans)
-    for place, b in enumerate(chosen):
-        generator = torch.Generator().manual_seed(1000 + b)
-        made.append(torch.randn(4, most + 1, 8, generator=generator, dtype=torch.float64))
-        places.append(torch.arange(spans[b]) + place * most)
-    hidden, keys, attention, last = torch.stack(made, dim=1).to(dtype)
-    attention = attention[:, 1:, :2].softmax(dim=1).transpose(1, 2)
-    project = torch.randn(8, width, generator=torch.Generator().manual_seed(98), dtype=torch.float64).to(dtype)
-    height = 2 if most % 2 == 0 else 1
-    return Encoder(
-        hidden=hidden[:, 1:],
-        cls=hidden[:, 0],
-        attend=lambda: attention,
-        keys=keys[:, 1:].unflatten(-1, (2, 4)),
-        grid=(height, most // height),
-        places=tuple(places),
-        project=lambda patches: patches @ project,
-        attend_last=lambda: (last[:, 1:, 0].softmax(dim=1), last[:, 1:]),
-    )
+    count = len(hidden)
+    plain = {"cls": None, "grid": (1, count), "places": (torch.arange(count),), "project": lambda patches: patches}
+    return Encoder(hidden=hidden[None], attend=lambda: attention[None], keys=keys[None], **plain | options)

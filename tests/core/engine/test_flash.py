@@ -102,7 +102,7 @@ def test_each_version_by_its_name(name, monkeypatch):
     ):
         monkeypatch.setitem(interface._global_mapping, name, function)
     samples = [tiny.sample("llava", "large"), tiny.sample("llava", "small", after=30, seed=1)]
-    check_against_reference(named(tiny.model("llava"), name), samples, METHOD)
+    check_against_reference("llava", named(tiny.model("llava"), name), samples, METHOD)
 
 
 class TestWindow:
@@ -152,5 +152,5 @@ class TestPacked:
 def test_every_batch_is_the_reference(family):
     model = tiny.model(family, NAME)
     for samples in batches(family).values():
-        check_against_reference(model, samples, METHOD)
+        check_against_reference(family, model, samples, METHOD)
     check_second_turn(model, family)

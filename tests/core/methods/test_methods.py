@@ -1,9 +1,7 @@
-"""Laws over the whole registry, and methods of the user's own."""
+"""Methods of the user's own: how they are found, and what they are refused for."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
-from itertools import product
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +11,7 @@ from tests.core import tiny
 from trio_core import OptionError, Trio, TrioError, methods, prune
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.method import registry as all_methods
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.view import Selection, View
 
 BUILT_IN = sorted(name for name, cls in all_methods.items() if cls.__module__.startswith("trio_core.methods."))
 
@@ -25,80 +23,6 @@ def registry_as_it_was(monkeypatch):
     yield
     all_methods.clear()
     all_methods.update(before)
-
-
-# --- laws ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def every_method() -> Iterator[list[Method]]:
-    with torch.no_grad():  # as `prune` calls it
-        yield [methods.find(name)(retention=0.5) for name in BUILT_IN]
-
-
-def test_a_method_keeps_exactly_its_budget_in_order(every_method):
-    budgets = ((1, 1, 1), (5, 4, 12), (11, 8, 3))
-    for options in product(budgets, ("left", "right"), (torch.float32, torch.float64)):
-        view = tiny.toy_view(**dict(zip(("budgets", "side", "dtype"), options, strict=True)))
-        for method in every_method:
-            check_selection(method, view, method.select(view))
-
-
-def check_selection(method: Method, view: View, selection: Selection) -> None:
-    """A selection keeps the budgets, ascending, and its features and scores have the shapes that go with them."""
-    assert len(selection.kept) == len(view.pictures), method
-    for kept, picture in zip(selection.kept, view.pictures, strict=True):
-        # VTW's stages keep all of a picture or nothing of it; its schedule asks for nothing between.
-        budget = picture.budget if method.name != "vtw" or picture.budget == len(picture.rows) else 0
-        assert len(kept) == budget and kept.dtype == torch.long, method
-        assert (kept.diff() > 0).all() and ((kept >= 0) & (kept < len(picture.rows))).all(), method
-    if selection.features is not None:
-        assert [part.shape for part in selection.features] == [(p.budget, 6) for p in view.pictures], method
-    if selection.scores is not None:
-        assert [part.shape for part in selection.scores] == [p.rows.shape for p in view.pictures], method
-
-
-def test_a_full_budget_keeps_everything(every_method):
-    view = tiny.toy_view(budgets=(12, 9, 12))
-    for method in every_method:
-        kept = [indices.tolist() for indices in method.select(view).kept]
-        assert kept == [[*range(len(picture.rows))] for picture in view.pictures], method
-
-
-@pytest.mark.parametrize("samples", [None, [0]], ids=["padded", "one"])
-def test_the_input_is_left_alone(every_method, samples):
-    """A method may see one sample, which has no padding, through views of the model's own tensors."""
-    view = tiny.toy_view(samples=samples)
-    calls = view.signals[Signal.LAYERS].values()
-    seen = (view.hidden, view.valid, *(call.hidden for call in calls))
-    seen += tuple(part for picture in view.pictures for part in (picture.rows, picture.number))
-    before = [part.clone() for part in seen]
-    for method in every_method:
-        method.select(view)
-        assert all(torch.equal(part, was) for part, was in zip(seen, before, strict=True)), method
-        assert not any(part.requires_grad for part in seen), method
-        assert all(weights.grad is None for call in calls for weights in call.run.func.parameters()), method
-
-
-def test_the_same_seed_gives_the_same_answer(every_method):
-    for method in every_method:
-        first = method.select(tiny.toy_view()).kept
-        torch.rand(7)  # nor does the global generator matter
-        again = method.select(tiny.toy_view()).kept
-        assert all(map(torch.equal, first, again)), method
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_a_sample_is_judged_without_its_neighbours(every_method, side):
-    for method, b in product(every_method, range(3)):
-        together, alone = method.select(tiny.toy_view(side=side)), method.select(tiny.toy_view(samples=[b]))
-        assert torch.equal(together.kept[b], alone.kept[0]), method
-        if alone.features is not None:
-            assert torch.equal(together.features[b], alone.features[0]), method
-        if alone.scores is not None:
-            # TRIO's loss is a mean over the batch: a sample's scores are its own up to a factor
-            ours, its_own = (scores / scores.sum() for scores in (together.scores[b], alone.scores[0]))
-            assert torch.allclose(ours, its_own, rtol=1e-9), method
 
 
 # --- methods of the user's own ---------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """PruMerge: its centres and what merges into them, by hand and against a loop; and what the decoder receives."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,9 +10,7 @@ from tests.core import tiny
 from tests.core.methods import towers
 from trio_core import UnsupportedModel
 from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centres
-from trio_core.methods.view import Picture, Signal, View
-from trio_core.models.encoder import Encoder
-from trio_core.rules.schedule import Schedule
+from trio_core.methods.view import Signal, View
 
 # --- centres ---------------------------------------------------------------------------------------------------------
 
@@ -104,19 +100,14 @@ def picture_of_forty() -> View:
     """One crop of 40 patches. Patch i has a one in column i alone, so that a feature shows what is in it."""
     generator = torch.Generator().manual_seed(3)
     attention = torch.rand(1, 40, generator=generator).softmax(dim=1)
-    encoder = Encoder(
-        hidden=torch.eye(40)[None],
+    encoder = tiny.encoder(
+        torch.eye(40),
+        attention,
+        torch.rand(40, 1, 4, generator=generator),
         cls=torch.zeros(1, 40),
-        attend=lambda: attention[None],
-        keys=torch.rand(1, 40, 1, 4, generator=generator),
-        grid=(5, 8),
-        places=(torch.arange(40),),
-        project=lambda patches: patches,
         attend_last=lambda: (attention, torch.rand(1, 40, 40, generator=generator)),
     )
-    picture = Picture(torch.arange(2, 42), torch.arange(40), 9, 2, Schedule((0,), (9,), 40, 4))
-    valid = torch.ones(1, 44, dtype=torch.bool)
-    return View(0, torch.zeros(1, 44, 40), valid, False, (picture,), {Signal.ENCODER: encoder})
+    return tiny.view(40, 9, {Signal.ENCODER: encoder})
 
 
 @pytest.mark.parametrize("plus", [True, False])
@@ -156,9 +147,7 @@ def test_the_decoder_receives_what_merged(family, retention, plus):
 
 
 def test_a_tower_without_a_cls_token_is_refused_by_name():
-    view = tiny.toy_view()
-    without = replace(view.encoder, attend_last=None, cls=None)
+    signals = {Signal.ENCODER: tiny.encoder(torch.eye(4), torch.ones(1, 4), torch.ones(4, 1, 2))}
     with tiny.refused(UnsupportedModel, r"prumerge ranks patches by .* no CLS token: choose a"):
-        PruMerge(retention=0.5).select(replace(view, signals={Signal.ENCODER: without}))
-    whole = replace(tiny.toy_view(budgets=(12, 9, 12)), signals={Signal.ENCODER: without})
-    assert [len(kept) for kept in PruMerge(retention=0.5).select(whole).kept] == [12, 9, 12]
+        PruMerge(retention=0.5).select(tiny.view(4, 2, signals))
+    assert len(PruMerge(retention=0.5).select(tiny.view(4, 4, signals)).kept[0]) == 4

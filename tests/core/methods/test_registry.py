@@ -1,5 +1,7 @@
 """What holds for every method of the registry inside a real model, whatever its rule; and what each says of itself."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -10,7 +12,7 @@ from tests.core.models.test_families import CLOSE, apart
 from trio_core import OptionError, TrioError, methods
 from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method, Stage
-from trio_core.methods.view import Signal
+from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.schedule import Schedule
 
 REFUSED = {("prumerge", "qwen2_5_vl")}
@@ -52,6 +54,43 @@ def test_at_retention_1_a_method_gives_the_dense_model_to_the_last_bit(family):
         assert trace.stages[0].kept[0].tolist() == list(range(count)), name
         assert len(trace.stages[-1].kept[1]) == count < len(tiny.visual_rows(large)), name
         assert apart(pruned[0, -1], alone[0, -1]) < CLOSE, name
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_method_keeps_its_budget_in_order_leaves_its_input_alone_and_does_so_again(side):
+    model, samples = tiny.model("llava"), tiny.pair("llava")
+    counts = [len(tiny.visual_rows(one)) for one in samples]
+    for name, budget in product({*BUILT_IN} - {"vtw"}, (1, 9, 31)):
+        layers = made(name, 1.0).default_layers(tiny.NUM_LAYERS)
+        method = methods.find(name)(budgets=(budget,) * len(layers), layers=layers)
+        watch(method)
+        first = tiny.prefill(model, samples, method, side).stages
+        torch.rand(7)  # nor does the global generator matter
+        again = tiny.prefill(model, samples, method, side).stages
+        for stage, same in zip(first, again, strict=True):
+            for kept, other, count in zip(stage.kept, same.kept, counts, strict=True):
+                assert torch.equal(kept, other), name
+                assert len(kept) == min(budget, count) and (kept.diff() > 0).all(), name
+                assert kept.dtype == torch.long and kept[0] >= 0 and kept[-1] < count, name
+    assert all(weights.grad is None for weights in model.parameters())
+
+
+def watch(method: Method) -> None:
+    """From now on the method must leave what it sees as it is, and its scores and features must have their shapes."""
+    select = method.select
+
+    def watched(view: View) -> Selection:
+        calls = view.signals.get(Signal.LAYERS, {}).values()
+        seen = [view.hidden, view.valid, *(call.hidden for call in calls)]
+        seen += [part for picture in view.pictures for part in (picture.rows, picture.number)]
+        before = [part.clone() for part in seen]
+        selection = select(view)
+        assert all(map(torch.equal, seen, before)) and not any(part.requires_grad for part in seen), method
+        for scores, picture in zip(selection.scores or (), view.pictures, strict=bool(selection.scores)):
+            assert scores.shape == picture.rows.shape, method
+        return selection
+
+    object.__setattr__(method, "select", watched)  # a frozen dataclass
 
 
 @pytest.mark.usefixtures("uncompiled_flex")

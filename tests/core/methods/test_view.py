@@ -1,7 +1,8 @@
 """What a method may look at, and what it says when it looks at more."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -60,12 +61,9 @@ def test_samples_with_little_text_after_the_picture_form_groups_with_fewer_rows(
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_the_text_of_a_sample_is_what_stands_after_its_picture(side):
-    for sample in tiny.toy_view(side=side).samples:
-        (valid,) = sample.view.valid[sample.index].nonzero(as_tuple=True)
-        assert torch.equal(sample.text_rows, valid[valid > sample.rows[-1]])
-        assert len(sample.text_rows) == sample.picture.text_after
+def test_the_text_of_a_sample_is_what_stands_after_its_picture():
+    view = view_of(["..xxxxxx", "xxxxxxx.", "xxxxxxxx"], span=(2, 4))
+    assert [sample.text_rows.tolist() for sample in view.samples] == [[4, 5, 6, 7], [4, 5, 6], [4, 5, 6, 7]]
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------
@@ -81,11 +79,12 @@ READS = {
 
 @pytest.mark.parametrize("signal", Signal)
 def test_a_signal_that_is_not_declared_says_which_to_declare(signal):
-    view = replace(tiny.toy_view(), layer=0)
-    READS[signal](view)
-    others = {other: value for other, value in view.signals.items() if other is not signal}
+    call = SimpleNamespace(hidden=torch.zeros(1))
+    signals: dict[Signal, Any] = {other: {"next": call} for other in Signal}
+    READS[signal](tiny.view(4, 2, signals))
+    del signals[signal]
     with tiny.refused(OptionError, rf"declare Signal\.{signal.name} in its `needs`$"):
-        READS[signal](replace(view, signals=others))
+        READS[signal](tiny.view(4, 2, signals))
 
 
 # --- a method that scores --------------------------------------------------------------------------------------------
@@ -105,9 +104,9 @@ class ByNorm(ScoreMethod):
 
 
 @pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_a_scorer_keeps_the_highest_scores_of_each_sample(together, side):
-    view = tiny.toy_view(side=side, budgets=(5, 4, 12))
+def test_a_scorer_keeps_the_highest_scores_of_each_sample(together):
+    view = view_of(["..xxxxxx", "xxxxxxx.", "xxxxxxxx"], span=(2, 5))
+    view = replace(view, hidden=torch.randn(3, 8, 2))
     selection = ByNorm(retention=0.5, together=together).select(view)
     assert selection.scores is not None and selection.features is None
     for sample in view.samples:

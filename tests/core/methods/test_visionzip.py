@@ -11,11 +11,9 @@ from tests.core import tiny
 from tests.core.engine.test_leaves_no_trace import same, snapshot
 from tests.core.methods import towers
 from trio_core import UnsupportedModel, prune
-from trio_core.methods.view import Picture, Signal, View
+from trio_core.methods.view import Signal, View
 from trio_core.methods.visionzip import VisionZip
 from trio_core.models import adapter_for
-from trio_core.models.encoder import Encoder
-from trio_core.rules.schedule import Schedule
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
@@ -27,21 +25,16 @@ def crop_of_eight(budget: int, heads: int = 1) -> View:
     """
     attention = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
     keys = torch.tensor([(1, 0), (5, 5), (1, 0.1), (5, 5), (0, 1), (0.2, 1), (1, 0), (0.1, 1)])
-    hidden = torch.cat([torch.tensor([100.0]), torch.arange(8.0)])[None, :, None]
     parts = torch.rand(heads, 8, generator=torch.Generator().manual_seed(1))
     parts = parts / parts.sum(dim=0)
-    encoder = Encoder(
-        hidden=hidden[:, 1:],
-        cls=hidden[:, 0],
-        attend=lambda: (parts * attention)[None],
-        keys=(parts.T[..., None] * keys[:, None] * heads)[None],
-        grid=(2, 4),
-        places=(torch.arange(8),),
+    encoder = tiny.encoder(
+        torch.arange(8.0)[:, None],
+        parts * attention,
+        parts.T[..., None] * keys[:, None] * heads,
+        cls=torch.tensor([[100.0]]),
         project=lambda patches: torch.cat([patches, -patches], dim=-1),
     )
-    picture = Picture(torch.arange(2, 10), torch.arange(8), budget, 2, Schedule((0,), (budget,), 8, 4))
-    valid = torch.ones(1, 12, dtype=torch.bool)
-    return View(0, torch.zeros(1, 12, 2), valid, False, (picture,), {Signal.ENCODER: encoder})
+    return tiny.view(8, budget, {Signal.ENCODER: encoder})
 
 
 @pytest.mark.parametrize("heads", [1, 3])

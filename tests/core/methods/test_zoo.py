@@ -4,10 +4,11 @@ The oracle of the first two is the library's own eager attention map; the method
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.core import tiny
 from tests.core.models.test_families import listening, stages_of, walk
@@ -15,14 +16,24 @@ from tests.core.rules.test_selection import farthest_point_in_a_loop
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.pyramiddrop import PyramidDrop
-from trio_core.methods.view import Picture, Signal, View
-from trio_core.rules.attention import LayerCall
-from trio_core.rules.schedule import Schedule
+from trio_core.methods.view import Signal, View
+from trio_core.rules.attention import AttentionLayer, LayerCall
+from trio_core.rules.norm import RmsNorm
 
 LAYERS = (1, 3, 4)
 
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
+
+
+class NoNorm(RmsNorm):
+    """A norm that does nothing."""
+
+    def __init__(self):
+        super().__init__(self, 0.0)
+
+    def __call__(self, values: Tensor) -> Tensor:
+        return values
 
 
 def asked(weights: Sequence[float], budget: int) -> View:
@@ -32,19 +43,20 @@ def asked(weights: Sequence[float], budget: int) -> View:
     """
     shares = torch.tensor([1e-9, 1e-9, *weights, 1 - sum(weights) - 2e-9], dtype=torch.float64)
     hidden = torch.stack([shares.log(), torch.ones_like(shares)], dim=-1)[None]
+    unused: Any = None
     # A query of the second number reads keys of the first: q · k = 1 · log share, so that the softmax is the shares.
-    part = replace(
-        tiny.ToyLayer(2, 0, torch.float64).taken_apart(),
+    part = AttentionLayer(
+        norm=NoNorm(),
         query=lambda rows: rows[..., [1, 1]].unsqueeze(2) * torch.tensor([1.0, 0.0], dtype=torch.float64),
         key=lambda rows: rows.unsqueeze(2),
+        value=unused,
+        output=unused,
+        finish=unused,
+        scaling=1.0,
     )
     rotary = torch.ones(1, len(shares), 2, dtype=torch.float64), torch.zeros(1, len(shares), 2, dtype=torch.float64)
-    call = LayerCall(hidden, lambda values: values, lambda: part, rotary, None)
-    picture = Picture(
-        torch.arange(2, 2 + len(weights)), torch.arange(len(weights)), budget, 1, Schedule((1,), (1,), len(weights), 2)
-    )
-    valid = torch.ones(1, len(shares), dtype=torch.bool)
-    return View(1, hidden, valid, False, (picture,), {Signal.LAYERS: {"current": call, "next": call}})
+    call = LayerCall(hidden, unused, lambda: part, rotary, None)
+    return tiny.view(len(weights), budget, {Signal.LAYERS: {"current": call, "next": call}}, hidden, layer=1, text=1)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +72,6 @@ def test_the_last_row_by_hand(method, weights, budget, expected):
     selection = method(retention=0.5).select(asked(weights, budget))
     assert selection.scores[0].tolist() == pytest.approx(weights, rel=1e-6)
     assert selection.kept[0].tolist() == expected
-
-
-@pytest.mark.parametrize(("budget", "expected"), [(1, [5]), (2, [0, 5]), (3, [0, 2, 5])])
-def test_divprune_by_hand(budget, expected):
-    """The card's f0 … f5: f5 is alone, f0 its opposite, f2 at a right angle to both."""
-    features = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
-    view = asked((0.1,) * 6, budget)
-    hidden = view.hidden.float().index_copy(1, torch.arange(2, 8), features[None])
-    assert DivPrune(retention=0.5).select(replace(view, hidden=hidden)).kept[0].tolist() == expected
 
 
 @pytest.mark.parametrize(

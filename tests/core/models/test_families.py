@@ -5,7 +5,7 @@ own layers on the kept rows, the masks and rotary embeddings of that run taken a
 decode step makes is the same for a prompt that the new tokens are written behind.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +46,10 @@ class Early(Method):
 EARLY = Early(retention=0.4, layers=(0,))
 
 
+Oracle = Callable[[dict[str, Tensor], Sequence[int], dict[int, Tensor], bool], tuple[list[Tensor], Tensor]]
+"""(sample, new tokens, after layer l the places that stay, whether positions are renumbered) → as `shortened`."""
+
+
 @contextmanager
 def listening(model: PreTrainedModel) -> Iterator[list[list[tuple[Tensor, dict[str, Any], Tensor]]]]:
     """What goes into each layer and what comes out while the context is open: [call][layer]."""
@@ -66,7 +70,7 @@ def hooks(model: PreTrainedModel) -> list[tuple[int, ...]]:
     return [(*layer._forward_hooks, *layer._forward_pre_hooks) for layer in adapter_for(model).layers]
 
 
-def extended(family: str, one: dict[str, Tensor], tokens: list[int]) -> dict[str, Tensor]:
+def extended(model: PreTrainedModel, one: dict[str, Tensor], tokens: Sequence[int]) -> dict[str, Tensor]:
     """The sample with new tokens behind it, as the model's own `generate` would describe them."""
     new = torch.tensor([tokens], dtype=torch.long)
     of_new = {
@@ -74,7 +78,7 @@ def extended(family: str, one: dict[str, Tensor], tokens: list[int]) -> dict[str
         "attention_mask": torch.ones_like(new),
         "mm_token_type_ids": torch.zeros_like(new),
         "token_type_ids": torch.zeros_like(new),
-        **adapter_for(tiny.model(family)).extra_inputs(new, prompt_length=0),
+        **adapter_for(model).extra_inputs(new, prompt_length=0),
     }
     return {k: torch.cat([v, of_new[k].to(v.dtype)], dim=1) if k in of_new else v for k, v in one.items()}
 
@@ -137,13 +141,16 @@ def walk(model: PreTrainedModel, one: dict[str, Tensor], left: Left, compact: bo
 
 
 def shortened(
-    model: PreTrainedModel, one: dict[str, Tensor], left: Left, compact: bool = False
-) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """Each layer's output [S', D] and its places [S'], and the logits, where after layer l only places left[l] stay."""
-    steps = walk(model, one, left, compact)
+    model: PreTrainedModel, one: dict[str, Tensor], tokens: Sequence[int], left: Left, compact: bool = False
+) -> tuple[list[Tensor], Tensor]:
+    """Each layer's output [S', D] and the logits, for a sample with `tokens` written behind it.
+
+    left: after layer l only these places stay, of the new tokens too.
+    """
+    steps = walk(model, extended(model, one, tokens), left, compact)
     with torch.no_grad():
         logits = adapter_for(model).readout(steps[-1].output[None])[0]
-    return [step.output for step in steps], [step.places for step in steps], logits
+    return [step.output for step in steps], logits
 
 
 def stages_of(trace: Trace, one: dict[str, Tensor], sample: int, length: int) -> dict[int, Tensor]:
@@ -176,29 +183,29 @@ def check(
     model: PreTrainedModel,
     samples: list[dict[str, Tensor]],
     method: Method = METHOD,
-    oracle: PreTrainedModel | None = None,
-) -> None:
+    oracle: Oracle | None = None,
+    side: str = "left",
+) -> Trace:
     """Prefill and greedy decode in a batch: each sample must be what the oracle makes of it alone.
 
-    oracle: the same model with masks that can be indexed, where its own cannot.
+    oracle: the model's own layers, unless another one is given.
     """
     if family == "video_llava":
         tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
-    inputs = tiny.batch(samples)
+    oracle, inputs = oracle or partial(shortened, model), tiny.batch(samples, side)
     # A placeholder that the model itself writes would ask for a picture when the oracle reads it.
     options = {"suppress_tokens": PLACEHOLDERS, "return_dict_in_generate": True, "output_logits": True}
     with prune(model, method) as trace, listening(model) as calls:
         output = model.generate(**inputs, max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False, **options)
-    assert [stage.layer for stage in trace.stages] == list(method.layers or ())
+    assert [stage.layer for stage in trace.stages] == list(method.layers or trace.schedules[0].layers)
     assert len(calls) == TOKENS
     logits = torch.stack(output.logits, dim=1)
     for b, one in enumerate(samples):
         new = output.sequences[b, -TOKENS:].tolist()
-        whole, prompt = extended(family, one, new[:-1]), one["input_ids"].shape[1]
-        left = stages_of(trace, one, b, prompt + TOKENS - 1)
-        outputs, places, expected = shortened(oracle or model, whole, left, compact=method.positions == "compact")
-        for index, (wanted, rows) in enumerate(zip(outputs, places, strict=True)):
-            assert holds_in_order(calls[0][index][2][b], wanted[rows < prompt]), (
+        left = stages_of(trace, one, b, one["input_ids"].shape[1] + TOKENS - 1)
+        outputs, expected = oracle(one, new[:-1], left, method.positions == "compact")
+        for index, wanted in enumerate(outputs):
+            assert holds_in_order(calls[0][index][2][b], wanted[: 1 - TOKENS]), (
                 f"sample {b}, prefill, layer {index + 1}"
             )
             for step in range(1, TOKENS):
@@ -207,6 +214,7 @@ def check(
         assert apart(logits[b], expected[-TOKENS:]) < CLOSE
         expected[:, PLACEHOLDERS] = -torch.inf
         assert expected[-TOKENS:].argmax(dim=-1).tolist() == new
+    return trace
 
 
 @tiny.every_kernel
@@ -265,7 +273,7 @@ def test_paligemma_without_token_types(attention):
     assert (calls[0][0][1]["attention_mask"] is None) == (attention == "sdpa")
     for b, one in enumerate(samples):
         left = stages_of(trace, one, b, one["input_ids"].shape[1])
-        for index, wanted in enumerate(shortened(model, one, left)[0]):
+        for index, wanted in enumerate(shortened(model, one, (), left)[0]):
             assert holds_in_order(calls[0][index][2][b], wanted)
 
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.core import tiny
 from trio_core.rules import equations, nms
 
 # methods.md: six features on the plane and their scores
@@ -39,22 +38,21 @@ def test_saliency_of_a_linear_readout_is_what_paper_and_pencil_give():
 
 def test_saliency_through_attention_is_the_slope_of_the_loss():
     """Central differences of the loss itself, with no autograd at all."""
-    view = tiny.toy_view()
-    rows = view.supervised_rows(4, "last")
-    probed = view.probed("next")
+    hidden, head = torch.randn(2, 9, 6, dtype=torch.float64), torch.randn(6, 11, dtype=torch.float64)
+    query, key, value = torch.randn(3, 6, 6, dtype=torch.float64)
+    ahead = torch.ones(9, 9, dtype=torch.bool).triu(1)
 
     def readout(hidden: Tensor) -> Tensor:
-        return view.readout(probed.run(hidden)[torch.arange(len(rows))[:, None], rows])
+        scores = (hidden @ query @ (hidden @ key).transpose(1, 2)).masked_fill(ahead, -torch.inf)
+        return (hidden + scores.softmax(dim=-1) @ hidden @ value)[:, -4:] @ head
 
-    scores = equations.saliency(readout, probed.hidden)
-    slope, step = torch.zeros_like(probed.hidden), 1e-6
-    with torch.no_grad():
-        for place in range(slope.numel()):
-            nudge = torch.zeros_like(slope).flatten()
-            nudge[place] = step
-            nudge = nudge.view_as(slope)
-            up, down = (equations.proxy_loss(readout(probed.hidden + sign * nudge)) for sign in (1, -1))
-            slope.view(-1)[place] = (up - down) / (2 * step)
+    scores = equations.saliency(readout, hidden)
+    slope, step = torch.zeros_like(hidden), 1e-6
+    for place in range(slope.numel()):
+        nudge = torch.zeros_like(slope)
+        nudge.view(-1)[place] = step
+        up, down = (equations.proxy_loss(readout(hidden + sign * nudge)) for sign in (1, -1))
+        slope.view(-1)[place] = (up - down) / (2 * step)
     assert torch.allclose(scores, slope.norm(dim=-1), rtol=0, atol=1e-8)
     assert (scores > 1e-6).sum() > scores.numel() / 2
 
@@ -71,9 +69,6 @@ def test_saliency_leaves_no_gradients_and_works_in_any_mode(mode):
     assert hidden.grad is None
     assert all(weights.grad is None for weights in layer.parameters())
     assert torch.equal(hidden, before)
-
-
-# --- which rows are supervised ---------------------------------------------------------------------------------------
 
 
 # --- selection -------------------------------------------------------------------------------------------------------

@@ -78,16 +78,13 @@ def dropped(trace: Trace, row: int = 0) -> None:
     assert trace.realised_retention < 1
 
 
-def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int = 0, plain: Any = None) -> list[Tensor]:
-    """The logits of the physically shortened sequence: [S', V] of the prompt, then [V] of each written token.
+def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int = 0, plain: Any = None) -> Tensor:
+    """[S', V]: the logits of the physically shortened sequence, of the prompt and of each written token.
 
     plain: the model whose weights are used; the toy LLaVA unless told.
     """
     plain = plain if plain is not None else tiny.model("llava")
-    run = reference.run(plain, one, reference.stages_of(trace, one, row), written)
-    decoder = reference.Decoder(plain)
-    with torch.no_grad():
-        return [decoder.logits(run.prefill[-1]), *(decoder.logits(outputs[-1]) for outputs in run.decode)]
+    return reference.shortened(plain, one, written, reference.stages_of(trace, one, row))[1]
 
 
 def rows_left(trace: Trace, one: Inputs, logits: Tensor, row: int = 0, side: str = "left") -> Tensor:
@@ -149,7 +146,7 @@ def prefill_is_right(
     if same:
         assert kept(trace) == plain_kept(), "the plain model keeps other tokens"
     left = rows_left(trace, one, logits[0])
-    assert near(left, shortened(trace, one, plain=plain)[0], share), "the logits are not the shortened sequence's"
+    assert near(left, shortened(trace, one, plain=plain), share), "the logits are not the shortened sequence's"
 
 
 def text_is_right(trace: Trace, one: Inputs, output: Any, row: int = 0, plain: Any = None, prompt: int = 0) -> None:
@@ -167,8 +164,7 @@ def steps_are_right(
 
     seen: of the last steps, or of all. fed: the tokens that the steps were given.
     """
-    first, *later = shortened(trace, one, fed, row, plain)
-    expected = [first[-1], *later][-len(seen) :]
+    expected = shortened(trace, one, fed, row, plain)[-len(seen) :]
     assert all(near(logits, wanted) for logits, wanted in zip(seen, expected, strict=True)), (
         "a new token's logits are not the shortened sequence's"
     )

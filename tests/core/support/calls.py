@@ -45,9 +45,9 @@ def places_at(trace: Trace, one: bench.Inputs, index: int) -> torch.Tensor:
 @GROUP.works("`output_hidden_states=True`", says="rows of dropped tokens are NaN")
 def hidden_states(model, one, trace):
     output = bench.forward(model, one, output_hidden_states=True)
-    run = reference.run(tiny.model("llava"), one, reference.stages_of(trace, one))
-    assert len(output.hidden_states) == len(run.prefill) + 1
-    for index, (hidden, right) in enumerate(zip(output.hidden_states[1:-1], run.prefill, strict=False)):
+    run, _ = reference.shortened(tiny.model("llava"), one, (), reference.stages_of(trace, one))
+    assert len(output.hidden_states) == len(run) + 1
+    for index, (hidden, right) in enumerate(zip(output.hidden_states[1:-1], run, strict=False)):
         computed = ~hidden[0].isnan().any(dim=-1)
         assert torch.equal(computed.nonzero().squeeze(1), places_at(trace, one, index)), "a row at another place"
         assert bench.near(hidden[0, computed], right), "another hidden state"
@@ -74,7 +74,7 @@ def scored_answer(model, one, trace):
     logits = bench.forward(model, one).logits[0]
     prompt = one["input_ids"].shape[1] - 4
     answer = one["input_ids"][0, prompt:, None]
-    right = bench.shortened(trace, one)[0][-5:-1].log_softmax(dim=-1)
+    right = bench.shortened(trace, one)[-5:-1].log_softmax(dim=-1)
     assert bench.near(logits[prompt - 1 : -1].log_softmax(dim=-1).gather(1, answer), right.gather(1, answer))
 
 
@@ -90,7 +90,7 @@ def logits_of_the_picture(model, one):
 
 @GROUP.works("`logits_to_keep=3`")
 def last_logits(model, one, trace):
-    assert bench.near(bench.forward(model, one, logits_to_keep=3).logits[0], bench.shortened(trace, one)[0][-3:])
+    assert bench.near(bench.forward(model, one, logits_to_keep=3).logits[0], bench.shortened(trace, one)[-3:])
 
 
 GROUP.refused(

@@ -37,7 +37,7 @@ def plain_logits() -> tuple[torch.Tensor, torch.Tensor]:
     model, one = small(), bench.sample("small")
     with prune(model, METHOD) as trace:
         pruned = bench.forward(model, one).logits
-    right = bench.shortened(trace, one, plain=model)[0]
+    right = bench.shortened(trace, one, plain=model)
     assert bench.near(bench.rows_left(trace, one, pruned[0]), right)
     return pruned, bench.forward(model, one).logits
 
