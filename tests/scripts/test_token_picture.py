@@ -1,7 +1,7 @@
 """The kept tokens as one picture file."""
 
 import io
-import subprocess
+import runpy
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -115,10 +115,12 @@ def test_a_picture_that_cannot_be_read_is_one_line():
         token_sheet(block(picture=broken))
 
 
-def test_the_script_draws_the_picture_of_a_study_or_says_why_not(tmp_path):
+def test_the_script_draws_the_picture_of_a_study_or_says_why_not(tmp_path, monkeypatch, capsys):
     keep(tmp_path, study(retentions=(0.11,)), [measurement().model_copy(update={"kept": kept()})]).append(picture())
-    command = [sys.executable, ROOT / "scripts" / "token_picture", tmp_path, "--out", tmp_path / "tokens.png"]
-    subprocess.run(command, check=True)
-    assert (tmp_path / "tokens.png").read_bytes().startswith(b"\x89PNG")
-    done = subprocess.run([*command, "--retention", "0.2"], capture_output=True, text=True)
-    assert done.returncode == 2 and "choose --retention 0.11" in done.stderr
+    out = tmp_path / "tokens.png"
+    for more, code in (([], 0), (["--retention", "0.2"], 2)):
+        monkeypatch.setattr(sys, "argv", ["token_picture", str(tmp_path), "--out", str(out), *more])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / "scripts" / "token_picture"), run_name="__main__")
+        assert (ended.value.code or 0) == code
+    assert out.read_bytes().startswith(b"\x89PNG") and "choose --retention 0.11" in capsys.readouterr().err

@@ -65,7 +65,6 @@ def test_a_failure_says_how_to_log_later(logger, kept):
         ),
         ("import os\ndef check(): os._exit(9)", "its process ended with exit code 9"),
         ("import time\ndef check(): time.sleep(600)", "no answer in 2 seconds; check its server, or leave --log out"),
-        ("def check(): raise SystemExit(3)", "its process ended with exit code 3"),
     ],
 )
 def test_a_logger_that_cannot_be_used_is_one_line(text, says, logger, monkeypatch):

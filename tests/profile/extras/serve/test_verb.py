@@ -42,6 +42,7 @@ def process(tmp_path):
         one.communicate()
 
 
+@pytest.mark.slow
 def test_a_pruned_model_answers_until_ctrl_c(process):
     server, line, url = process("pocket", "--method", "trio", "--retention", "0.222", "-o", "k_pos=3")
     assert line == "pocket, pruned by trio at 22.2 %: URL; Ctrl-C stops the server\n"
