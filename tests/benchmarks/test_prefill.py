@@ -1,7 +1,4 @@
-"""The first gate: what a pruned prefill costs beside a dense one, and what the selection costs.
-
-Beside the ratios stand the exact counts (MACs, bytes) that must never grow.
-"""
+"""What TRIO's prefill costs beside random's, with the launches and host waits of its selection."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,11 +8,11 @@ from typing import Literal
 import pytest
 import torch
 
-from trio_core import RetentionError, methods, prune
+from trio_core import methods, prune
 from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, launches, memory
+from trio_profile.profilers import launches
 
 RETENTION = 64 / 576
 
@@ -28,27 +25,6 @@ def prefill(workload: Workload, method: Method | None) -> Callable[[], object]:
             return workload.prefill()
 
     return run
-
-
-@pytest.mark.benchmark(group="prefill, pruned beside dense")
-@pytest.mark.parametrize("name", methods.names())
-def test_pruned_over_dense(benchmark, interleaved, deep: Workload, name: str):
-    method = methods.find(name)(retention=RETENTION)
-    try:
-        counted, trace = flops_counted.measure(deep, method)
-    except RetentionError as error:  # PyramidDrop's first eight layers alone cost more
-        pytest.skip(str(error))
-    dense, _ = flops_counted.measure(deep, None)
-    assert trace is not None
-    benchmark.extra_info.update(
-        pruned_over_dense=interleaved(prefill(deep, None), prefill(deep, method), 15),
-        counted_macs=counted.torch_flops // 2,
-        selection_macs=counted.selection_flops // 2,
-        dense_macs=dense.torch_flops // 2,
-        kv_bytes=sum(memory.cache_bytes(deep, method)[0]),
-        retention=trace.realised_retention,
-    )
-    assert counted.torch_flops < dense.torch_flops
 
 
 def check_scores(workload: Workload, method: Trio) -> tuple[str, ...]:

@@ -50,11 +50,6 @@ def test_a_variable_of_the_user_stays():
     assert printed("import torch; " + code, OMP_WAIT_POLICY="passive").startswith("passive")
 
 
-@pytest.mark.slow
-def test_one_thread_never_waits():
-    assert printed(POLICY, OMP_NUM_THREADS="1").startswith("one thread")
-
-
 def test_what_an_environment_asks_for():
     for given, policy in (
         ({}, "active"),

@@ -3,14 +3,13 @@
 import io
 import runpy
 import sys
-from base64 import b64encode
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from documentation.token_sheet import CARD, HEAD, INK, MARGIN, WIDTH, drawn_stage, token_sheet
+from documentation.token_sheet import HEAD, MARGIN, WIDTH, drawn_stage, token_sheet
 from tests.profile.documents import keep
 from tests.profile.examples import PIXEL, kept, measurement, picture, study
 from trio_profile.errors import StudyError
@@ -51,15 +50,6 @@ def test_kept_tokens_are_as_bright_as_the_picture_and_others_dimmed():
     assert middles(found) == [(255, 0, 0), (255, 217, 217), (255, 0, 0), (255, 217, 217)]
 
 
-def test_a_token_that_merged_is_dimmed_less_than_a_lost_one():
-    assert middles(drawn_stage(block(), SECOND, RED)) == [
-        (255, 0, 0),
-        (255, 217, 217),
-        (255, 158, 158),
-        (255, 217, 217),
-    ]
-
-
 def test_scores_are_a_heat_map_over_the_picture_in_grey():
     high, low, middle, none = middles(drawn_stage(block(), FIRST, RED, scores=True))
     grey = round(0.299 * 255)
@@ -67,12 +57,6 @@ def test_scores_are_a_heat_map_over_the_picture_in_grey():
     assert high == pytest.approx(tuple(yellow), abs=1) and low == pytest.approx(tuple(violet), abs=1)
     assert middle[1] > middle[0] and middle[1] > 100  # green
     assert none == pytest.approx((255 * 0.85 + grey * 0.15,) * 3, abs=1)  # no score: dimmed
-
-
-def test_without_a_picture_kept_tokens_are_darker_than_others():
-    kept, lost, *_ = middles(drawn_stage(block(picture=""), FIRST, None))
-    assert kept == pytest.approx([0.55 * card + 0.45 * ink for card, ink in zip(CARD, INK, strict=True)], abs=1)
-    assert min(lost) > 250
 
 
 def test_newline_tokens_stand_at_the_right_and_grids_below_each_other():
@@ -107,12 +91,6 @@ def test_what_was_not_measured_is_one_line():
     ):
         with pytest.raises(StudyError, match=says):
             token_sheet(block(), methods, retention)
-
-
-def test_a_picture_that_cannot_be_read_is_one_line():
-    broken = f"data:image/png;base64,{b64encode(b'no picture').decode()}"
-    with pytest.raises(StudyError, match="the study's picture cannot be read"):
-        token_sheet(block(picture=broken))
 
 
 def test_the_script_draws_the_picture_of_a_study_or_says_why_not(tmp_path, monkeypatch, capsys):

@@ -146,13 +146,6 @@ def test_one_process_a_side_is_inconclusive_and_the_commands_that_would_decide_a
     assert [one["side"] for one in gate(capsys, base, several)[1]["commands"]] == [str(base)]
 
 
-def test_several_processes_a_side_decide_what_one_cannot(tmp_path, capsys):
-    base, new = (kept_study(tmp_path / str(ratio), cells=swept(6, slower=ratio)) for ratio in (1.0, 1.08))
-    code, found = gate(capsys, base, new, "--quantity", "prefill_over_dense")
-    assert code == 1 and {(v["verdict"], v["sessions"]) for v in found["verdicts"]} == {("regression", 6)}
-    assert gate(capsys, base, base)[0] == 0
-
-
 @pytest.mark.parametrize("asked", [{}, {"processes": 4, "seconds": 60.0}])
 def test_the_commands_measure_both_sides_as_many_times_as_long_as_a_verdict_names(tmp_path, capsys, asked):
     """A study that asks for a number of processes needs more of them. Any other one needs more seconds."""

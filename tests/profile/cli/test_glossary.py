@@ -5,13 +5,6 @@ from trio_profile.cli import run
 from trio_profile.glossary import find, terms
 
 
-def test_all_terms_are_printed(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "2000")
-    assert run(["glossary"]) == 0
-    printed = capsys.readouterr().out
-    assert all(term.term in printed and term.meaning in printed for term in terms())
-
-
 def test_a_term_of_two_words_needs_no_quotes(capsys):
     assert document(capsys, "glossary", "visual", "token") == document(capsys, "glossary", "visual token")
 

@@ -31,20 +31,13 @@ def test_a_kind_takes_fields_that_have_an_option_and_every_option_is_taken():
 def test_the_help_says_the_default_of_a_field_or_of_the_kind():
     for kind, field, said in (
         ("sweep", "model", "pocket"),
-        ("sweep", "new_tokens", "8"),
         ("sweep", "cold_l2", "--warm-l2"),
-        ("sweep", "picture", "--picture"),
         ("sweep", "prompt", ""),
         ("sweep", "device", "cuda if there is one"),
-        ("flops", "device", "cpu"),
-        ("compare", "retentions", "0.333"),
         ("theory", "retentions", "0.05,0.11,0.33,0.66"),
         ("flops", "retentions", "the dense model alone"),
         ("compare", "methods", "all methods"),
-        ("layers", "seconds", "20"),
-        ("theory", "fidelity_inputs", "30"),
         ("flops", "methods", "trio if --retention is given; otherwise the dense model"),
-        ("endpoints", "rates", ""),
     ):
         assert default_of(KINDS[kind], field) == said, (kind, field)
 

@@ -12,15 +12,11 @@ class FakeClock:
         return self.now
 
 
-def test_nothing_is_said_of_the_time_left_while_nothing_is_known():
-    left = TimeLeft(FakeClock())
-    left.see(Step("loading pocket"))
-    assert left.seconds() is None
-
-
 def test_the_time_left_moves_while_a_step_runs():
     clock = FakeClock()
     left = TimeLeft(clock)
+    left.see(Step("loading pocket"))
+    assert left.seconds() is None  # nothing is known
     left.see(Step("trio at 0.22", done=0, total=60))
     assert left.seconds() == 60
     clock.now = 5

@@ -72,10 +72,6 @@ def test_an_option_that_does_not_exist_names_the_nearest(verb, option, nearest, 
     assert complaint(capsys, verb, option, "1").endswith(f"did you mean {nearest}?")
 
 
-def test_forms_exclude_each_other(capsys):
-    assert "--json and --markdown" in complaint(capsys, "sweep", "--json", "--markdown")
-
-
 # --- a study, from the line to its report ----------------------------------------------------------------------------
 
 
@@ -123,10 +119,6 @@ def test_a_dry_run_says_how_long_the_study_takes(sweep_arguments, tmp_path, caps
 
 def test_a_kind_that_measures_nothing_has_no_dry_run(capsys):
     assert "audit measures nothing" in complaint(capsys, "audit", "trio-2026", "--dry-run")
-
-
-def test_several_retentions_are_refused_where_one_is_measured(capsys):
-    assert "flops measures one retention" in complaint(capsys, "flops", "--retention", "0.2,0.5", "--device", "cpu")
 
 
 def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
@@ -207,15 +199,13 @@ def test_a_method_from_the_current_directory_can_be_named(sweep_arguments, tmp_p
     (tmp_path / "longest.py").write_text(
         "from dataclasses import dataclass\n"
         "from typing import ClassVar\n"
-        "from trio_core import Method, Reference, Selection, top_k\n"
+        "from trio_core import Reference, ScoreMethod\n"
         "@dataclass(frozen=True, kw_only=True)\n"
-        "class Longest(Method):\n"
+        "class Longest(ScoreMethod):\n"
         "    name: ClassVar[str] = 'longest'\n"
         "    reference: ClassVar[Reference] = Reference(title='hidden norm')\n"
-        "    def select(self, view):\n"
-        "        scores = [view.features(b).norm(dim=-1) for b in range(len(view.pictures))]\n"
-        "        kept = tuple(top_k(s, p.budget) for s, p in zip(scores, view.pictures))\n"
-        "        return Selection(kept, tuple(scores))\n"
+        "    def score(self, view):\n"
+        "        return view.hidden.norm(dim=-1)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", sys.path.copy())

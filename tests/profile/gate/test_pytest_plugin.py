@@ -99,25 +99,6 @@ def test_a_slower_function_fails_in_one_line(pytester):
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_an_inconclusive_verdict_passes_and_is_reported(pytester):
-    pytester.makepyfile(
-        """
-        import itertools, pytest
-        from trio_profile.gate.fixture import VERDICTS
-        turns = itertools.cycle([1.0, 1.0, 1.0, 1.2, 1.2, 1.2])
-        @pytest.mark.trio_gate(pairs=12)
-        def test_noisy(trio_gate, monkeypatch):
-            clock = iter(range(10**9))
-            verdict = trio_gate._settle(lambda n: ([1.0], [next(turns)]))[0]
-            trio_gate.recorded.add("run_ms")
-            trio_gate.config.stash[VERDICTS].append(verdict)
-        """
-    )
-    result = run(pytester)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["inconclusive: run_ms of *; still inconclusive after 12 pairs)"])
-
-
 def test_the_time_limit_is_kept(pytester):
     pytester.makepyfile(
         """

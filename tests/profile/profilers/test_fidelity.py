@@ -187,15 +187,3 @@ def test_an_answer_that_the_tokenizer_cannot_spell_is_refused(tmp_path: Path, ph
     (tmp_path / "questions.jsonl").write_text("\n".join([line] * 10), encoding="utf-8")
     with pytest.raises(StudyError, match="answer 'zebra': the tokenizer of 'pocket' cannot spell it"):
         build(make(questions=str(tmp_path / "questions.jsonl")))
-
-
-def test_more_questions_than_the_model_has_are_refused():
-    with pytest.raises(StudyError, match="questions of 'pocket': 3 questions with answers; an interval needs at least"):
-        build(make(fidelity_inputs=3))
-
-
-def test_questions_need_a_tokenizer(tmp_path: Path, photograph: Path):
-    copy(photograph, tmp_path)
-    (tmp_path / "q.jsonl").write_text(json.dumps({"image": photograph.name, "question": "What?"}), encoding="utf-8")
-    with pytest.raises(StudyError, match="has no tokenizer"):
-        build(make(model="llava-1.5-7b", device="meta", questions=str(tmp_path / "q.jsonl")), weights=False)

@@ -23,17 +23,8 @@ def files(**sizes: int) -> dict[str, FileDigest]:
             "the checkpoint my/model has changed since out was measured "
             "(weights: 12 bytes when measured, 14 bytes now); choose another --out",
         ),
-        (
-            files(image=1),
-            files(image=2),
-            "the picture cat.png has changed since out was measured (cat.png: 1 byte",
-        ),
         (files(questions=1), files(questions=2), "the questions q.jsonl have changed"),
-        (
-            files(tasks__a=1),
-            files(tasks__b=1),
-            "have changed since out was measured (a: removed since and 1",
-        ),
+        (files(tasks__a=1), files(tasks__b=1), "(a: removed since and 1"),
         (files(model__a=1), files(model__a=1, model__b=1), "(b: added since)"),
         (
             files(image=1),

@@ -7,7 +7,6 @@ import pytest
 
 from tests.profile.examples import counted, dense, environment, failed, measurement, rounds_of, session, study
 from trio_profile.errors import StoreError
-from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Measurement
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.timing import timings_of
@@ -187,16 +186,6 @@ def test_a_store_of_a_newer_minor_version_is_read_but_not_continued(tmp_path):
     ):
         store.open(study(), session(id="second"))
     assert store.path.read_bytes() == before
-
-
-def test_a_newer_major_version_is_refused(tmp_path):
-    with pytest.raises(StoreError, match=rf"line 1: format version 3\.0 is newer than {VERSION}: upgrade trio-profile"):
-        newer(tmp_path, "3.0").read()
-
-
-def test_further_fields_of_this_version_are_a_mistake(tmp_path):
-    with pytest.raises(StoreError, match=r"line 1: header\.newer: Extra inputs are not permitted"):
-        newer(tmp_path, VERSION).read()
 
 
 def test_two_studies_in_one_file_are_refused(filled, tmp_path):

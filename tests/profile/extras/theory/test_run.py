@@ -4,7 +4,6 @@ import json
 from shutil import copy
 
 import pytest
-from PIL import Image
 
 from tests.profile.studying import make
 from trio_profile.cli import run
@@ -52,40 +51,11 @@ def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch, 
     assert running.run(study, tmp_path).document.questions == 14
 
 
-@pytest.mark.slow
-def test_each_of_several_files_has_a_curve(capsys, saved, photograph, tmp_path):
-    """Qwen2.5-VL: pictures of unequal size have unequal numbers of tokens."""
-    with Image.open(photograph) as picture:
-        for number, size in enumerate([(48, 32), (32, 32), (40, 24)]):
-            picture.resize(size).save(tmp_path / f"{number}.png")
-    files: list[str] = []
-    for name, kind in (("pope", "what"), ("gqa", "how")):
-        lines = [{"image": f"{n % 3}.png", "question": "What is this?", "kind": kind} for n in range(12)]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
-        files += ["--questions", str(tmp_path / f"{name}.jsonl")]
-    asked = ["theory", "--model", str(saved("Qwen2.5-VL")), "--layers", "2", "--retention", "0.5", "--asked", "11"]
-    assert run([*asked, "--device", "cpu", *files, "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    fewest, most = printed["visual_tokens_range"]
-    assert printed["questions"] == printed["planned"] == 22 and fewest < most
-    assert printed["benchmarks"] == [
-        {"name": name, "questions": 11, "pictures": 3, "visual_tokens": [fewest, most]} for name in ("pope", "gqa")
-    ]
-    for layer in printed["layers"]:
-        shares = layer["above_mean_share_by_benchmark"]
-        # The same questions in both files.
-        assert shares["pope"] == shares["gqa"] and set(shares) == set(layer["above_mean_by_benchmark"])
-        assert shares["pope"]["value"] == pytest.approx(layer["above_mean_share"]["value"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--asked", "9"], "--asked 9"),
         (["--layers", "6"], "layers (6,)"),
-        (["--layers", "0"], "layers (0,)"),
-        (["--retention", "1.5"], "retentions.0 = 1.5"),
-        (["--retention", "0"], "retention 0"),
         (["--option", "probe=previous"], "probe"),
         (["--option", "tokens=all"], "leave the option tokens out"),
         (["--attention", "flex_attention"], "no backward on a CPU"),
