@@ -42,6 +42,7 @@ class Table:
         None: all are in sight.
     groups: headings over several columns, each with how many columns it spans.
     switch: number of the column by whose values the page chooses rows; None for none. chosen: the value at first.
+    most: the terminal prints so many rows of a table that is not wanted whole; None: all.
     compact: half a page wide. prose: its entries are sentences, which begin at the left and run over several lines.
     """
 
@@ -56,6 +57,7 @@ class Table:
     first: int | None = None
     switch: int | None = None
     chosen: str = ""
+    most: int | None = None
     detail: bool = False
 
 

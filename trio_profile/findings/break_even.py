@@ -27,10 +27,10 @@ def pays(document: Any, method: str, quantity: str) -> str:
     return ", ".join(gain + loss)
 
 
-def table(document: Any) -> Table:
-    """The three ranges of each method and quantity. Quantities with the same ranges share a row."""
+def table(document: Any, first: str) -> Table:
+    """The three ranges of each method and quantity, those of `first` on top. Those with the same ranges share a row."""
     methods, rows = document.study.methods, list[list[Entry]]()
-    for method in methods:
+    for method in dict.fromkeys((first, *methods)):
         by_ranges: dict[tuple[Entry, ...], list[str]] = {}
         for quantity in document.break_even:
             by_ranges.setdefault(_ranges(find(document, method, quantity)), []).append(QUANTITIES[quantity].label)
@@ -40,7 +40,9 @@ def table(document: Any) -> Table:
         rows += [[*name, Entry("; ".join(labels)), *ranges] for ranges, labels in by_ranges.items()]
     heads = ["", "pays up to", "undecided", "costs more from", "curve crosses 1 at"]
     keys = len(methods) > 1
-    return Table("Break-even, as retentions", ["method", *heads] if keys else heads, rows, keys=2 if keys else 1)
+    return Table(
+        "Break-even, as retentions", ["method", *heads] if keys else heads, rows, keys=2 if keys else 1, most=6
+    )
 
 
 def _ranges(found: BreakEven) -> tuple[Entry, ...]:

@@ -9,14 +9,19 @@ from trio_profile.findings.study_page import budget_notes, finished_cells, notes
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, grid, table
 from trio_profile.quantities import entries, right_answers
 from trio_profile.quantities.closeness import DIVERGENCE
+from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.quantities.quantity import Column
+from trio_profile.records.facts import source_of
+from trio_profile.text import listed
 
+_LICENCE = Column("licence", lambda row, _: _licence(row.method))
+_TRAINED = Column("trained?", lambda row, _: Entry(source["trained"]) if (source := source_of(row.method)) else NOTHING)
 _WORK = ("selection", "MACs without selection", "f(n)", "overhead factor of the formula", "f(n) with the factor")
 
 
 def report(document: Comparison) -> Report:
     """All pages of a comparison's report."""
-    pages = [verdict_page(document), kinds_page(document)]
+    pages = [verdict_page(document), kinds_page(document), missing_page(document)]
     return report_of(document, f"{len(document.study.methods)} methods", pages)
 
 
@@ -28,12 +33,28 @@ def verdict_page(document: Comparison) -> Page:
         blocks.append(speed)
     blocks.append(_table(document))
     lines = [*recommendation.further(document.recommendation), *notes((row.method, row.notes) for row in document.rows)]
-    lines += budget_notes(document.clamped_above, document.idle_stages)
+    if missing := [row for row in document.rows if row.status != "done"]:
+        names = listed(list(dict.fromkeys(row.method for row in missing)))
+        lines.append(f"{len(missing)} of {units.number_of(len(document.rows), 'cell')} could not run: {names}.")
     if done and document.doubts:
         lines.append(doubts.summary(document.doubts, finished_cells(done)))
     if lines:
         blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
     return Page("verdict", "Verdict", "", blocks)
+
+
+def missing_page(document: Comparison) -> Page:
+    """The cells that could not run, each reason once, and the budgets that could not be kept."""
+    cells: dict[str, list[str]] = {}
+    for row in (row for row in document.rows if row.status != "done"):
+        name = f"{row.method} at {units.percent(row.nominal_retention)}"
+        cells.setdefault(row.reason or "no reason was recorded", []).append(name)
+    parts = {
+        "What could not run": [f"{listed(names)}: {reason}." for reason, names in cells.items()],
+        "Budgets": list(budget_notes(document.clamped_above, document.idle_stages)),
+    }
+    blocks = [Sentences(heading, lines, detail=True) for heading, lines in parts.items() if lines]
+    return Page("refused", "Refused", "", blocks, folded="Show what could not run, and which budgets are special")
 
 
 def kinds_page(document: Comparison) -> Page:
@@ -48,12 +69,22 @@ def kinds_page(document: Comparison) -> Page:
 
 def _table(document: Comparison) -> Table:
     """All methods at all retentions: those that keep the answers first, the fastest of them on top, controls last."""
-    rows = sorted(document.rows, key=_place)
+    rows = sorted((row for row in document.rows if row.status == "done"), key=_place)
     shown = grid(document, rows)
     apart = Column(
         f"points to {document.reference}", lambda row, _: entries.points(row.reference_difference), needs_answers=True
     )
-    columns = [*IN_SIGHT, apart, *_WORK, "tokens kept", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS]
+    columns = [
+        *IN_SIGHT,
+        _LICENCE,
+        _TRAINED,
+        apart,
+        *_WORK,
+        "tokens kept",
+        shown.changed,
+        *DIVERGENCE,
+        *FURTHER_COLUMNS,
+    ]
     known = "Methods that keep the right answers first, the fastest on top" if shown.answered else "The fastest on top"
     pick = document.recommendation.pick
     lowest = min(document.study.retentions)
@@ -62,11 +93,23 @@ def _table(document: Comparison) -> Table:
         f"{known}. Controls last",
         columns,
         ["method", "asked"],
-        in_sight="KV",
+        in_sight="trained?",
+        most=16,
         switch=1,
         chosen=units.percent(lowest if pick is None else pick.retention),
     )
 
 
-def _place(row: Row) -> tuple[bool, float, bool, bool, float]:
-    return row.status != "done", row.nominal_retention, row.remark == CONTROL, not keeps_answers(row), -row.speed
+def _licence(method: str) -> Entry:
+    """Whether the code of a method may be used. Its licence is the tooltip."""
+    source = source_of(method)
+    if source is None:
+        return NOTHING
+    licence = source["licence"]
+    text = "non-commercial" if "NC" in licence else "none stated" if licence.startswith("none") else "open"
+    text = {"control": "ours", "description": "no code"}.get(source["kind"], text)
+    return Entry(text, title=licence)
+
+
+def _place(row: Row) -> tuple[float, bool, bool, float]:
+    return row.nominal_retention, row.remark == CONTROL, not keeps_answers(row), -row.speed

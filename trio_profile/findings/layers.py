@@ -34,7 +34,8 @@ def report(document: LayersDocument) -> Report:
     study, cells = document.study, document.cells
     several = len(cells) > 1
     pages = [_at(build(cell), cell) if several else build(cell) for cell in cells for build in PAGES]
-    pages.insert(0 if several else len(pages), totals_page(document))
+    pages.insert(0 if several else 1, totals_page(document))
+    pages.sort(key=lambda page: bool(page.folded))
     retentions = [units.percent(cell.retention.realised) for cell in cells]
     return Report(
         subject=document.method,
@@ -125,12 +126,13 @@ def layers_page(cell: PrefillTimes) -> Page:
     return Page(
         "layers",
         "Every decoder layer",
-        "The forward of each layer, with its 95 % interval. The cost of a stage is not in it; the next page has it.",
+        "The forward of each layer, with its 95 % interval. The cost of a stage is not in it; the next section has it.",
         [
             Table("Layers with the same number of tokens, added up", columns, runs, compact=True),
             _forwards(cell),
             tabulate("Each layer", each, cell.layers, detail=True),
         ],
+        folded="Show the time of each layer",
     )
 
 
@@ -173,6 +175,7 @@ def stages_page(cell: PrefillTimes) -> Page:
             tabulate("Outside the layers", parts, cell.parts, compact=True),
             Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
         ],
+        folded="Show the parts of each stage, and the modules beside the layers",
     )
 
 

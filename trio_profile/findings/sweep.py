@@ -16,8 +16,8 @@ from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.right_answers import of_kind
 from trio_profile.text import listed
 
-MOST_SHOWN = 4
-"""The table of a sweep with more methods has a switch for the method."""
+MOST_SHOWN = 16
+"""The table of a sweep of several methods with more cells has a switch for the method."""
 _PREFILL = ("prefill of dense", "prefill pruned", "prefill speed-up")
 _TOTAL = ("total of dense", "total pruned", "total speed-up")
 _TOKENS = ("first token of dense", "first token pruned", "later token of dense", "later token pruned")
@@ -38,7 +38,7 @@ def verdict_page(document: SweepDocument) -> Page:
     if document.cells:
         blocks.append(_summary(document))
     if document.dense is not None and any(cell.status == "done" for cell in document.cells):
-        blocks.append(break_even.table(document))
+        blocks.append(break_even.table(document, _picked(document)))
     if lines := [*recommendation.further(document.recommendation), *_reminders(document)]:
         blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
     if lines := list(budget_notes(document.clamped_above, document.idle_stages)):
@@ -48,9 +48,13 @@ def verdict_page(document: SweepDocument) -> Page:
 
 def speedup(document: SweepDocument) -> Chart:
     """The speed-up of the prefill, with the certain gain of the recommended method, or of the first one."""
+    return charts.speedups(document, "prefill", "Speed-up of the prefill", "prefill_ms", _picked(document))
+
+
+def _picked(document: SweepDocument) -> str:
+    """The recommended method, or the first one."""
     pick = document.recommendation.pick
-    method = document.study.methods[0] if pick is None else pick.method
-    return charts.speedups(document, "prefill", "Speed-up of the prefill", "prefill_ms", method)
+    return document.study.methods[0] if pick is None else pick.method
 
 
 def charts_page(document: SweepDocument) -> Page:
@@ -138,15 +142,15 @@ def _planned(document: SweepDocument) -> list[tuple[Any, Any]]:
 
 def _summary(document: SweepDocument) -> Table:
     """Every method at every retention: answers, speed-ups, and cost relative to dense."""
-    methods, pick = document.study.methods, document.recommendation.pick
+    methods = document.study.methods
     shown = grid(document, sorted(document.cells, key=lambda cell: methods.index(cell.method)))
     in_sight = [name for name in IN_SIGHT if name != "total" or document.study.new_tokens > 1]
     columns = [*in_sight, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS, "tokens kept"]
     caption = "Speed-up [95 % interval], and cost relative to dense"
-    if len(methods) <= MOST_SHOWN:
-        return table(shown, caption, columns, ["method", "reached"][len(methods) == 1 :], in_sight="KV")
-    first = methods[0] if pick is None else pick.method
-    return table(shown, caption, columns, ["method", "reached"], in_sight="KV", switch=0, chosen=first)
+    keys = ["method", "reached"][len(methods) == 1 :]
+    switch = 0 if len(methods) > 1 and len(document.cells) > MOST_SHOWN else None
+    chosen = _picked(document) if switch == 0 else ""
+    return table(shown, caption, columns, keys, in_sight="KV", switch=switch, chosen=chosen, most=MOST_SHOWN)
 
 
 def _reminders(document: SweepDocument) -> Iterator[str]:

@@ -71,6 +71,11 @@ def stored() -> dict[str, Any]:
     return json.loads(SOURCE.read_text(encoding="utf-8"))
 
 
+def source_of(method: str) -> dict[str, str] | None:
+    """The source of a built-in method: the fields of `trio_core.Reference`. None for a combination or a user's own."""
+    return next((facts["reference"] for facts in stored()["methods"] if facts["name"] == method), None)
+
+
 @cache
 def models() -> dict[str, ModelFacts]:
     """The facts of all built-in models, by name."""

@@ -4,7 +4,7 @@ All text is drawn as it is: nothing in it is read as rich's markup.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from textwrap import wrap
 from typing import assert_never
@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from trio_profile import units
 from trio_profile.findings.blocks import (
     Block,
     Chart,
@@ -47,7 +48,7 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
     """Print a report. Details are printed only if `everything` is asked for.
 
     A detail is a page that is folded, a block with `detail=True`, a column that is not among the first ones of its
-    table, or a row that its switch does not choose.
+    table, a row that its switch does not choose, or one after its `most` rows.
     hint: the last line where a detail is left out.
     """
     report = prepare(report)
@@ -82,7 +83,7 @@ def _show_head(report: Report, console: Console) -> None:
 
 
 def _first(block: Block, width: int) -> Block:
-    """The block without the columns that are not always in sight.
+    """The block without the columns that are not always in sight, and with its `most` rows.
 
     Of those in sight, the last ones are left out until `width` holds the table. A table with groups is cut instead,
     because its columns stand for each other.
@@ -90,6 +91,9 @@ def _first(block: Block, width: int) -> Block:
     if not isinstance(block, Table):
         return block
     table = first_columns(chosen_rows(block))
+    if table.most is not None and len(table.rows) > table.most:
+        caption = f"{table.caption}. {table.most} of {units.number_of(len(table.rows), 'row')}"
+        table = replace(table, rows=table.rows[: table.most], caption=caption)
     if not has_others(block) or table.groups:
         return table
     while len(table.columns) > table.keys + 1 and not _fits(_columns(table), width):
@@ -245,8 +249,6 @@ def _fits(columns: Sequence[_Column], width: int, gap: int = 1) -> bool:
 
 def _parts(columns: Sequence[_Column], keys: int, width: int, gap: int) -> list[list[_Column]]:
     """Which columns stand side by side, so that `width` holds them."""
-    if any(column.prose for column in columns):
-        return [list(columns)]
     named = list(columns[:keys])
     parts = [list(named)]
     for column in columns[keys:]:

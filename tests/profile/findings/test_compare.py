@@ -54,7 +54,7 @@ def table_of(found: Comparison) -> Table:
 
 def test_only_the_verdict_is_in_sight(compared: Comparison, answered: Comparison):
     last = ["doubts", "study", "numbers"]
-    for found, ids in ((compared, ["verdict", *last]), (answered, ["verdict", "kinds", *last])):
+    for found, ids in ((compared, ["verdict", "refused", *last]), (answered, ["verdict", "kinds", *last])):
         report = pages.report(found)
         assert [page.id for page in report.pages] == ids
         assert [page.id for page in report.pages if not page.folded] == ["verdict"]
@@ -69,18 +69,28 @@ def test_one_table_has_all_retentions_and_a_switch(compared: Comparison):
         ("grid", "", "30.0 %"),
         ("random", "control", "30.0 %"),
         ("trio", "", "77.0 %"),
-        ("vtw", "", "30.0 %"),
     ]
     assert (table.switch, table.chosen) == (1, "30.0 %")
-    assert table.rows[-1][-1].text == "refused: cannot be reached"
+    assert "1 of 5 cells could not run: vtw." in sentences(pages.report(compared))
+    assert "vtw at 30.0 %: cannot be reached." in sentences(pages.report(compared))
 
 
 def test_answers_and_speed_are_in_sight_and_the_rest_behind_a_click(compared: Comparison, answered: Comparison):
     for found, answers in ((compared, []), (answered, ["right", "points lost"])):
         table = table_of(found)
-        in_sight = ["Method", "Retention", *answers, "prefill", "total", "MACs", "KV"]
+        in_sight = ["Method", "Retention", *answers, "prefill", "total", "MACs", "KV", "licence", "trained?"]
         assert list(table.columns[: table.first]) == in_sight
         assert {sum(entry.span for entry in row) for row in table.rows} == {len(table.columns)}
+
+
+def test_licence_and_training_stand_beside_every_method(compared: Comparison):
+    table = table_of(compared)
+    at = [table.columns.index(name) for name in ("licence", "trained?")]
+    assert {row[0].text: tuple(row[place].text for place in at) for row in table.rows} == {
+        "trio": ("none stated", "no"),
+        "grid": ("ours", "no"),
+        "random": ("ours", "no"),
+    }
 
 
 def test_answers_stand_with_the_difference_to_the_reference(answered: Comparison):

@@ -68,8 +68,9 @@ def test_the_whole_prefill_stands_beside_the_devices_peaks(document: LayersDocum
 
 def test_terminal_and_page_show_the_same_report(document: LayersDocument):
     report = pages.report(document)
-    assert [page.id for page in report.pages] == ["walk", "layers", "stages", "efficiency"]
-    shown, html = in_terminal(report), render(report)
+    assert [page.id for page in report.pages] == ["walk", "efficiency", "layers", "stages"]
+    assert [page.id for page in report.pages if page.folded] == ["layers", "stages"]
+    shown, html = in_terminal(report, everything=True), render(report)
     for text in ("1.33× [1.28, 1.38]", "lm_head", "576 → 64"):
         assert text in shown.replace("\n", " ") or text in shown
     assert html.count("of 636") >= 4
@@ -88,7 +89,8 @@ def test_several_retentions_have_one_table_first_and_then_their_own_pages():
     report = pages.report(layers_at(0.1, 0.5))
     assert [page.id for page in report.pages] == [
         "efficiency",
-        *(f"{name}-{mark}" for mark in ("0.1", "0.5") for name in ("walk", "layers", "stages")),
+        *("walk-0.1", "walk-0.5"),
+        *(f"{name}-{mark}" for mark in ("0.1", "0.5") for name in ("layers", "stages")),
     ]
     assert report.pages[1].title == "At 10.0 %: from the claimed speed-up to the measured one"
     assert "10.0 % and 50.0 % retention" in report.facts

@@ -68,7 +68,7 @@ def test_a_study_without_a_finished_cell_has_a_verdict():
 
 
 def test_the_table_of_many_methods_has_a_switch():
-    for methods, switch in ((("trio",), None), (("trio", "fastv"), None), (("trio", *"abcd"), 0)):
+    for methods, switch in ((("trio",), None), (("trio", "fastv"), None), (("trio", *"abcdefgh"), 0)):
         asked = study(methods=methods, retentions=(0.33, 0.66))
         found = table(sweep.report(document(asked)), SUMMARY)
         assert found.switch == switch and len(found.rows) == 2 * len(methods)
