@@ -79,8 +79,7 @@ def forced_logits(
 
 def generate(model: Any, inputs: Inputs, steps: int, **options: Any) -> tuple[Tensor, Tensor]:
     """Greedy generation of exactly `steps` tokens: the tokens [B, T] and their logits [B, T, V]."""
-    exactly = {"max_new_tokens": steps, "min_new_tokens": steps, "do_sample": False, "suppress_tokens": PLACEHOLDERS}
-    output: Any = model.generate(**inputs, **exactly, return_dict_in_generate=True, output_logits=True, **options)
+    output = tiny.generate(model, inputs, steps, **options)
     return output.sequences[:, -steps:], torch.stack(output.logits, dim=1)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.core import tiny
 from tests.profile.checkpoints import VISUAL_TOKENS, save_tiny_llava
-from trio_core import OptionError, UnsupportedModel, methods
+from trio_core import UnsupportedModel
 from trio_core.methods.method import Method, registry
 from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
@@ -46,13 +46,6 @@ def test_the_method_runs_in_every_family(package, family):
     for b, one in enumerate(samples):
         assert len(stage.kept[b]) == trace.schedules[b].budgets[0]
         assert len(stage.scores[b]) == len(tiny.visual_rows(one))
-
-
-def test_its_option_is_refused_in_one_line(package):
-    mine = methods.find("mypkg.mine:Mine")
-    for power in (-1.0, float("nan")):
-        with tiny.refused(OptionError, f"power {power} is negative"):
-            mine(retention=0.5, power=power)
 
 
 def test_its_tests_pass(package):

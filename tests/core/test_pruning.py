@@ -2,7 +2,6 @@
 
 from functools import partial
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
@@ -18,11 +17,6 @@ from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
-
-
-def generate(model: PreTrainedModel, inputs: dict[str, Tensor], tokens: int = 11, **options: Any) -> Any:
-    options = {"do_sample": False, "return_dict_in_generate": True, "output_logits": True, **options}
-    return model.generate(**inputs, max_new_tokens=tokens, min_new_tokens=tokens, **options)
 
 
 def close(actual: Tensor, expected: Tensor) -> bool:
@@ -119,7 +113,7 @@ def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention)
     model, samples = tiny.model(family, attention), [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
     text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
     with prune(model, METHOD) as trace:
-        cache = generate(model, tiny.batch(samples)).past_key_values
+        cache = tiny.generate(model, tiny.batch(samples), 11).past_key_values
     by_sample = zip(*(schedule.tokens_by_layer for schedule in trace.schedules), strict=True)
     longest = [max(t + v for t, v in zip(text, layer, strict=True)) for layer in by_sample]
     assert [layer.keys.shape[-2] for layer in cache.layers] == [length + 10 for length in longest]
@@ -156,8 +150,8 @@ def test_the_trace_is_of_the_latest_prefill_and_a_decode_step_leaves_it():
     with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace:
         with pytest.raises(TrioError, match="no prefill has run"):
             _ = trace.realised_retention
-        generate(model, tiny.sample("llava", "large"))
+        tiny.generate(model, tiny.sample("llava", "large"), 3)
         assert trace.schedules[0].visual_tokens == 32
-        generate(model, tiny.sample("llava", "small"))
+        tiny.generate(model, tiny.sample("llava", "small"), 3)
         assert trace.schedules[0].visual_tokens == 16
         assert len(trace.stages) == len(LAYERS)

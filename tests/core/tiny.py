@@ -193,6 +193,18 @@ def prefill(model: PreTrainedModel, samples: Sequence[dict[str, Tensor]], method
         return run(model, batch(samples, side), method)[1]
 
 
+def generate(model: Any, inputs: dict[str, Tensor], tokens: int, **options: Any) -> Any:
+    """Greedy generation of exactly so many tokens, with their logits. No token asks for a picture."""
+    exactly = {
+        "max_new_tokens": tokens,
+        "min_new_tokens": tokens,
+        "do_sample": False,
+        "suppress_tokens": [IMAGE, VIDEO],
+    }
+    shown = {"return_dict_in_generate": True, "output_logits": True}
+    return model.generate(**inputs, **{**exactly, **shown, **options})
+
+
 def same(first: Tensor, second: Tensor) -> bool:
     """Whether two tensors are equal bit by bit, NaN at the same places included."""
     return torch.allclose(first, second, rtol=0, atol=0, equal_nan=True)

@@ -179,11 +179,8 @@ class _Trial:
                 return args
             return (torch.cat([self.words, args[0][:, given:]], dim=1), *args[1:])
 
-        handle = self.model.get_input_embeddings().register_forward_pre_hook(exchange)
-        try:
+        with self.model.get_input_embeddings().register_forward_pre_hook(exchange):
             yield
-        finally:
-            handle.remove()
 
     def inputs(self, ids: Tensor) -> dict[str, Tensor]:
         """The model's arguments for the prompt with new tokens behind it."""
@@ -204,11 +201,8 @@ class _Trial:
 
     def readout(self) -> float:
         last: list[Any] = []
-        handle = self.adapter.layers[-1].register_forward_hook(lambda *seen: last.append(seen[-1]))
-        try:
+        with self.adapter.layers[-1].register_forward_hook(lambda *seen: last.append(seen[-1])):
             logits = self.model(**self.inputs(self.prompt)).logits
-        finally:
-            handle.remove()
         ours = self.adapter.readout(last[0][0] if isinstance(last[0], tuple) else last[0])
         return ((ours - logits).abs().max() / logits.abs().max()).item()
 

@@ -8,7 +8,7 @@ was replaced. `extra_behaviour` finds them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,13 +113,11 @@ def gradients_checked(layer: nn.Module) -> Iterator[None]:
         if given is not None and isinstance(made, Tensor) and made.is_floating_point():
             check_gradient(f"{name} of the probed layer", given, made)
 
-    modules = [(name, module) for name, module in layer.named_modules() if name and "rotary" not in name]
-    handles = [module.register_forward_hook(partial(check, name), with_kwargs=True) for name, module in modules]
-    try:
+    with ExitStack() as hooks:
+        for name, module in layer.named_modules():
+            if name and "rotary" not in name:
+                hooks.enter_context(module.register_forward_hook(partial(check, name), with_kwargs=True))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class Replacement:

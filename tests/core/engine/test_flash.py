@@ -123,29 +123,20 @@ class TestWindow:
         model = self.model(length - 1)
         says = rf"^a sliding window of {length - 1} tokens in a sequence of {length}: .* sdpa or eager$"
         with pytest.raises(UnsupportedInput, match=says), prune(model, METHOD):
-            model.generate(**one, max_new_tokens=3, min_new_tokens=3)
+            tiny.generate(model, one, 3)
         with prune(model, "random", retention=1.0):
-            model.generate(**one, max_new_tokens=3, min_new_tokens=3)
+            tiny.generate(model, one, 3)
 
 
-class TestPacked:
-    """The library finds packed documents by position ids that begin anew, or gets their offsets from the caller."""
-
-    @staticmethod
-    def inputs() -> dict:
-        one = tiny.sample("llava")
-        first = one["input_ids"].shape[1] - 6
-        return one | {"position_ids": torch.cat([torch.arange(first), torch.arange(6)])[None]}
-
-    @pytest.mark.parametrize("axes", [3, 4])
-    def test_only_the_texts_axis_counts(self, axes):
-        """Of four axes the first one is the text's. Without it, a layer gets no position ids."""
-        one = tiny.sample("qwen2_5_vl")
-        model, positions = tiny.model("qwen2_5_vl", NAME), reference.position_ids(one)[:, None]
-        text = torch.arange(positions.shape[-1])[None, None]
-        with torch.no_grad(), prune(model, METHOD) as trace:
-            model(**one, position_ids=torch.cat([text, positions]) if axes == 4 else positions)
-        assert len(trace.stages) == len(LAYERS)
+@pytest.mark.parametrize("axes", [3, 4])
+def test_only_the_axis_of_the_text_tells_packed_documents_apart(axes):
+    """Of four axes the first one is the text's. Without it, a layer gets no position ids."""
+    one = tiny.sample("qwen2_5_vl")
+    model, positions = tiny.model("qwen2_5_vl", NAME), reference.position_ids(one)[:, None]
+    text = torch.arange(positions.shape[-1])[None, None]
+    with torch.no_grad(), prune(model, METHOD) as trace:
+        model(**one, position_ids=torch.cat([text, positions]) if axes == 4 else positions)
+    assert len(trace.stages) == len(LAYERS)
 
 
 @tiny.by_hand

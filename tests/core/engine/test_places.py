@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.core import reference, tiny
 from tests.core.support import bench
-from tests.core.test_pruning import LAYERS, generate
+from tests.core.test_pruning import LAYERS
 from trio_core import Trio, UnsupportedModel, prune
 from trio_core.engine.frames import Frame
 from trio_core.engine.places import at_places
@@ -70,7 +70,7 @@ def test_a_steps_attention_is_zero_at_dropped_tokens():
     model, one = tiny.model("llava", "eager"), tiny.sample("llava")
     length = one["input_ids"].shape[1]
     with torch.no_grad(), prune(model, METHOD) as trace:
-        output = generate(model, one, tokens=3, output_attentions=True)
+        output = tiny.generate(model, one, 3, output_attentions=True)
     stages = reference.stages_of(trace, one)
     for step, maps in enumerate(output.attentions[1:], start=1):
         left = torch.arange(length)

@@ -54,7 +54,7 @@ def test_where_the_library_sees_no_need_for_a_mask_pruned_layers_get_none(family
     """With a mask torch would leave CUDA's flash kernel for another: pruned and dense would not compare."""
     model, one = tiny.model(family), tiny.sample(family)
     with prune(model, "random", retention=0.5, layers=LAYERS), listening(model) as calls:
-        model.generate(**one, max_new_tokens=3, min_new_tokens=3, do_sample=False)
+        tiny.generate(model, one, 3)
     lengths = [call[-1][0].shape[1] for call in calls]
     assert lengths[0] < one["input_ids"].shape[1]
     assert lengths[1:] == [1, 1]

@@ -1,17 +1,13 @@
 """Methods of the user's own: how they are found, and what they are refused for."""
 
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import Any, ClassVar
 
 import pytest
-import torch
 
 from tests.core import tiny
-from trio_core import OptionError, Trio, TrioError, methods, prune
-from trio_core.methods.method import Method, Reference
+from trio_core import OptionError, Trio, methods
+from trio_core.methods.method import Method
 from trio_core.methods.method import registry as all_methods
-from trio_core.methods.view import Selection, View
 
 BUILT_IN = sorted(name for name, cls in all_methods.items() if cls.__module__.startswith("trio_core.methods."))
 
@@ -103,36 +99,6 @@ def test_a_path_that_leads_to_no_method_is_refused(own, path, message):
         methods.find(path)
     assert path in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merging(Method):
-    """Keeps the first tokens, and puts features of any shape in their places."""
-
-    shape: Any = None
-
-    reference: ClassVar[Reference] = Reference(title="none")
-
-    def select(self, view: View) -> Selection:
-        (picture,) = view.pictures
-        return Selection((torch.arange(picture.budget),), features=(torch.ones(self.shape(picture.budget)),))
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        (lambda _: (1, 32), r"gave features of shapes \[\(1, 32\)\] after layer 1; expected are"),
-        (lambda kept: (kept, 1), r"gave features of shapes \[\((\d+), 1\)\] .* expected are \[\(\1, 32\)\]"),
-    ],
-)
-def test_merged_features_of_another_shape_are_refused(shape, message):
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    with (
-        torch.no_grad(),
-        prune(model, Merging(retention=0.5, layers=(1, 3), shape=shape)),
-        tiny.refused(TrioError, f"method '' {message}"),
-    ):
-        model(**one)
 
 
 def test_a_subclass_without_a_name_leaves_its_parents_alone():

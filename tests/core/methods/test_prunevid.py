@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods import towers
-from tests.core.models.test_families import listening, stages_of
+from tests.core.models.test_families import dense_layers, listening, stages_of
 from trio_core import prune
 from trio_core.methods.prunevid import PruneVid, dpc_knn, text_attention
 from trio_core.models import adapter_for
@@ -124,9 +124,7 @@ def test_what_the_text_asks_is_the_cards(data):
 
 def merged(model: PreTrainedModel, one: dict[str, Tensor], budget: int) -> dict[int, Tensor]:
     """The numbers of the tokens that stay before the decoder, with their means, of what enters the dense model's."""
-    with torch.no_grad(), listening(model) as calls:
-        model(**one, use_cache=False)
-    features = calls[0][0][0][0, tiny.visual_rows(one)].double()
+    features = dense_layers(model, one)[0][0][0, tiny.visual_rows(one)].double()
     centres, labels = by_the_card(features, budget)
     return {
         centre: features[[token for token, label in enumerate(labels) if label == number]].mean(dim=0).float()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.models.test_families import listening
+from tests.core.models.test_families import dense_layers
 from trio_core.methods.topv import TopV, contribution, costs, raster, recover
 from trio_core.models import adapter_for
 
@@ -118,11 +118,9 @@ def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
     (stage,) = trace.stages
     assert stage.layer == 2
     for b, one in enumerate(samples):
-        with torch.no_grad(), listening(model) as calls:
-            model(**one, use_cache=False)
-            visual = tiny.visual_rows(one)
-            norm = adapter_for(model).layers[2].get_submodule("input_layernorm")
-            source, target = calls[0][1][0][0, visual], norm(calls[0][2][0][0, visual])
+        heard, visual = dense_layers(model, one), tiny.visual_rows(one)
+        norm = adapter_for(model).layers[2].get_submodule("input_layernorm")
+        source, target = heard[1][0][0, visual], norm(heard[2][0][0, visual]).detach()
         everything = list(range(len(visual)))
         expected = by_loop(source, target, everything, len(visual), method)
         agrees(stage, b, expected, everything, trace.schedules[b].budgets[0], method)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.models.test_families import listening, stages_of, walk
+from tests.core.models.test_families import dense_layers, stages_of, walk
 from tests.core.rules.test_selection import farthest_point_in_a_loop
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
@@ -134,9 +134,7 @@ def test_divprune_spreads_what_enters_the_decoder(family):
     (stage,) = trace.stages
     assert stage.layer == 0
     for b, one in enumerate(samples):
-        with torch.no_grad(), listening(model) as calls:
-            model(**one, use_cache=False)
-        features = calls[0][0][0][0, tiny.visual_rows(one)].double()
+        features = dense_layers(model, one)[0][0][0, tiny.visual_rows(one)].double()
         expected = torch.tensor(farthest_point_in_a_loop(features, trace.schedules[b].budgets[0]))
         # LLaVA-NeXT's newlines are all the same: whichever is taken, its features are.
         assert torch.equal(*(features[kept][features[kept][:, 0].argsort()] for kept in (stage.kept[b], expected)))

@@ -1,7 +1,6 @@
 """The adapters: what pruning knows of each family."""
 
 import pytest
-import torch
 
 from tests.core import tiny
 from trio_core import UnsupportedModel, prune
@@ -28,26 +27,6 @@ def test_every_registered_class_has_a_toy():
     assert {name for cls in adapters.values() for name in cls.classes} == set(adapters)
     assert {type(tiny.model(family)).__name__ for family in tiny.FAMILIES} == set(adapters)
     assert set(tiny.NAMES.values()) == set(families) >= {cls.family for cls in adapters.values()}
-
-
-@tiny.every_family
-def test_readout_of_the_last_layers_output_equals_the_logits(family):
-    model, one = tiny.model(family), tiny.sample(family)
-    adapter, last = adapter_for(model), []
-    hook = adapter.layers[-1].register_forward_hook(lambda _layer, _inputs, output: last.append(output))
-    with torch.no_grad():
-        with tiny.attached([hook]):
-            logits = model(**one).logits
-        assert torch.equal(adapter.readout(last[0]), logits)
-
-
-@tiny.every_family
-def test_visual_tokens_are_true_at_the_placeholders(family):
-    adapter = adapter_for(tiny.model(family))
-    one = tiny.sample(family)
-    visual = adapter.visual_tokens(one["input_ids"])
-    assert visual.dtype == torch.bool
-    assert visual[0].nonzero().squeeze(1).tolist() == tiny.visual_rows(one).tolist()
 
 
 def test_a_subclass_of_a_model_class_has_the_same_adapter():

@@ -29,7 +29,6 @@ TOKENS = 5
 CLOSE = 2e-5
 """Of a largest value: what adding in another order makes of float32 in six layers."""
 METHOD = Trio(retention=0.5, layers=LAYERS)
-PLACEHOLDERS = [tiny.IMAGE, tiny.VIDEO]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +62,13 @@ def listening(model: PreTrainedModel) -> Iterator[list[list[tuple[Tensor, dict[s
 
     with tiny.attached(layer.register_forward_hook(hear, with_kwargs=True) for layer in layers):
         yield calls
+
+
+def dense_layers(model: PreTrainedModel, one: dict[str, Tensor]) -> list[tuple[Tensor, dict[str, Any], Tensor]]:
+    """What goes into each layer and what comes out, in a dense run without a cache."""
+    with torch.no_grad(), listening(model) as calls:
+        model(**one, use_cache=False)
+    return calls[0]
 
 
 def hooks(model: PreTrainedModel) -> list[tuple[int, ...]]:
@@ -110,9 +116,7 @@ Left = dict[int, Tensor] | dict[int, tuple[Tensor, Tensor, Tensor]]
 @torch.no_grad()
 def walk(model: PreTrainedModel, one: dict[str, Tensor], left: Left, compact: bool = False) -> list[Step]:
     """The model's own layers over a sequence that is cut on the way."""
-    with listening(model) as calls:
-        model(**one, use_cache=False)
-    adapter, (heard,), steps = adapter_for(model), calls, []
+    adapter, heard, steps = adapter_for(model), dense_layers(model, one), []
     hidden, rows = heard[0][0], torch.arange(one["input_ids"].shape[1])
     for index, (entered, kwargs, _) in enumerate(heard):
         if index:
@@ -193,10 +197,8 @@ def check(
     if family == "video_llava":
         tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
     oracle, inputs = oracle or partial(shortened, model), tiny.batch(samples, side)
-    # A placeholder that the model itself writes would ask for a picture when the oracle reads it.
-    options = {"suppress_tokens": PLACEHOLDERS, "return_dict_in_generate": True, "output_logits": True}
     with prune(model, method) as trace, listening(model) as calls:
-        output = model.generate(**inputs, max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False, **options)
+        output = tiny.generate(model, inputs, TOKENS)
     assert [stage.layer for stage in trace.stages] == list(method.layers or trace.schedules[0].layers)
     assert len(calls) == TOKENS
     logits = torch.stack(output.logits, dim=1)
@@ -212,7 +214,7 @@ def check(
                 made = calls[step][index][2][b, 0]
                 assert apart(made, wanted[step - TOKENS]) < CLOSE, f"sample {b}, step {step}, layer {index + 1}"
         assert apart(logits[b], expected[-TOKENS:]) < CLOSE
-        expected[:, PLACEHOLDERS] = -torch.inf
+        expected[:, [tiny.IMAGE, tiny.VIDEO]] = -torch.inf
         assert expected[-TOKENS:].argmax(dim=-1).tolist() == new
     return trace
 
@@ -242,16 +244,6 @@ def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(fa
             assert not torch.equal(model(**one, use_cache=False).logits, dense)
         assert torch.equal(model(**one, use_cache=False).logits, dense)
     assert hooks(model) == before
-
-
-ONE_AXIS = [family for family in tiny.FAMILIES if family not in tiny.MULTI_AXIS]
-
-
-@pytest.mark.parametrize("family", tiny.fast_first(ONE_AXIS, "llava"))
-def test_renumbered_tokens(family):
-    """In two samples of a batch, each layer's tokens stand at the first positions of its own rotary embedding."""
-    samples = tiny.pair(family)
-    check(family, tiny.model(family), samples, Trio(retention=0.5, layers=LAYERS, positions="compact"))
 
 
 def without_token_types(after: int = 9, size: str = "large") -> dict[str, Tensor]:

@@ -32,19 +32,13 @@ def sample(size: str = "large", **options: int) -> Inputs:
 
 def generate(model: Any, one: Inputs, **options: Any) -> Any:
     """Greedy generation with the logits of each new token, unless the options say otherwise."""
-    exactly = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS}
-    shown = {"return_dict_in_generate": True, "output_logits": True, "do_sample": False}
-    return model.generate(**inputs(one, {**exactly, **shown, **options}))
+    return tiny.generate(model, one, NEW_TOKENS, **{"suppress_tokens": None, **options})
 
 
 def forward(model: Callable[..., Any], one: Inputs, **options: Any) -> Any:
     """One forward without gradients. Options replace inputs; None leaves one out."""
     with torch.no_grad():
-        return model(**inputs(one, options))
-
-
-def inputs(one: Inputs, options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in {**one, **options}.items() if value is not None}
+        return model(**{name: value for name, value in {**one, **options}.items() if value is not None})
 
 
 @cache

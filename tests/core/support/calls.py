@@ -164,6 +164,14 @@ def no_layers() -> None:
         pass
 
 
+@GROUP.refused("An attention kernel that we do not know")
+def unknown_attention() -> None:
+    model = bench.model()
+    model.config.get_text_config()._attn_implementation = "sage_attention"
+    with prune(model, bench.METHOD):
+        pass
+
+
 @GROUP.works("`model.set_attn_implementation` inside the context, from sdpa to eager", attention="sdpa")
 def other_attention(model, one):
     bench.forward(model, one)

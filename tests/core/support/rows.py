@@ -8,15 +8,17 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from inspect import signature
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from tests.core import tiny
 from tests.core.support import bench
-from tests.core.support.introduction import INTRODUCTION
 from trio_core import TrioError, methods, prune
 from trio_core.methods.method import Method
+from trio_core.models import families
+from trio_core.models.adapter import Adapter
 
 Setup = Callable[..., Any]
 """Without an argument `model`, it compares its results itself.
@@ -28,6 +30,19 @@ Outcome = Literal["works", "refused", "fails"]
 
 NOT_PORTABLE = r"0x[0-9a-f]{4,}|/(tmp|home|work|usr)/|Thread-\d|\d{9,}|\n"
 """What no row may say: addresses, paths, numbers of threads and processes, more than one line."""
+
+
+def _families() -> str:
+    """A row for each family: its name, its classes, and whether methods can look into its vision tower."""
+    rows = []
+    for name, adapter in sorted(families.items(), key=lambda item: item[0].lower()):
+        classes = ", ".join(f"`{one}`" for one in adapter.classes)
+        rows.append(f"| {name} | {classes} | {'work' if adapter.tower is not Adapter.tower else 'refused'} |")
+    return "\n".join(rows)
+
+
+INTRODUCTION = Path(__file__).with_name("introduction.md").read_text().replace("FAMILIES", _families())
+"""The page up to its tables of setups: `introduction.md`, with the families filled in."""
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ GROUP = Group("Methods of one's own")
 class Spoiled(Method):
     """Keeps the first tokens, until `spoil` is set.
 
-    spoil: the indices [K] that it keeps instead, from the right ones.
+    spoil: the indices [K] that it keeps instead, from the right ones. features: the shape of merged ones, from K.
     """
 
     spoil: list[Callable[[Tensor], Tensor]] = field(default_factory=list, hash=False, compare=False)
+    features: Callable[[int], tuple[int, int]] | None = None
 
     name: ClassVar[str] = "spoiled"
     reference: ClassVar[Reference] = Reference(title="a method that breaks", kind="control")
@@ -32,7 +33,8 @@ class Spoiled(Method):
     def select(self, view: View) -> Selection:
         """The first tokens."""
         kept = [torch.arange(sample.budget) for sample in view.samples]
-        return Selection(tuple(self.spoil[0](one) if self.spoil else one for one in kept))
+        features = None if self.features is None else tuple(torch.ones(self.features(len(one))) for one in kept)
+        return Selection(tuple(self.spoil[0](one) if self.spoil else one for one in kept), features=features)
 
 
 registry.pop("spoiled")  # it is no method of the library
@@ -55,3 +57,12 @@ for _title, _spoil in (
     ("Another number of tokens than the budget", lambda kept: kept[:-1]),
 ):
     GROUP.refused(f"{_title}, in the second call", partial(second_call, _spoil))
+for _title, _shape in (
+    ("Merged features of too few tokens", lambda _: (1, 32)),
+    ("Merged features that are too narrow", lambda kept: (kept, 1)),
+):
+    GROUP.refused(
+        _title,
+        bench.forward,
+        method=Spoiled(retention=0.5, layers=bench.LAYERS, features=_shape),
+    )

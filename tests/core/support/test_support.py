@@ -6,8 +6,7 @@ import pytest
 
 from tests.core import tiny
 from tests.core.support import GROUPS
-from tests.core.support.introduction import INTRODUCTION
-from tests.core.support.rows import Group, Row, not_portable, page, sentence, way_out
+from tests.core.support.rows import INTRODUCTION, Group, Row, not_portable, page, sentence, way_out
 from trio_core import TrioError
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "support.md"
