@@ -39,9 +39,9 @@ class View:
             if not self.page.locator(".drawing").nth(number).is_visible():
                 continue
             place = f"document.querySelectorAll('.drawing')[{number}]"
-            self.wait(f"{place}.querySelector('.main-svg') || void {place}.scrollIntoView()", seconds=30)
+            self.wait(f"{place}.querySelector('.main-svg') || void {place}.scrollIntoView()")
 
-    def wait(self, expression: str, seconds: float = 10) -> None:
+    def wait(self, expression: str, seconds: float = 60) -> None:
         """Wait until a JavaScript expression is true. Raises TimeoutError if it does not become true.
 
         Playwright's own `wait_for_function` evaluates text in the page, which the page's policy forbids.

@@ -37,13 +37,6 @@ def test_torch_that_was_imported_before_spins_and_the_environment_says_so():
 
 
 @pytest.mark.slow
-def test_fresh_processes_of_one_that_spins_are_described_as_they_will_be():
-    code = "import torch; from trio_profile.inputs.environment import collect; "
-    found = printed(code + "new = collect(fresh=True); print(new.wait_policy, new.allocator, collect().wait_policy)")
-    assert found in ("brief keeps memory active", "brief system active")
-
-
-@pytest.mark.slow
 def test_a_variable_of_the_user_stays():
     code = f"from trio_profile import process; process.prepare(); {POLICY}"
     assert printed(code, OMP_WAIT_POLICY="ACTIVE").startswith("active")

@@ -9,14 +9,14 @@ from trio_profile.cli import run
 from trio_profile.studies.kinds import KINDS
 
 
-def test_report_is_rebuilt_and_says_what_was_dropped(sweep_arguments, tmp_path, capsys):
-    before = document(capsys, *sweep_arguments, "--out", str(tmp_path))
-    (tmp_path / "report.html").unlink()
-    assert document(capsys, "report", str(tmp_path)) == before
-    file = tmp_path / "measurements.jsonl"
+def test_report_is_rebuilt_and_says_what_was_dropped(kept, capsys):
+    before = document(capsys, "report", kept)
+    (kept / "report.html").unlink()
+    assert document(capsys, "report", kept) == before
+    file = kept / "measurements.jsonl"
     lines = file.read_bytes().splitlines()
     file.write_bytes(b"\n".join([*lines, b'{"record": "roun']))
-    assert run(["report", str(tmp_path)]) == 0
+    assert run(["report", str(kept)]) == 0
     assert f"warning: line {len(lines) + 1} dropped" in capsys.readouterr().err
 
 
@@ -93,13 +93,3 @@ def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
     assert "--claims goes with one study" in complaint(
         capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026"
     )
-
-
-@pytest.mark.slow
-def test_a_kept_study_is_logged_to_mlflow_once(kept, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    for what in ("is logged as", "was logged before, as"):
-        assert run(["report", str(kept), "--log", "mlflow"]) == 0
-        assert capsys.readouterr().out.splitlines()[-1].startswith(f"mlflow: the study {what} run ")
-    assert document(capsys, "report", kept, "--log", "mlflow")["study"]["verb"] == "sweep"

@@ -152,7 +152,7 @@ def test_a_study_is_logged_and_the_document_stays_alone_on_standard_output(swept
 
 def test_what_cannot_be_logged_is_not_measured(logger, tmp_path, capsys):
     logger(f"{GONE}def require(): raise LogError('--log mine: the server is gone')")
-    said = complaint(capsys, "flops", "--device", "cpu", "--out", tmp_path / "out", "--log", "mine")
+    said = complaint(capsys, "flops", "--device", "meta", "--out", tmp_path / "out", "--log", "mine")
     assert said == "trio-profile: error: --log mine: the server is gone"
     assert not (tmp_path / "out").exists()
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_logged_is_not_measured(logger, tmp_path, capsys):
 def test_what_was_measured_is_kept_if_it_cannot_be_logged(logger, tmp_path, capsys):
     logger(f"{GONE}def require(): ...\ndef log(*_): raise LogError('the server is gone')")
     out = tmp_path / "out"
-    said = complaint(capsys, "flops", "--device", "cpu", "--out", out, "--log", "mine")
+    said = complaint(capsys, "flops", "--device", "meta", "--out", out, "--log", "mine")
     assert said.endswith(f"the server is gone; the study is kept, and `trio-profile report {out} --log mine` logs it")
     assert document(capsys, "report", out)["study"]["verb"] == "flops"
 

@@ -1,17 +1,12 @@
 """Saliencies against plain autograd in float64; removals against plain loops."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.nn.functional import kl_div
 
-from tests.core.tiny import fast_first
-from tests.profile.family_checkpoints import FILES, Saved
 from trio_core import Trio, prune
-from trio_core.models import families
 from trio_profile.extras.theory import document as analysis
 from trio_profile.extras.theory import removals as profiler
 from trio_profile.extras.theory.document import Removal
@@ -92,19 +87,6 @@ def test_the_saliency_of_a_layer_is_the_one_that_trio_ranks_by(workload: Workloa
     scores = trace.stages[0].scores
     assert scores is not None
     np.testing.assert_allclose(ours[LAYER if probe == "next" else LAYER - 1], scores[0].numpy(), rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", fast_first(sorted(FILES), "Qwen2.5-VL"))
-def test_the_saliency_of_a_saved_checkpoint_is_the_one_that_trio_ranks_by(saved: Saved, photograph: Path, name: str):
-    """Each family with its real processor, asked a question about a photograph."""
-    attention = "eager" if name == "FastVLM" else families[name].toy_attention[-1]  # ConvNeXt knows no sdpa
-    work = build(Study(model=str(saved(name)), image=str(photograph), prompt="What is this?", attention=attention))
-    ours = profiler.by_layer(work, work.inputs, K_POS, "last").current
-    with torch.no_grad(), prune(work.model, Trio(retention=0.7, layers=(LAYER,))) as trace:
-        work.prefill(use_cache=False)
-    scores = trace.stages[0].scores
-    assert scores is not None and ours.shape == (work.shape.num_layers, work.shape.visual_tokens)
-    np.testing.assert_allclose(ours[LAYER], scores[0].numpy(), rtol=2e-3)
 
 
 def test_the_model_is_left_as_it_was_even_under_inference_mode(workload: Workload, found: profiler.ByLayer):
