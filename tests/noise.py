@@ -23,6 +23,7 @@ _TAIL = 1.2
 _DRIFT = 0.10
 _SLOW_SHARE, _SLOWER_BY = 0.3, 0.08
 _CARRY = 0.5
+_BUSY_SHARE = 0.2
 _STRETCH = 16
 _RECORDED = np.fromstring(
     """
@@ -81,6 +82,13 @@ def recorded(generator: np.random.Generator, n: int) -> Factors:
     return _RECORDED[0, _stretches(generator, n)]
 
 
+def disturbed(generator: np.random.Generator, n: int) -> Factors:
+    """Another program comes and goes. In a fifth of the stretches of eight runs a run takes up to twice as long."""
+    busy = np.repeat(generator.random(n // 8 + 1) < _BUSY_SHARE, 8)[:n]
+    middle = np.exp(JITTER * ndtri(0.5 / (1 - _BUSY_SHARE)))
+    return np.where(busy, 1 + generator.random(n), 1) * steady(generator, n) / middle
+
+
 MODELS: dict[str, Callable[[np.random.Generator, int], Factors]] = {
     "steady": steady,
     "heavy_tailed": heavy_tailed,
@@ -88,6 +96,7 @@ MODELS: dict[str, Callable[[np.random.Generator, int], Factors]] = {
     "bimodal": bimodal,
     "autocorrelated": autocorrelated,
     "recorded": recorded,
+    "disturbed": disturbed,
 }
 """The kinds of noise by name. Each gives n positive factors with a true median of 1."""
 

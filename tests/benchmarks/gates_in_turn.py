@@ -3,18 +3,19 @@
     OMP_NUM_THREADS=1 python -m tests.benchmarks.gates_in_turn --pairs 10 --slower 0.05 --seconds 22
 
 Each comparison starts two processes that prefill `pocket` with TRIO at 11 %, one of them slowed by a share of its CPU
-time, and judges them by the rule of `trio_gate`: a regression must be confirmed by a second pair of processes.
+time, and judges them by the rule of `trio_gate`: two more processes follow unless the verdict is good.
 """
 
 import argparse
 import time
 from collections import Counter
+from math import nan
 from pathlib import Path
 from typing import Any
 
 from trio_profile.gate.rival_worker import prefill
 from trio_profile.gate.rivals import Rivals
-from trio_profile.gate.verdict import settle
+from trio_profile.gate.verdict import Times, Verdict, settle, settle_twice
 from trio_profile.process import prepare
 
 ROOT = Path(__file__).parents[2]
@@ -44,8 +45,8 @@ class slowed(prefill):
         return ms + (time.perf_counter_ns() - start) / 1e6
 
 
-def compare(seconds: float, share: float, clock: str, seed: int) -> str:
-    """Return the verdict on one pair of processes after at most so many seconds of sampling."""
+def settle_once(seconds: float, share: float, clock: str, seed: int, earlier: Times) -> tuple[Verdict, Times]:
+    """Settle with one pair of processes, after at most so many seconds of sampling."""
 
     class OneSlower(Rivals):
         """Rivals of which the new one is slowed."""
@@ -64,7 +65,7 @@ def compare(seconds: float, share: float, clock: str, seed: int) -> str:
                 base, new, taken = base + before, new + after, taken + 1
             return base, new
 
-        return settle(sample, clock, "pocket", most=10_000).verdict
+        return settle(sample, clock, "pocket", most=10_000, earlier=earlier)
 
 
 def main() -> None:
@@ -78,11 +79,16 @@ def main() -> None:
     prepare()
     verdicts, start = Counter[str](), time.monotonic()
     for seed in range(options.pairs):
-        verdict = compare(options.seconds, options.slower, options.clock, seed)
-        if verdict == "regression":
-            verdict = compare(options.seconds, options.slower, options.clock, 1000 + seed)
-        verdicts[verdict] += 1
-        print(f"{seed + 1}: {verdict}", flush=True)
+        begin = time.monotonic()
+
+        def once(number: int, earlier: Times, seed: int = seed) -> tuple[Verdict, Times]:
+            return settle_once(options.seconds, options.slower, options.clock, 2 * seed + number, earlier)
+
+        verdict, _ = settle_twice(once)
+        verdicts[verdict.verdict] += 1
+        low, high = verdict.ci95 or (nan, nan)
+        taken = time.monotonic() - begin
+        print(f"{seed + 1}: {verdict.verdict} [{low:.3f}, {high:.3f}] after {taken:.0f} s", flush=True)
     each = (time.monotonic() - start) / options.pairs
     print(f"{options.slower:+.0%} of CPU time, judged by {options.clock}: {dict(verdicts)}; {each:.0f} s each")
 

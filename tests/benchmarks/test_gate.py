@@ -1,9 +1,9 @@
 """How often the gate gives a false alarm, and how often it catches a slowdown: an experiment on simulated noise.
 
-Each comparison is sampled and judged by the gate's own rule (`verdict.settle`). It is compared with the usual practice:
-run one revision many times, then the other as often, and compare the two means with a threshold of 3 %. This is tried
-twice: on a machine that does not change, and as two jobs on shared machines. Two such jobs of the same code differ by
-up to 26 % [field.md, headline 9]. A quarter of this serves as the standard deviation of the difference.
+Each comparison is sampled and judged by the gate's own rule (`verdict.settle_twice`). Beside it stands the usual
+practice: run one revision many times, then the other as often, and compare the two means with a threshold of 3 %. This
+is tried twice: on a machine that does not change, and as two jobs on shared machines. Two such jobs of the same code
+differ by up to 26 % [field.md, headline 9]. A quarter of this serves as the standard deviation of the difference.
 `gates_in_turn.py` tries the gate on this machine.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests import noise
-from trio_profile.gate.verdict import MAX_RATIO, Verdict, settle
+from trio_profile.gate.verdict import MAX_RATIO, Times, Verdict, settle, settle_twice
 
 COMPARISONS = 1000
 SLOWER = 1.05
@@ -39,16 +39,20 @@ class Comparison:
 
 
 def compare(generator: np.random.Generator, model: str, ratio: float, most: int) -> Comparison:
-    """One comparison of at most so many pairs. ratio: the true one."""
-    base, new = noise.pairs(generator, model, most, ratio)
-    taken = 0
+    """One comparison of at most so many pairs in each two processes. ratio: the true one."""
 
-    def sample(n: int) -> tuple[list[float], list[float]]:
-        nonlocal taken
-        taken += n
-        return base[taken - n : taken].tolist(), new[taken - n : taken].tolist()
+    def settle_once(_: int, earlier: Times) -> tuple[Verdict, Times]:
+        base, new = noise.pairs(generator, model, most, ratio)
+        taken = 0
 
-    verdict = settle(sample, "run_ms", model, precision=PRECISION, most=most)
+        def sample(n: int) -> Times:
+            nonlocal taken
+            taken += n
+            return base[taken - n : taken].tolist(), new[taken - n : taken].tolist()
+
+        return settle(sample, "run_ms", model, precision=PRECISION, most=most, earlier=earlier)
+
+    verdict, _ = settle_twice(settle_once)
     before, after = (noise.MODELS[model](generator, verdict.samples).mean() for _ in range(2))
     means = ratio * after / before
     jobs = np.exp(JOBS_DIFFER * generator.standard_normal())

@@ -4,7 +4,7 @@ The rest of the package is imported when a gate is called, because the plugin is
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from trio_profile.gate.marker import LEAST_PAIRS, exact, timed
 
 if TYPE_CHECKING:
     from trio_profile.gate.rivals import Sampler
-    from trio_profile.gate.verdict import Verdict
+    from trio_profile.gate.verdict import Times, Verdict
 
 VERDICTS = pytest.StashKey[list["Verdict"]]()
 """All verdicts of the run, for its summary."""
@@ -121,51 +121,42 @@ class Gate:
         return self._compare_trees(self._base_tree(revision), run, arguments)
 
     def _compare_trees(self, base: Path, run: str, arguments: dict[str, Any]) -> list["Verdict"]:
-        """The verdicts on a workload in two trees: on its time, and on each of its exact numbers.
-
-        A regression of the time must be confirmed by a second pair of processes. Each process has a bias of its own,
-        from its place in memory, and more samples within it do not remove the bias (Mytkowicz et al. 2009, "Producing
-        wrong data without doing anything obviously wrong!").
-        """
+        """The verdicts on a workload in two trees: on its time, and on each of its exact numbers."""
         from trio_profile.errors import MeasurementError
         from trio_profile.gate.rivals import Rivals
-        from trio_profile.gate.verdict import judge_exact
+        from trio_profile.gate.verdict import judge_exact, settle_twice
 
         clock = "cpu_ms" if self.timed == "cpu_ms" else "ms"
-        with Rivals(base, self.config.rootpath, run, arguments, time=clock) as rivals:
-            before, after = (rivals.workers[name].exact for name in ("base", "new"))
-            if lost := sorted(before.keys() - after.keys()):
-                raise MeasurementError(f"the workload {run} no longer reports its {lost[0]}, which the base's does")
-            exact = [judge_exact(name, self.where, before[name], after[name]) for name in before]
-            self.benchmark.extra_info.update(after)
-            timed = self._settle(rivals.sample)
-        if timed[0].verdict == "regression":
-            with Rivals(base, self.config.rootpath, run, arguments, seed=1, time=clock) as rivals:
-                again, base_ms, new_ms = self._settle(rivals.sample)
-            if again.verdict == "regression":
-                update = {"note": "confirmed by a second pair of processes"}
-            else:
-                note = "a first pair of processes showed a regression, a second pair did not"
-                update = {"verdict": "inconclusive", "note": note}
-            timed = again.model_copy(update=update), base_ms, new_ms
+        exact: list[Verdict] = []
+
+        def settle_once(number: int, earlier: "Times") -> tuple["Verdict", "Times"]:
+            with Rivals(base, self.config.rootpath, run, arguments, seed=number, time=clock) as rivals:
+                before, after = (rivals.workers[name].exact for name in ("base", "new"))
+                if lost := sorted(before.keys() - after.keys()):
+                    raise MeasurementError(f"the workload {run} no longer reports its {lost[0]}, which the base's does")
+                exact[:] = [judge_exact(name, self.where, before[name], after[name]) for name in before]
+                self.benchmark.extra_info.update(after)
+                return self._settle(rivals.sample, earlier)
+
+        timed = settle_twice(settle_once, self.max_ratio)
         return [self._record(*timed), *exact]
 
-    def _settle(self, run_pairs: "Sampler") -> tuple["Verdict", list[float], list[float]]:
-        """The verdict, and the milliseconds that it is based on: the base's and the new ones."""
+    def _settle(self, run_pairs: "Sampler", earlier: "Times" = ((), ())) -> tuple["Verdict", "Times"]:
+        """The verdict, and the times that it is based on."""
         from trio_profile.gate.verdict import settle
 
-        everything: tuple[list[float], list[float]] = [], []
-        deadline = time.monotonic() + self.seconds
+        deadline, taken = time.monotonic() + self.seconds, 0
 
-        def sample(pairs: int) -> tuple[Sequence[float], Sequence[float]]:
-            taken: tuple[list[float], list[float]] = [], []
-            while len(taken[0]) < pairs and (len(everything[0]) < LEAST_PAIRS or time.monotonic() < deadline):
-                for side, times, whole in zip(run_pairs(1), taken, everything, strict=True):
-                    times += side
-                    whole += side
-            return taken
+        def sample(pairs: int) -> "Times":
+            nonlocal taken
+            times: tuple[list[float], list[float]] = [], []
+            while len(times[0]) < pairs and (taken < LEAST_PAIRS or time.monotonic() < deadline):
+                for side, more in zip(times, run_pairs(1), strict=True):
+                    side += more
+                taken += 1
+            return times
 
-        verdict = settle(
+        return settle(
             sample,
             self.timed,
             self.where,
@@ -173,8 +164,8 @@ class Gate:
             precision=self.precision,
             least=LEAST_PAIRS,
             most=self.pairs,
+            earlier=earlier,
         )
-        return verdict, *everything
 
     def _without_base(self, run: Callable[[], float]) -> list["Verdict"]:
         """The verdict "no base", with the times of this tree."""
@@ -193,12 +184,13 @@ class Gate:
             verdict="no base",
             samples=len(times),
         )
-        self._record(verdict, [], times)
+        self._record(verdict, ((), times))
         self.benchmark.extra_info["trio_gate"]["new_ci95"] = list(median_interval(times))
         return [verdict]
 
-    def _record(self, verdict: "Verdict", base_ms: list[float], new_ms: list[float]) -> "Verdict":
-        """Write the verdict and the times into the benchmark, and return the verdict."""
+    def _record(self, verdict: "Verdict", times: "Times") -> "Verdict":
+        """Write the verdict and its times in milliseconds into the benchmark, and return the verdict."""
+        base_ms, new_ms = times
         # pytest-benchmark's public entry, `pedantic`, does the timing itself and needs the number of runs in advance.
         # Here that number depends on the times. Its statistics accept times that were taken elsewhere.
         self.benchmark._mode = "trio_gate"
@@ -209,7 +201,7 @@ class Gate:
             **verdict.model_dump(mode="json", exclude={"where"}),
             "max_ratio": self.max_ratio,
             "base_revision": self.config.getoption("trio_gate_base"),
-            "base_ms": base_ms,
+            "base_ms": [*base_ms],
         }
         return verdict
 

@@ -114,9 +114,15 @@ def _logs(groups: Groups) -> Table:
         raise MeasurementError(f"{sizes} samples, not all of them finite and positive, have no interval; measure again")
     if len(groups) == 1:
         [rounds] = groups
-        count = max(PARTS, len(rounds) // LONG_PART) if len(rounds) >= 2 * PARTS else len(rounds)
-        groups = [part.tolist() for part in np.array_split(np.asarray(rounds, dtype=float), count)]
+        parts = parts_of(len(rounds))
+        groups = [[rounds[place] for place in range(len(rounds)) if parts[place] == part] for part in sorted({*parts})]
     return np.array([log(median(group)) for group in groups])
+
+
+def parts_of(rounds: int) -> list[int]:
+    """Return the number of each round's part, if a single process measured so many rounds."""
+    count = max(PARTS, rounds // LONG_PART) if rounds >= 2 * PARTS else rounds
+    return [number for number, part in enumerate(np.array_split(np.arange(rounds), count)) for _ in part]
 
 
 def _errors(table: Table) -> list[tuple[float, float]]:

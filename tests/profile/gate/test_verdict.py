@@ -16,6 +16,7 @@ from trio_profile.gate.verdict import (
     judge_exact,
     judge_pairs,
     settle,
+    settle_twice,
 )
 from trio_profile.stats.two_way import centre_of
 
@@ -30,6 +31,39 @@ def test_the_verdict_follows_from_where_the_interval_lies():
     ):
         assert decide(interval, interval, 1.03) == says
     assert decide((1.035, 1.06), (1.02, 1.08), 1.03) == "inconclusive"  # it must hold in the wider interval too
+
+
+def test_a_second_pair_of_processes_is_asked_unless_the_first_is_good():
+    """A regression must show in each of the two, so one pair that is much slower is not enough."""
+    same, slower, much = ([1.0, 1.01] * 24, [1.06, 1.07] * 24, [1.3, 1.31] * 96)
+    for sides, says, asked in (
+        ([same], "pass", [0]),
+        ([slower, slower], "regression", [0, 1]),
+        ([slower, same], "inconclusive", [0, 1]),
+        ([same[:14] + much[:10], much], "inconclusive", [0, 1]),
+        ([same[:24], much], "pass", [0]),
+    ):
+        numbers = list[int]()
+
+        def once(number, earlier, sides=sides, numbers=numbers):
+            numbers.append(number)
+            new = sides[number]
+            base = [1.0, 1.01] * (len(new) // 2)
+            times = ([*earlier[0], *base], [*earlier[1], *new])
+            return judge_pairs("ms", "here", *times), times
+
+        found, times = settle_twice(once)
+        assert (found.verdict, numbers) == (says, asked)
+        assert len(times[0]) == sum(map(len, sides[: len(asked)]))
+
+
+def test_a_disturbed_stretch_does_not_hide_a_slow_down():
+    """Every tenth stretch of eight pairs is torn apart by a half, up or down."""
+    base, new = noise.pairs(np.random.default_rng(2), "steady", 160, 1.06)
+    for start in range(0, 160, 80):
+        new[start : start + 8] *= 1.5
+        base[start + 40 : start + 48] *= 1.5
+    assert judge_pairs("prefill_ms", "here", list(base), list(new)).verdict == "regression"
 
 
 def test_exact_quantities_fail_on_any_growth():
@@ -170,16 +204,16 @@ def sampler(model, ratio, seed=0, most=192):
 
 
 def test_sampling_stops_when_the_interval_is_narrow():
-    verdict = settle(sampler("steady", 1.0), "prefill_ms", "here")
+    verdict, _ = settle(sampler("steady", 1.0), "prefill_ms", "here")
     assert (verdict.verdict, verdict.stopped) == ("pass", "converged")
     assert verdict.samples < 192
 
 
 def test_sampling_that_stays_inconclusive_ends_with_a_note():
-    verdict = settle(sampler("steady", 1.03, most=96), "prefill_ms", "here", most=96)
+    verdict, _ = settle(sampler("steady", 1.03, most=96), "prefill_ms", "here", most=96)
     assert (verdict.verdict, verdict.stopped, verdict.samples) == ("inconclusive", "budget", 96)
     assert verdict.note == "still inconclusive after 96 pairs"
 
 
 def test_sampling_takes_no_more_pairs_than_its_limit():
-    assert settle(sampler("bimodal", 1.0), "prefill_ms", "here", most=7).samples == 7
+    assert settle(sampler("bimodal", 1.0), "prefill_ms", "here", most=7)[0].samples == 7
