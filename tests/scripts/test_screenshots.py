@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from tests import needs
 from tests.profile.browser import CHROMIUM, MISSING
@@ -47,19 +46,6 @@ def test_each_page_has_a_picture_of_each_width_and_scheme(tmp_path: Path):
     named = {f"{page}-{look}" for page in ("00-top", "01-first", "02-second") for look in looks}
     assert {path.name for path in (tmp_path / "out").iterdir()} == named | {"report.pdf"}
     assert all(path.stat().st_size > 1000 for path in (tmp_path / "out").iterdir())
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
-@pytest.mark.slow
-def test_named_parts_have_one_small_picture_each(tmp_path: Path):
-    needs.package("playwright.sync_api", "dev")
-    of_two_pages(tmp_path)
-    out = tmp_path / "out"
-    found = screenshots(tmp_path, "--out", out, "--section", "top", "--section", "first", "--section", "figure-line")
-    assert found.returncode == 0, found.stderr
-    pictures = {path.name: Image.open(path) for path in out.iterdir()}
-    assert set(pictures) == {"top.png", "first.png", "figure-line.png"}
-    assert pictures["top.png"].width == 960 and pictures["figure-line.png"].height < pictures["first.png"].height
 
 
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").iterdir()), ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""`scripts/gpu` at toy size: slices that are resumed, what it leaves, its exit codes; what `train_pocket` refuses."""
+"""`scripts/gpu` at toy size: slices that are resumed, what it leaves, its exit codes."""
 
 import runpy
 import shlex
@@ -13,33 +13,9 @@ from tests import warm
 from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
-from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.studies.compare import CONTROLS
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--out", "OUT", "--minutes", "nan"), "--minutes nan: must be above 0"),
-        (("--out", "OUT", "--minutes", "inf"), "--minutes inf: must be above 0"),
-        (("--out", "OUT", "--seed", "-1"), "--seed -1: must be 0 or above"),
-        (("--out", "OUT", "--device", "warp"), "device 'warp' is unknown to torch"),
-        (("--exam", "OUT"), "holds no recipe.json: it was not trained on these questions"),
-        (("--exam", "POCKET", "--questions", "20000"), "fidelity_inputs = 20000"),
-        (("--exam", "POCKET", "--questions", "3"), "3 questions with answers; an interval needs at least 10"),
-        ((), "name --out DIR to train, or --exam DIR to examine"),
-    ],
-)
-def test_training_refuses_in_one_line(arguments, says, tmp_path, monkeypatch, capsys):
-    known = {"OUT": str(tmp_path), "POCKET": str(BUILTIN["pocket"].checkpoint)}
-    monkeypatch.setattr(sys, "argv", ["train_pocket", *(known.get(part, part) for part in arguments)])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(SCRIPT.with_name("train_pocket")), run_name="__main__")
-    assert ended.value.code == 2
-    assert says in capsys.readouterr().err.splitlines()[-1]
-    assert not (tmp_path / "training.pt").exists()
 
 
 @pytest.fixture(scope="module")

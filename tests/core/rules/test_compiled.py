@@ -1,7 +1,4 @@
-"""The compiled saliency against autograd, with a backend that runs the traced graph unchanged: that takes no minute.
-
-What torch's own compiler makes of the graph is compared and timed in `tests/benchmarks/test_prefill.py`.
-"""
+"""The compiled saliency against autograd, with a backend that runs the traced graph unchanged: that takes no minute."""
 
 import copy
 

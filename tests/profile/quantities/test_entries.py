@@ -1,8 +1,7 @@
 """Entries that several tables share."""
 
 from trio_profile.quantities import entries
-from trio_profile.quantities.entries import Entry
-from trio_profile.records.estimate import Accuracy, Difference, Milliseconds, Nats, Ratio, Share
+from trio_profile.records.estimate import Accuracy, Ratio
 
 
 def ratio(value: float, low: float, high: float) -> Ratio:
@@ -23,36 +22,10 @@ def test_a_speedup_has_its_interval_as_note():
     assert (found.text, found.note, found.tone, found.order) == ("1.23×", "[1.20, 1.27]", "gain", 1.2345)
 
 
-def test_a_difference_is_in_points_and_has_a_tone():
-    assert entries.points(Difference(value=-0.03, ci95=(-0.051, -0.009), samples=300)) == Entry(
-        "−3.0 [−5.1, −0.9]", tone="loss", order=-0.03
-    )
-
-
-def test_points_lost_are_positive_and_sorted_as_a_loss():
-    lost = entries.points_lost(Difference(value=-0.03, ci95=(-0.051, -0.009), samples=300))
-    assert lost == Entry("3.0", note="[0.9, 5.1]", tone="loss", order=0.03)
-
-
-def test_what_changed_is_the_rest_of_what_agrees():
-    changed = entries.changed(Share(value=0.9, ci95=(0.85, 0.94), samples=200))
-    assert (changed.text, changed.title) == ("10.0 %", "10 % [6, 15]")
-
-
-def test_a_small_divergence_is_a_power_of_ten():
-    found = Nats(value=2.13e-4, ci95=(1e-4, 3e-4), samples=20, stopped="budget")
-    assert entries.nats(found).text == "2.1 × 10⁻⁴"
-
-
 def test_counts_have_their_ratio_to_dense_and_all_digits_as_tooltip():
     found = entries.macs(250_000, 1_000_000)
     assert (found.text, found.note) == ("250 k", "25.0 %") and found.title.endswith(" MACs")
     assert entries.num_bytes(2**20, 2**22).note == "25.0 %" and entries.ratio(1, 4, 0).text == "25 %"
-
-
-def test_a_duration_has_its_interval_as_tooltip():
-    found = entries.milliseconds(Milliseconds(value=24, ci95=(23.5, 24.5), samples=20, stopped="converged"))
-    assert found == Entry("24.0 ms", title="95 % interval 23.5 ms to 24.5 ms", order=24)
 
 
 def test_an_unknown_value_is_a_dash():

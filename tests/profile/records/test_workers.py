@@ -100,15 +100,6 @@ def test_a_measured_run_counts_more_than_one_that_was_given_up(tmp_path, two):
     assert read(tmp_path).cells[failed.cell.id].status == "done"
 
 
-def test_a_run_that_was_given_up_hides_no_times(tmp_path, two):
-    first, second = two
-    failed = counted(0.11).model_copy(update={"status": "failed", "reason": "given up"})
-    first.keep("cells-1", 1, failed, attempt=4, failed="given up")
-    second.keep("cells-1", 2, *times(0.11))
-    cell = read(tmp_path).cells[failed.cell.id]
-    assert (cell.status, cell.reason, len(cell.timings)) == ("done", "given up", 1)
-
-
 @pytest.mark.parametrize("failing", [1, 2])
 def test_a_cell_that_failed_in_one_process_keeps_the_times_of_the_others(tmp_path, two, failing):
     first, _ = two

@@ -1,5 +1,4 @@
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -7,7 +6,7 @@ import torch
 from tests.core.tiny import fast_first
 from tests.profile.extras.serve.serving import answer
 from tests.profile.studying import make
-from trio_core import TrioError, methods, prune
+from trio_core import methods, prune
 from trio_profile.extras.serve.application import Served
 from trio_profile.extras.serve.generation import Generation, PromptTokens, Stopped, Turns
 from trio_profile.inputs.models import load
@@ -63,21 +62,6 @@ def test_the_beams_of_a_search_are_one_prompt(kind, request):
     assert found[0] == found[1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["dense", "pruned"])
-def test_generations_on_eight_threads_take_turns(kind, request):
-    """transformers has one thread for them all. Here the turns alone keep them apart."""
-    served, turns = request.getfixturevalue(kind), Turns()
-
-    def said(number: int) -> tuple[list[int], PromptTokens | None]:
-        generation = Generation(served.model, served.method, turns)
-        return generation.generate(**inputs_of(served, number), **ASKED)[0].tolist(), generation.prompt
-
-    alone = [said(number) for number in range(8)]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(said, range(8))) == alone
-
-
 def test_a_stream_ends_when_the_tokens_are_known(pruned):
     generation = Generation(pruned.model, pruned.method, Turns())
     streamer = Streamer(generation)
@@ -85,15 +69,6 @@ def test_a_stream_ends_when_the_tokens_are_known(pruned):
     assert streamer.ended_with == [generation.prompt] != [None]
     prompt, *new = streamer.tokens
     assert prompt[0] + [number for numbers in new for number in numbers] == made[0].tolist()
-
-
-def test_a_stream_does_not_end_after_a_fault(pruned):
-    generation = Generation(pruned.model, pruned.method, Turns())
-    streamer = Streamer(generation)
-    with pytest.raises(RuntimeError, match="assisted decoding") as seen:
-        generation.generate(**inputs_of(pruned), streamer=streamer, prompt_lookup_num_tokens=3)
-    assert isinstance(seen.value.__cause__, TrioError)
-    assert streamer.ended_with == []
 
 
 def test_the_message_of_a_fault_in_a_stream_can_stand_in_a_json_text(pruned, monkeypatch):
