@@ -5,15 +5,20 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tests import warm
+from tests.profile import examples
 from tests.profile.documents import layers_document
-from tests.profile.reading import in_terminal
-from trio_profile.findings import layers
+from tests.profile.reading import blocks, in_terminal
+from trio_profile.analysis.compare import compare as compare_cells
+from trio_profile.findings import compare, layers
+from trio_profile.findings.blocks import Report, Table
 from trio_profile.render.html import render
 from trio_profile.render.latex import latex
 from trio_profile.render.markdown import markdown
@@ -136,25 +141,40 @@ def test_a_quantity_is_one_file(tmp_path):
 # --- a block ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def with_the_block() -> ModuleType:
-    """findings/layers.py after the recipe's edit: its function is added, and named where the page lists its blocks."""
-    function, listed = code_of("Add a block to a report page")
-    source = Path(layers.__file__).read_text()
-    place = listed.splitlines()[0] + "\n"
+def with_lines(module: ModuleType, lines: str, function: str = "") -> Any:
+    """A module of findings/ with further lines after the first one of `lines`, and with one more function."""
+    place = lines.splitlines()[0] + "\n"
+    source = Path(str(module.__file__)).read_text()
     assert source.count(place) == 1
-    edited = ModuleType("layers_with_the_block")
-    text = source.replace(place, listed).replace("PAGES:", f"{function}\n\nPAGES:")
-    exec(compile(text, layers.__file__, "exec"), vars(edited))
+    edited = ModuleType(module.__name__)
+    text = source.replace(place, lines).replace("PAGES:", f"{function}\n\nPAGES:")
+    exec(compile(text, str(module.__file__), "exec"), vars(edited))
     return edited
 
 
-def test_a_block_is_one_function_that_every_renderer_shows(with_the_block):
-    report = with_the_block.report(layers_document())
+def everywhere(report: Report) -> Iterator[str]:
+    """A report as each renderer draws it. The space before a unit may be one that does not break."""
+    drawn = (render(report), in_terminal(report, everything=True), markdown(report), latex(report))
+    return (" ".join(text.split()) for text in drawn)
+
+
+def test_a_block_is_one_function_that_every_renderer_shows():
+    function, lines = code_of("Add a block to a report page")
+    with_the_block = with_lines(layers, lines, function)
     said = "Layer 1 takes longest: 10.0 ms."
-    for drawn in (render(report), in_terminal(report, everything=True), markdown(report), latex(report)):
-        assert said in " ".join(drawn.split())  # the space before a unit may be one that does not break
+    assert all(said in drawn for drawn in everywhere(with_the_block.report(layers_document())))
     assert said not in render(layers.report(layers_document()))
+
+
+def test_a_column_is_one_name_in_a_list():
+    (lines,) = code_of("Add a column to a table")
+    study = examples.study(("trio", "grid"), retentions=(0.3,), verb="compare")
+    cells = [examples.measurement("trio", 0.3), examples.measurement("grid", 0.3)]
+    document = compare_cells(study, examples.environment(), examples.dense(), cells, sessions=[examples.session()])
+    with_the_column = with_lines(compare, lines)
+    assert all("peak" in drawn for drawn in everywhere(with_the_column.report(document)))
+    before, after = (blocks(made.report(document), Table)[0].columns for made in (compare, with_the_column))
+    assert set(after) - set(before) == {"peak"}
 
 
 # --- a method --------------------------------------------------------------------------------------------------------

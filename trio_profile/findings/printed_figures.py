@@ -120,9 +120,7 @@ def _quotients(line: Line) -> Iterator[tuple[What, float, str]]:
 
 
 def _drawn(block: blocks.Block, document: SweepDocument | Comparison, figures: Sequence[Figure]) -> blocks.Block:
-    """A block with the printed figures, if it is a chart of one of their quantities, or of speed and answers."""
-    if isinstance(block, Chart) and block.id == "pareto":
-        return _with_points(block, document, figures)
+    """A block with the printed figures, if it is a chart of one of their quantities."""
     if not isinstance(block, Chart) or block.id not in _WORDS:
         return block
     series = list(_series(document, [one for one in figures if one.what == block.id]))
@@ -149,33 +147,6 @@ def _series(document: SweepDocument | Comparison, figures: Sequence[Figure]) -> 
             curve = _curve(name, x, y, [_tooltip(name, one) for one, _ in points], colour_of(document, method))
             yield replace(curve, legend=name not in named)
             named.add(name)
-
-
-def _with_points(chart: Chart, document: SweepDocument | Comparison, figures: Sequence[Figure]) -> Chart:
-    """The chart of speed and answers with a point wherever a paper prints both of one method, model and retention."""
-    series: list[Series] = []
-    for method, model in dict.fromkeys((one.method, one.model) for one in figures):
-        own = sorted(
-            (one for one in figures if (one.method, one.model) == (method, model)), key=lambda one: one.retention
-        )
-        points = [
-            (speedup, kept, y)
-            for kept in own
-            for speedup in own
-            if (speedup.what, kept.what) == ("prefill", "accuracy")
-            and abs(speedup.retention - kept.retention) <= NEAR
-            and (y := _height(document, kept)) is not None
-        ]
-        if points:
-            name = _name(method, model)
-            x, y = [speedup.value for speedup, _, _ in points], [y for _, _, y in points]
-            text = ["\n".join([_tooltip(name, one), *_told(other)]) for one, other, _ in points]
-            series.append(_curve(name, x, y, text, colour_of(document, method)))
-    if not series:
-        return chart
-    x, y = ([value for one in series for value in getattr(one, axis)] for axis in "xy")
-    wide = replace(chart, x=_widened(chart.x, x), y=_widened(chart.y, y))
-    return replace(wide, label=_label(chart, series), series=[*chart.series, *series])
 
 
 def _name(method: str, model: str) -> str:

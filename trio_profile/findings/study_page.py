@@ -12,7 +12,7 @@ from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.findings.definitions import environment_terms, numbers_page
 from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.run import Run
-from trio_profile.records.schema import Cell, Session, Study
+from trio_profile.records.schema import Cell, Record, Session, Study
 from trio_profile.text import as_text, listed
 
 _VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
@@ -86,7 +86,7 @@ def study_page(document: Any) -> Page:
         "Study and environment",
         "Times hold for this machine and these versions. Exact counts hold wherever the same model runs.",
         [
-            Terms("Asked", _study(document.study), detail=True),
+            Terms("Asked", fields_of(document.study), detail=True),
             Terms("Measured on", environment_terms(document.environment), detail=True),
             sessions_table(document.sessions),
             *([runs_table(document.runs, document.sessions)] if document.runs else []),
@@ -95,7 +95,7 @@ def study_page(document: Any) -> Page:
     )
 
 
-def _study(study: Study) -> list[tuple[str, str]]:
+def fields_of(study: Record) -> list[tuple[str, str]]:
     """What was asked: every field that says something."""
     fields = {name: value for name, value in dict(study).items() if name != "verb"}
     return [(name.replace("_", " "), text) for name, value in fields.items() if (text := as_text(value))]

@@ -143,21 +143,13 @@ def test_the_built_in_claims_have_the_curve_of_the_paper():
     assert curve.y[0] == pytest.approx(5921 / 2733) and curve.y[-1] == pytest.approx(5921 / 6137)
 
 
-def test_speed_up_and_accuracy_of_one_method_are_a_point_in_the_chart_of_both(claims):
+def test_a_comparison_has_the_printed_figures_as_a_page(claims):
     unpruned, cells = answered([measurement(retention=0.11), measurement("random", 0.11)])
     asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
     found = compare(asked, environment(), unpruned, cells)
     report = with_printed(comparison.report(found), found, claims)
     ids = [page.id for page in report.pages]
     assert ids.index("as-printed") < ids.index("study")
-    [series] = added(report, "pareto")
-    assert found.dense is not None and found.dense.accuracy is not None
-    assert (series.line, series.marker) == (None, "diamond")
-    assert series.x == [3.5] and series.y == pytest.approx([94.7 * found.dense.accuracy.value])
-    high = chart(report, "pareto").x.high
-    assert high is not None and high > 3.5
-    bare = compare(asked, environment(), None, cells)
-    assert not added(with_printed(comparison.report(bare), bare, claims), "pareto")
 
 
 def test_claims_that_say_nothing_of_the_study_are_refused(claims):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from trio_profile import units
 from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
-from trio_profile.findings.study_page import sessions_table
+from trio_profile.findings.study_page import fields_of, sessions_table
 from trio_profile.findings.table import tabulate
 from trio_profile.kinds.servers import charts
 from trio_profile.kinds.servers.advice import (
@@ -145,23 +145,8 @@ def doubts_page(document: EndpointsDocument) -> Page:
 
 def study_page(document: EndpointsDocument) -> Page:
     """What was asked, of whom, and from where."""
-    study, where = document.study, document.environment
-    items = [
-        ("dense", study.dense),
-        ("pruned", study.pruned or "the same server"),
-        ("fields of every request", study.body or ""),
-        ("fields of pruned requests", study.pruned_body or ""),
-        ("pictures", study.pictures or "drawn, each shown once"),
-        ("frames of a video", units.exact(study.frames) if study.frames > 1 else ""),
-        ("prompt", study.prompt or "the default"),
-        ("closed loop, under way", ", ".join(units.load(value) for value in study.concurrency or ())),
-        ("open loop, a second", ", ".join(units.load(value) for value in study.rates)),
-        ("a segment", f"{units.number_of(study.requests, 'request')} or {units.duration(study.segment_seconds)}"),
-        ("rounds", units.exact(study.rounds)),
-        ("limit of the first token", units.milliseconds(study.ttft_limit_ms) if study.ttft_limit_ms else ""),
-        ("seed", str(study.seed)),
-        ("client", f"{where.cpu}, {where.system}, Python {where.python}"),
-    ]
+    where = document.environment
+    asked = [*fields_of(document.study), ("client", f"{where.cpu}, {where.system}, Python {where.python}")]
     servers: dict[str, Callable[[ServerFacts], Entry]] = {
         "arm": lambda server: Entry(server.arm),
         "model": lambda server: Entry(server.model),
@@ -181,7 +166,7 @@ def study_page(document: EndpointsDocument) -> Page:
         "Study and client",
         "What was asked, and from where. Times hold for these servers under no other load.",
         [
-            Terms("Asked", [(term, text) for term, text in items if text], detail=True),
+            Terms("Asked", asked, detail=True),
             tabulate("Servers, as they say themselves", servers, document.servers, detail=True),
             tabulate("The client: the worst segment of each load", clients, document.clients, detail=True),
             sessions_table(document.sessions),
