@@ -25,14 +25,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         corpus = Corpus(Path(place))
         for seed in range(asked.first, asked.first + asked.inputs):
-            begun = time.monotonic()
             case, code, faults = faults_of(corpus, seed)
             codes[f"{code} of a judge" if case.judges else str(code)] += 1
             defects += bool(faults)
             for fault in faults:
                 print(f"seed {seed}: {' '.join(case.arguments)[:300]!r}\n    {fault}", flush=True)
-            if (took := time.monotonic() - begun) > 20:
-                print(f"seed {seed}: took {took:.0f} s: {' '.join(case.arguments)[:300]!r}", flush=True)
     print(
         f"{sum(codes.values())} inputs in {time.monotonic() - start:.0f} s: "
         f"{defects} defects; exit codes: {dict(codes)}"

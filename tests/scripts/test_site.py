@@ -69,10 +69,8 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <modu
     [
         (0, "Build started\nNo issues found\n", None),
         (0, "Build started\n\x1b[33mWarning:\x1b[0m a page\n", "Build started\nWarning: a page"),
-        (1, "", "zensical failed with exit code 1 and said nothing"),
         (1, TRACEBACK, "zensical failed with exit code 1 and said nothing"),
         (1, f"{TRACEBACK}RuntimeError: no theme\n", "RuntimeError: no theme"),
-        (1, f"Build started\n{TRACEBACK}Error: b\n{TRACEBACK}Error: c\n", "Build started\nError: b\nError: c"),
     ],
 )
 def test_the_reason_why_the_generator_fails_is_said(code, said, complaint):

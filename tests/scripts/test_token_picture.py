@@ -12,7 +12,6 @@ from PIL import Image
 from documentation.token_sheet import HEAD, MARGIN, WIDTH, drawn_stage, token_sheet
 from tests.profile.documents import keep
 from tests.profile.examples import PIXEL, kept, measurement, picture, study
-from trio_profile.errors import StudyError
 from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
 
 ROOT = Path(__file__).parents[2]
@@ -80,17 +79,6 @@ def test_the_lowest_retention_has_a_row_for_each_method_and_one_for_its_scores()
     alone, without_scores = sheet(block(), ["trio"]), sheet(block(), ["fastv"])
     assert found.height - 2 * MARGIN == alone.height + without_scores.height - 4 * MARGIN
     assert alone.height - 2 * MARGIN > 2 * (without_scores.height - 2 * MARGIN - HEAD)
-
-
-def test_what_was_not_measured_is_one_line():
-    for methods, retention, says in (
-        (["nonesuch"], None, "no tokens of 'nonesuch': choose --method trio, fastv"),
-        ([], 0.3, r"no tokens of trio and fastv at 0\.3: choose --retention 0\.1, 0\.5"),
-        (["fastv"], 0.5, r"no tokens of fastv at 0\.5: choose --retention 0\.1"),
-        ([], float("nan"), "no tokens of trio and fastv at nan"),
-    ):
-        with pytest.raises(StudyError, match=says):
-            token_sheet(block(), methods, retention)
 
 
 def test_the_script_draws_the_picture_of_a_study_or_says_why_not(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """The compiled saliency against autograd, with a backend that runs the traced graph unchanged: that takes no minute."""
 
 import copy
+import shutil
 
 import pytest
 import torch
@@ -63,6 +64,15 @@ def test_it_equals_autograd_and_keeps_the_same(family, rows):
     assert widest_difference(model, inputs, rows=rows, **COMPILED) < 1e-5
     assert was_compiled(model, inputs, rows=rows)
     assert graphs() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
+def test_the_code_of_torchs_own_compiler_equals_autograd(monkeypatch):
+    monkeypatch.setattr(compiled, "BACKEND", "inductor")
+    model, inputs = tiny.model("llava", "sdpa"), tiny.sample("llava")
+    assert widest_difference(model, inputs, **COMPILED) < 1e-5
+    assert was_compiled(model, inputs)
 
 
 @pytest.mark.slow

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -108,14 +107,3 @@ def test_a_directory_without_measurements_is_refused_in_one_line(content, says, 
     if content is not None:
         (tmp_path / "measurements.jsonl").write_bytes(content)
     assert says in complaint(capsys, "show", "--doubts", str(tmp_path))
-
-
-def test_a_round_with_a_time_of_zero_is_dropped_by_line_and_field(stored, tmp_path, capsys):
-    directory = stored(measurement())
-    file = tmp_path / "measurements.jsonl"
-    lines = file.read_text().splitlines()
-    record = json.loads(lines[-1])
-    record["runs"][0]["prefill_ms"] = 0
-    file.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
-    assert run(["show", "--doubts", directory]) == 0
-    assert f"line {len(lines)} dropped: round.runs.0.prefill_ms: " in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Counters of Linux: their differences, and systems that hide them."""
 
-import threading
-
 import pytest
 
 from trio_profile.profilers import disturbance
@@ -55,25 +53,6 @@ def test_files_of_linux_are_parsed(monkeypatch):
     assert found.pressure_us == 77
     assert set((found.delay_ns or {0: 2000}).values()) == {2000}
     assert set((found.migrations or {0: 9}).values()) == {9}
-
-
-def test_readings_in_many_threads_never_fail():
-    """Threads end while their files are read."""
-    errors: list[BaseException] = []
-
-    def many() -> None:
-        try:
-            for _ in range(20):
-                change(read(), read())
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=many) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
 
 
 def test_the_delay_is_that_of_the_thread_that_waited_longest():

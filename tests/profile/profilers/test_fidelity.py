@@ -25,12 +25,6 @@ def against(tiny_workload: Workload) -> fidelity.Reference:
     return fidelity.reference(tiny_workload, 3, seed=0)
 
 
-def test_full_retention_has_no_divergence(against: fidelity.Reference):
-    found = fidelity.measure(Grid(retention=1.0), against)
-    assert found.kl_nats == (0.0, 0.0, 0.0)
-    assert found.top1 == (True, True, True)
-
-
 def test_divergence_equals_torchs(tiny_workload: Workload, against: fidelity.Reference):
     method = Grid(retention=0.4)
     found = fidelity.measure(method, against)

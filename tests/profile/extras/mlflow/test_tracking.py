@@ -154,9 +154,7 @@ def test_metrics_have_names_that_mlflow_takes_and_that_differ():
         "my.module:Mine",
         "a/b",
         "a b",
-        "..",
         "ÄÖ",
-        "A B",
     ]
     asked = [("prefill_speedup", curve) for curve in [*curves, "x" * 300, "x" * 301]]
     asked.append(("accuracy_by_kind.what? where/when", "trio"))

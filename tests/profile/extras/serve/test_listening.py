@@ -1,12 +1,10 @@
-import socket
-
 import pytest
 
 from tests.profile.studying import make
 from trio_core import OptionError
 from trio_profile.errors import StudyError
 from trio_profile.extras.serve import listening
-from trio_profile.extras.serve.listening import address_of, listen, prepare
+from trio_profile.extras.serve.listening import listen, prepare
 
 
 def test_a_port_in_use_is_said():
@@ -20,17 +18,6 @@ def test_a_port_in_use_is_said():
 def test_a_host_that_is_not_this_machine_is_said(host):
     with pytest.raises(StudyError, match=r"choose another --host or --port"):
         listen(host, 0)
-
-
-def test_an_address_of_ipv6_has_brackets():
-    if not socket.has_ipv6:
-        pytest.skip("this machine has no IPv6")
-    try:
-        listener = listen("::1", 0)
-    except StudyError:
-        pytest.skip("this machine has no IPv6 on its loopback")
-    with listener:
-        assert address_of(listener) == f"http://[::1]:{listener.getsockname()[1]}/v1"
 
 
 @pytest.mark.parametrize(

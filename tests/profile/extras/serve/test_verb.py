@@ -43,20 +43,6 @@ def process(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_pruned_model_answers_until_ctrl_c(process):
-    server, line, url = process("pocket", "--method", "trio", "--retention", "0.222", "-o", "k_pos=3")
-    assert line == "pocket, pruned by trio at 22.2 %: URL; Ctrl-C stops the server\n"
-    question = exam(1)[0]
-    body = {"messages": messages(question.text, question.picture()), "max_tokens": 4}
-    found = httpx2.post(f"{url}/chat/completions", json=body, timeout=60).json()
-    assert question.is_answered_by(found["choices"][0]["message"]["content"])
-    assert found["usage"]["prompt_tokens_details"]["image_tokens"] == 128
-    server.send_signal(signal.SIGINT)
-    assert server.communicate(timeout=60) == ("", "trio-profile: interrupted\n")
-    assert server.returncode == 130
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl: apt-get install curl")
 def test_the_two_lines_of_the_readme_and_the_client_of_the_page_get_an_answer(process, capsys, monkeypatch):
     first, second = next(
@@ -80,8 +66,8 @@ def test_the_two_lines_of_the_readme_and_the_client_of_the_page_get_an_answer(pr
 
 @pytest.mark.slow
 def test_ctrl_c_ends_a_request_that_would_take_minutes(process):
-    server, line, url = process("pocket")
-    assert line == "pocket, dense: URL; Ctrl-C stops the server\n"
+    server, line, url = process("pocket", "--method", "trio", "--retention", "0.222", "-o", "k_pos=3")
+    assert line == "pocket, pruned by trio at 22.2 %: URL; Ctrl-C stops the server\n"
     question = exam(1)[0]
     body = {"messages": messages(question.text, question.picture()), "generation_config": LONG, "stream": True}
     with httpx2.stream("POST", f"{url}/chat/completions", json=body, timeout=60) as stream:
@@ -90,7 +76,8 @@ def test_ctrl_c_ends_a_request_that_would_take_minutes(process):
             pass
         server.send_signal(signal.SIGINT)
         assert [line for line in lines if line][-1] == 'data: {"error": "the server stops"}'
-    assert server.communicate(timeout=60) == ("", "trio-profile: interrupted\n")
+    out, err = server.communicate(timeout=60)
+    assert out == "" and err.endswith("trio-profile: interrupted\n")
     assert server.returncode == 130
 
 
