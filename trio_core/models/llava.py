@@ -18,8 +18,6 @@ from trio_core.models.clip_tower import ClipTower, PackedTower
 from trio_core.models.encoder import Tower
 from trio_core.rules.cost import LayerShape
 
-_TILES = "resizes a picture to one of the layouts of tiles that its processor lists (image_grid_pinpoints)"
-
 
 class Clip(Adapter):
     """A family whose tower is usually CLIP's, with a CLS token. Its projector maps each patch on its own."""
@@ -77,12 +75,31 @@ class Llava(Clip):
     toy_text: ClassVar[dict[str, Any]] = {**Clip.toy_text, "num_key_value_heads": 4}  # as many keys as queries
 
 
-class LlavaNext(Clip):
+class Tiled(Adapter):
+    """A family that cuts a picture into tiles, beside a crop of the whole."""
+
+    sizing: ClassVar[str] = (
+        "resizes a picture to one of the layouts of tiles that its processor lists (image_grid_pinpoints)"
+    )
+    toy_options: ClassVar[dict[str, Any]] = {"image_grid_pinpoints": toy.PINPOINTS, **toy.PLACEHOLDERS}
+
+    @classmethod
+    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+        """A picture of 30 × 32 pixels in four tiles, or of 16 × 24 pixels in two. A tile has 4 × 4 patches.
+
+        The model cuts the padding off the tiles: of the patches, 8 × 8 or 4 × 6 stay. Each row ends with a newline
+        token.
+        """
+        shape, tiles, rows, columns = ([30, 32], 4, 8, 8) if size == "large" else ([16, 24], 2, 4, 6)
+        inputs = {"pixel_values": random.pixels(1, 1 + tiles, 3, 16, 16), "image_sizes": torch.tensor([shape])}
+        return toy.ToyPicture(inputs, [toy.IMAGE] * (16 + rows * (columns + 1)))
+
+
+class LlavaNext(Tiled, Clip):
     """LLaVA-NeXT (1.6): a base crop and up to four tiles of the picture."""
 
     family: ClassVar[str] = "LLaVA-NeXT"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
-    sizing: ClassVar[str] = _TILES
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_options: ClassVar[dict[str, Any]] = {"image_token_index": toy.IMAGE, "image_grid_pinpoints": toy.PINPOINTS}
 
@@ -90,43 +107,24 @@ class LlavaNext(Clip):
         """A tower whose crops the model packs into one picture. The arguments are ClipTower's."""
         return PackedTower(layer, last, project, self.model.get_submodule("model"))
 
-    @classmethod
-    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """A picture in tiles."""
-        return _tiled_picture(random, size)
 
-
-class LlavaNextVideo(Adapter):
+class LlavaNextVideo(Tiled):
     """LLaVA-NeXT-Video: pictures as in LLaVA-NeXT, videos as pooled frames."""
 
     family: ClassVar[str] = "LLaVA-NeXT-Video"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextVideoForConditionalGeneration",)
-    sizing: ClassVar[str] = _TILES
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
-    toy_options: ClassVar[dict[str, Any]] = {"image_grid_pinpoints": toy.PINPOINTS, **toy.PLACEHOLDERS}
-
-    @classmethod
-    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """A picture in tiles, and in the large sample a video."""
-        picture = _tiled_picture(random, size)
-        return picture + toy.video(random, tokens=2 * 4) if size == "large" else picture
+    toy_video_tokens: ClassVar[int] = 2 * 4
 
 
-class LlavaOnevision(Adapter):
+class LlavaOnevision(Tiled):
     """LLaVA-OneVision: tiles of SigLIP for pictures, pooled frames for videos, a Qwen2 decoder with biases."""
 
     family: ClassVar[str] = "LLaVA-OneVision"
     classes: ClassVar[tuple[str, ...]] = ("LlavaOnevisionForConditionalGeneration",)
-    sizing: ClassVar[str] = _TILES
     toy_vision: ClassVar[dict[str, Any]] = toy.SIGLIP
     toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "model_type": "qwen2"}
-    toy_options: ClassVar[dict[str, Any]] = {"image_grid_pinpoints": toy.PINPOINTS, **toy.PLACEHOLDERS}
-
-    @classmethod
-    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """A picture in tiles, and in the large sample a video."""
-        picture = _tiled_picture(random, size)
-        return picture + toy.video(random, tokens=2 * 4 + 1) if size == "large" else picture
+    toy_video_tokens: ClassVar[int] = 2 * 4 + 1
 
 
 class VideoLlava(Adapter):
@@ -136,19 +134,9 @@ class VideoLlava(Adapter):
     classes: ClassVar[tuple[str, ...]] = ("VideoLlavaForConditionalGeneration",)
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_options: ClassVar[dict[str, Any]] = toy.PLACEHOLDERS
+    toy_video_tokens: ClassVar[int] = 2 * 17
 
     @classmethod
-    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """One picture, and in the large sample a video."""
-        picture = super().toy_picture(random, "small")
-        return picture + toy.video(random, tokens=2 * 17) if size == "large" else picture
-
-
-def _tiled_picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-    """A picture of 30 × 32 pixels in four tiles, or of 16 × 24 pixels in two. A tile has 4 × 4 patches.
-
-    The model cuts the padding off the tiles: of the patches, 8 × 8 or 4 × 6 stay. Each row ends with a newline token.
-    """
-    shape, tiles, rows, columns = ([30, 32], 4, 8, 8) if size == "large" else ([16, 24], 2, 4, 6)
-    inputs = {"pixel_values": random.pixels(1, 1 + tiles, 3, 16, 16), "image_sizes": torch.tensor([shape])}
-    return toy.ToyPicture(inputs, [toy.IMAGE] * (16 + rows * (columns + 1)))
+    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:  # noqa: ARG003
+        """One picture."""
+        return super().toy_picture(random, "small")

@@ -83,6 +83,8 @@ class ToyFamily:
     """The rest of the toy's configuration."""
     toy_image_size: ClassVar[int] = 16
     """Pixels along the side of a picture of which the toy's tower makes 16 visual tokens."""
+    toy_video_tokens: ClassVar[int] = 0
+    """Placeholders of the video that the large sample has behind its picture; 0 without one."""
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
@@ -106,6 +108,8 @@ class ToyFamily:
         """
         random = Random(seed)
         picture = cls.toy_picture(random, size)
+        if cls.toy_video_tokens and size == "large":
+            picture += video(random, cls.toy_video_tokens)
         ids = torch.tensor([cls.toy_prompt(random.words(before), picture.ids, random.words(after))])
         return {
             "input_ids": ids,

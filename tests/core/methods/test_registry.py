@@ -67,6 +67,7 @@ def test_a_method_keeps_its_budget_in_order_leaves_its_input_alone_and_does_so_a
         first = tiny.prefill(model, samples, method, side).stages
         torch.rand(7)  # nor does the global generator matter
         again = tiny.prefill(model, samples, method, side).stages
+        assert tuple(stage.layer for stage in first) == layers, name
         for stage, same in zip(first, again, strict=True):
             for kept, other, count in zip(stage.kept, same.kept, counts, strict=True):
                 assert torch.equal(kept, other), name

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
 from trio_core import Trio, prune
+from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
 Inputs = dict[str, Tensor]
@@ -63,11 +64,11 @@ def kept(trace: Trace, row: int = 0) -> tuple[list[int], ...]:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
-def dropped(trace: Trace, row: int = 0) -> None:
-    """Each stage ran, and tokens were dropped."""
-    schedule = trace.schedules[row]
-    assert tuple(stage.layer for stage in trace.stages) == schedule.layers, "a stage did not run"
-    counts = [schedule.visual_tokens, *(len(stage.kept[row]) for stage in trace.stages)]
+def dropped(trace: Trace, row: int = 0, method: Method = METHOD) -> None:
+    """Each stage of the method ran, and tokens were dropped."""
+    layers = method.layers or method.default_layers(trace.num_layers)
+    assert tuple(stage.layer for stage in trace.stages) == layers, "a stage did not run"
+    counts = [trace.visual_tokens[row], *(len(stage.kept[row]) for stage in trace.stages)]
     assert counts == sorted(counts, reverse=True) and counts[-1] < counts[0], "nothing was dropped"
     assert trace.realised_retention < 1
 
@@ -130,13 +131,20 @@ def near(actual: Tensor, expected: Tensor, share: float = 1e-4) -> bool:
 
 
 def prefill_is_right(
-    trace: Trace, one: Inputs, logits: Tensor, *, plain: Any = None, same: bool = True, share: float = 1e-4
+    trace: Trace,
+    one: Inputs,
+    logits: Tensor,
+    *,
+    plain: Any = None,
+    same: bool = True,
+    share: float = 1e-4,
+    method: Method = METHOD,
 ) -> None:
     """The prompt's logits [1, S', V] are those of the shortened sequence.
 
     same: the plain model keeps the same tokens. share: how far the logits may be off.
     """
-    dropped(trace)
+    dropped(trace, method=method)
     if same:
         assert kept(trace) == plain_kept(), "the plain model keeps other tokens"
     left = rows_left(trace, one, logits[0])

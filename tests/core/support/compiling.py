@@ -9,7 +9,7 @@ from transformers import LlavaForConditionalGeneration, PreTrainedModel
 
 from tests.core.support import bench
 from tests.core.support.rows import Group
-from trio_core import Trio, prune
+from trio_core import Trio, methods, prune
 from trio_core.models import toy
 from trio_core.models.llava import Llava
 
@@ -58,7 +58,7 @@ def compiled(compile_it: Callable[[PreTrainedModel], tuple[Any, Any]], *, inside
             if inside:
                 given, called = compile_it(model)
             logits = bench.forward(called, one).logits
-        bench.dropped(trace)
+        bench.dropped(trace, method=METHOD)
         assert bench.near(logits[0], pruned[0]), "the logits are not the eager pruned model's"
     finally:
         assert bench.near(bench.forward(called, one).logits[0], dense[0]), "the dense model is not as it was"
@@ -122,16 +122,17 @@ for _title, _compile, _inside in (
 def tower_layers_compiled(*, inside: bool) -> None:
     """A method that looks into the tower, on a tower whose layers are compiled one by one."""
     model, one, traces, logits = bench.model(), bench.sample("small"), [], []
+    method = methods.find("visionzip")(retention=0.5)
     for compiles in (False, True):
         if compiles and not inside:
             tower_layers(model)
             bench.forward(model, one)
-        with prune(model, "visionzip", retention=0.5) as trace:
+        with prune(model, method) as trace:
             if compiles and inside:
                 tower_layers(model)
             logits.append(bench.forward(model, one).logits[0])
             traces.append(trace)
-        bench.dropped(trace)
+        bench.dropped(trace, method=method)
     assert bench.near(*logits), "the logits are not the eager tower's"
     assert bench.kept(traces[0]) == bench.kept(traces[1]), "the eager tower keeps other tokens"
 

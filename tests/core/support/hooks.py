@@ -41,7 +41,7 @@ def scores_of(model: Any, method: Method) -> tuple[list[Tensor], Trace]:
     """The scores of each stage, and the trace."""
     with prune(model, method) as trace:
         bench.forward(model, bench.sample())
-    bench.dropped(trace)
+    bench.dropped(trace, method=method)
     return [stage.scores[0].double().nan_to_num() for stage in trace.stages if stage.scores], trace
 
 
@@ -205,9 +205,7 @@ def mixed_queries() -> None:
     """The oracle is the model's own map of attention."""
     model, one = changed(mixing)[0], bench.sample()
     attention = bench.forward(model, one, output_attentions=True).attentions[1][0].mean(dim=0)[-1]
-    with prune(model, "fastv", retention=0.5) as trace:
-        bench.forward(model, one)
-    bench.dropped(trace)
+    _, trace = scores_of(model, methods.find("fastv")(retention=0.5))
     best = attention[tiny.visual_rows(one)].topk(len(bench.kept(trace)[0])).indices.sort().values.tolist()
     assert bench.kept(trace)[0] == best, "other tokens are kept"
 

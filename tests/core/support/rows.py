@@ -98,12 +98,12 @@ class Row:
             context = {"model": model, "one": one, "trace": trace}
             result = self.setup(**{name: context[name] for name in arguments & context.keys()})
         if result is None:
-            bench.dropped(trace)
+            bench.dropped(trace, method=method)
         elif hasattr(result, "sequences"):
             bench.text_is_right(trace, one, result)
         else:
             same = method is bench.METHOD and self.size == "large"
-            bench.prefill_is_right(trace, one, result.logits, same=same)
+            bench.prefill_is_right(trace, one, result.logits, same=same, method=method)
 
 
 @dataclass

@@ -41,7 +41,7 @@ def prefill_is_right(
     with prune(model, method) as trace:
         logits = bench.forward(model, one, pixel_values=one["pixel_values"].to(dtype)).logits
     assert logits.dtype == dtype or torch.is_autocast_enabled("cpu")
-    bench.prefill_is_right(trace, one, logits, plain=plain, same=False, share=share)
+    bench.prefill_is_right(trace, one, logits, plain=plain, same=False, share=share, method=method)
 
 
 # --- adapters --------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def same_tokens(given: Any, plain: Any, name: str, called: Any = None) -> None:
         expected = bench.forward(plain, one).logits
     with prune(given, method) as ours:
         logits = bench.forward(called if called is not None else given, one).logits
-    bench.dropped(ours)
+    bench.dropped(ours, method=method)
     assert bench.kept(ours) == bench.kept(trace), "the plain model keeps other tokens"
     assert bench.near(logits[0], expected[0]), "the logits are not the plain model's"
     assert not ours.notes, "the layer was not taken apart"
