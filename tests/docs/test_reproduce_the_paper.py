@@ -15,7 +15,7 @@ from tests import warm
 from tests.docs.blocks import ROOT, Use, read
 from tests.profile import lmms_stand_in
 from tests.profile.family_checkpoints import save_family
-from trio_core.models import toy
+from trio_core.models import families
 from trio_profile.cli import run
 from trio_profile.profilers import flops_counted
 
@@ -71,7 +71,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(found["place"])
         for name, (family, depth) in FAMILIES.items():
-            patch.setitem(toy.TEXT, "num_hidden_layers", depth)
+            patch.setitem(families[family].toy_text, "num_hidden_layers", depth)
             found[name] = save_family(family, directory / family)
         for name, module in lmms_stand_in.install().items():
             patch.setitem(sys.modules, name, module)
