@@ -206,7 +206,7 @@ def _code(sessions: Sequence[Session]) -> tuple[str, ...]:
 
 def _cells(documents: Several) -> Iterator[SideCell]:
     """All cells that any study has, by method in the order of the studies, and by retention."""
-    by_study = [{(cell.method, cell.nominal_retention): cell for cell in _of(document)} for document in documents]
+    by_study = [{(cell.method, cell.nominal_retention): cell for cell in document.summaries} for document in documents]
     methods = list(dict.fromkeys(method for document in documents for method in document.study.methods))
     keys = {key for cells in by_study for key in cells}
     for method, retention in sorted(keys, key=lambda key: (methods.index(key[0]), key[1])):
@@ -224,10 +224,6 @@ def _cells(documents: Several) -> Iterator[SideCell]:
             accuracy_differences=(None, *(_difference(cells[0], cell) for cell in cells[1:])),
             unequal=tuple(name for name in EXACT if _differs(cells, name)),
         )
-
-
-def _of(document: SweepDocument | Comparison) -> Sequence[CellSummary]:
-    return document.rows if isinstance(document, Comparison) else document.cells
 
 
 def _ratio(first: CellSummary | None, other: CellSummary | None, name: str) -> SpeedupRatio | None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from trio_profile import units
 from trio_profile.analysis.ablate import Ablation, Row
 from trio_profile.findings import doubts
-from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Series, Table, Terms
-from trio_profile.findings.charts import ends
+from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.charts import line
 from trio_profile.findings.study_page import finished_cells, notes, report_of
 from trio_profile.findings.table import Key, grid, table
 from trio_profile.quantities import entries
@@ -71,25 +71,12 @@ def differences(document: Ablation) -> Chart | None:
     series = []
     for number, name in enumerate(rows):
         own = [(place, row, found) for place, (of, row, found) in enumerate(places) if of == name]
-        low, high = ends([found.ci95 for _, _, found in own], scale)
-        text = [
-            f"{name} {row.variant}{', the default' * row.default}\n{_told(found, answered)}" for _, row, found in own
+        points = [
+            (place, found, f"{name} {row.variant}{', the default' * row.default}\n{_told(found, answered)}")
+            for place, row, found in own
         ]
-        series.append(
-            Series(
-                name,
-                [place for place, _, _ in own],
-                [scale * found.value for _, _, found in own],
-                text,
-                low,
-                high,
-                band=False,
-                colour=number,
-                line=None,
-                hollow=[not row.default for _, row, _ in own],
-                size=8,
-            )
-        )
+        look = {"band": False, "colour": number, "line": None, "hollow": [not row.default for _, row, _ in own]}
+        series.append(line(name, points, scale, size=8, **look))
     caption = "Right answers, variant minus default" if answered else "Closeness to dense"
     y = Axis("Points of right answers", suffix="") if answered else Axis("Mean KL of the next token, nats", 0)
     return Chart(
@@ -98,7 +85,7 @@ def differences(document: Ablation) -> Chart | None:
         f"{caption}, for each variant at {units.percent(least)}. The table has the numbers",
         Axis("", names=[row.variant for _, row, _ in places]),
         y,
-        [line for line in series if line.x],
+        [one for one in series if one.x],
         levels=(0.0,) if answered else (),
         detail=True,
     )

@@ -68,6 +68,16 @@ def speedups(document: Any, id: str, caption: str, quantity: str, method: str) -
     )
 
 
+def line(name: str, points: Sequence[tuple[float, Estimate, str]], scale: float = 1, **look: Any) -> Series:
+    """A series of estimates with their intervals.
+
+    points: x, the estimate, and the tooltip. scale: what values are multiplied by. look: further fields of the series.
+    """
+    low, high = ends([estimate.ci95 for _, estimate, _ in points], scale)
+    y, text = [scale * estimate.value for _, estimate, _ in points], [text for _, _, text in points]
+    return Series(name, [x for x, _, _ in points], y, text, low, high, **look)
+
+
 def by_retention(lines: Sequence[Line], value: Callable[[Any], Estimate | None]) -> list[Series]:
     """A line with its intervals for each method or study. Lines without a point are left out.
 
@@ -75,13 +85,15 @@ def by_retention(lines: Sequence[Line], value: Callable[[Any], Estimate | None])
     """
     found = []
     for name, colour, cells in lines:
-        points = [(cell, estimate) for cell in cells if (estimate := value(cell)) is not None]
-        scale = 100 if points and isinstance(points[0][1], Accuracy) else 1
-        low, high = ends([estimate.ci95 for _, estimate in points], scale)
-        x, y = percents(cell.realised for cell, _ in points), [scale * estimate.value for _, estimate in points]
-        text = [f"{name} at {units.percent(cell.realised)}\n{_told(estimate)}" for cell, estimate in points]
-        found.append(Series(name, x, y, text, low, high, colour=colour, width=2.5, group=name))
-    return [line for line in found if line.x]
+        points = [
+            (100 * cell.realised, estimate, f"{name} at {units.percent(cell.realised)}\n{_told(estimate)}")
+            for cell in cells
+            if (estimate := value(cell)) is not None
+        ]
+        if points:
+            scale = 100 if isinstance(points[0][1], Accuracy) else 1
+            found.append(line(name, points, scale, colour=colour, width=2.5, group=name))
+    return found
 
 
 def speedup_axis(series: Sequence[Series]) -> Axis:

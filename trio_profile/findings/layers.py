@@ -10,6 +10,7 @@ from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.layers import STAGE_PARTS, LayersDocument, LayerTimes, PartTimes, PrefillTimes
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series, Table, Upright, Waterfall
 from trio_profile.findings.blocks import Step as Bar
+from trio_profile.findings.charts import line
 from trio_profile.findings.flops import named_factor
 from trio_profile.findings.layers_totals import totals_page
 from trio_profile.findings.study_page import pixel_facts
@@ -229,19 +230,9 @@ def _forwards(cell: PrefillTimes) -> Chart:
 
 
 def _by_layer(name: str, colour: int | None, layers: Sequence[LayerTimes], found: Sequence[Milliseconds]) -> Series:
-    return Series(
-        name=name,
-        x=[layer.layer for layer in layers],
-        y=[time.value for time in found],
-        low=[time.ci95[0] for time in found],
-        high=[time.ci95[1] for time in found],
-        text=[
-            f"{name}\nlayer {layer.layer}: {units.milliseconds(time.value)}"
-            for layer, time in zip(layers, found, strict=True)
-        ],
-        colour=colour,
-        group=name,
-    )
+    times = [(layer.layer, time) for layer, time in zip(layers, found, strict=True)]
+    points = [(layer, time, f"{name}\nlayer {layer}: {units.milliseconds(time.value)}") for layer, time in times]
+    return line(name, points, colour=colour, group=name)
 
 
 _SMALL_STEP = 0.02

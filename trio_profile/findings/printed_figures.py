@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trio_profile import units
-from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
@@ -207,7 +206,7 @@ def _page(document: SweepDocument | Comparison, claims: Claims, figures: Sequenc
             f"The printed figures are of {listed(models) or 'an unnamed model'}, and this study ran "
             f"{document.study.model}: compare the shape of the curves, not their height."
         )
-    cells = [Cell(method=one.method, retention=one.nominal_retention) for one in _cells(document)]
+    cells = [Cell(method=one.method, retention=one.nominal_retention) for one in document.summaries]
     marked = doubts.marks(document.doubts, cells)
     rows = [_row(document, one, marked) for one in figures]
     columns = ("Method", "Retention", "quantity", "as printed", "measured", "model of the claim", "place")
@@ -239,7 +238,9 @@ def _row(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[s
 
 def _measured(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> Entry:
     near = [
-        one for one in _cells(document) if one.method == figure.method and abs(one.realised - figure.retention) <= NEAR
+        one
+        for one in document.summaries
+        if one.method == figure.method and abs(one.realised - figure.retention) <= NEAR
     ]
     if not near:
         return entries.NOTHING
@@ -252,7 +253,3 @@ def _measured(document: SweepDocument | Comparison, figure: Figure, marked: Mapp
     if cell.accuracy is None or dense is None or not dense.value:
         return entries.NOTHING
     return Entry(units.percent(cell.accuracy.value / dense.value), doubt=doubt)
-
-
-def _cells(document: SweepDocument | Comparison) -> Sequence[CellSummary]:
-    return document.rows if isinstance(document, Comparison) else document.cells

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.auditing import HOSTILE, hostile_claims
 from tests.profile.examples import environment, study
-from tests.profile.reading import in_terminal, rows, table
+from tests.profile.reading import rows, table
 from trio_profile.findings import audit as pages
 from trio_profile.findings.blocks import Sentences, Table
 from trio_profile.judge.audit.claims import builtin
@@ -15,19 +14,11 @@ from trio_profile.judge.audit.document import AuditDocument, audit
 from trio_profile.judge.audit.finding import Measured
 from trio_profile.judge.audit.reader import read
 from trio_profile.render import render
-from trio_profile.render.latex import latex
-from trio_profile.render.markdown import markdown
 
 
 @pytest.fixture(scope="module")
 def trio() -> AuditDocument:
     return audit(read("trio-2026"))
-
-
-@pytest.fixture
-def hostile(tmp_path: Path) -> AuditDocument:
-    """An audit of a file in which every name is markup for somebody."""
-    return audit(read(str(hostile_claims(tmp_path))))
 
 
 def test_a_page_opens_with_its_finding_in_plain_words(trio: AuditDocument):
@@ -90,27 +81,6 @@ def test_what_our_own_study_measured_follows_the_arithmetic(trio: AuditDocument)
     even = finding.model_copy(update={"measured": ours, "check": "break-even"})
     assert "breaks even in total time at" in pages.why(even, beside)
     assert pages.why(finding, trio) == finding.why
-
-
-def test_names_stay_text_in_the_terminal(hostile: AuditDocument):
-    assert in_terminal(pages.report(hostile), width=400, everything=True).count(HOSTILE) > 5
-
-
-def test_names_stay_text_in_markdown(hostile: AuditDocument):
-    text = markdown(pages.report(hostile))
-    found = [line for line in text.splitlines() if line.startswith("|")]
-    assert len([line for line in found if "speedup" in line]) == 1
-    # A bar that is escaped ends no field; an even number of backslashes before it would escape none.
-    assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in found} == {3}
-    assert "<b>" not in text and "&lt;b&gt;" in text
-
-
-def test_names_stay_text_in_latex(hostile: AuditDocument):
-    text = latex(pages.report(hostile))
-    assert r"\textless{}b\textgreater{}" in text
-    assert r"\_\textbackslash{}\&\%\$\#\{\}\textasciitilde{}\textasciicircum{}" in text
-    body = [line for line in text.splitlines() if line.endswith(r" \\") and "textless" in line]
-    assert body and {len(re.findall(r"(?<!\\)&", line)) for line in body} == {1}
 
 
 def test_the_published_report_is_that_of_the_claims(trio: AuditDocument):

@@ -1,18 +1,12 @@
 """The report of `show --doubts`: each doubt under its cell with the next step, and the tally."""
 
-from tests.profile.examples import failed, in_processes, measurement, rounds_of, study
-from tests.profile.reading import blocks, in_terminal, sentences, too_wide
+from tests.profile.examples import in_processes, measurement, rounds_of, study
+from tests.profile.reading import blocks, too_wide
 from trio_profile.analysis.doubts import Doubt, doubts
 from trio_profile.analysis.pairs import CellPairs
 from trio_profile.findings import doubts as pages
 from trio_profile.findings.blocks import Chart, Sentences
 from trio_profile.records.schema import Cell
-
-
-def test_sound_cells_leave_the_tally_alone():
-    cells = [in_processes(measurement(noise=0.002)), failed(retention=0.9)]
-    report = pages.report(study(), cells, doubts(study(), cells))
-    assert sentences(report) == ["1 cell measured, 1 failed. No cell is doubted."]
 
 
 def test_each_doubt_stands_under_its_cell_with_the_next_step():
@@ -27,29 +21,11 @@ def test_each_doubt_stands_under_its_cell_with_the_next_step():
     assert not list(too_wide(report))
 
 
-def test_a_doubt_about_the_whole_study_doubts_no_single_cell():
-    cell = measurement(noise=0.002)
-    whole = Doubt(cell=None, kind="cached", sentence="it is", next_step="find it", found=1.2, threshold=0.1)
-    report = pages.report(study(), [cell], [whole])
-    assert sentences(report)[0] == "1 cell measured. Doubts about the whole study: cached."
-    assert "the whole study" in in_terminal(report)
-
-
 def doubt(kind: str, cell: Cell | None = None, found: float = 0.2) -> Doubt:
     return Doubt(cell=cell, kind=kind, sentence=f"{kind} found", next_step="wait", found=found, threshold=0.1)
 
 
 CELLS = [Cell(method="trio", retention=retention / 10) for retention in range(1, 11)]
-
-
-def test_one_sentence_says_how_many_cells_are_doubted_and_why():
-    found = [doubt("sessions"), doubt("busy", CELLS[0]), doubt("clock", CELLS[0]), doubt("busy", CELLS[3])]
-    assert pages.summary(found, CELLS) == (
-        "Doubts about single cells: 2 of 10 (busy 2, clock 1). Doubts about the whole study: sessions."
-    )
-    assert pages.summary(found[:1], CELLS) == "Doubts about the whole study: sessions."
-    assert pages.summary(found[1:3], CELLS[:1]) == "Doubts about single cells: 1 of 1 (busy 1, clock 1)."
-    assert pages.summary([], CELLS) == "No cell is doubted."
 
 
 def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_all():

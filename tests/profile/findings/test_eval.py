@@ -3,14 +3,11 @@
 import pytest
 
 from tests.profile.documents import BENCHMARKS, evaluated, evaluation
-from tests.profile.reading import blocks, in_terminal, rows, sentences, table, terms, too_wide
+from tests.profile.reading import blocks, rows, sentences, table, terms
 from trio_profile.analysis.evaluation import BesideDefault, EvaluatedCell, Evaluation
 from trio_profile.findings import eval as pages
 from trio_profile.findings.blocks import Chart, Table
 from trio_profile.records.schema import Cell
-from trio_profile.render import render
-from trio_profile.render.latex import latex
-from trio_profile.render.markdown import markdown
 
 SCORES = "Scores, their average as a share of dense, and speed-up over dense"
 
@@ -122,12 +119,6 @@ def test_the_table_has_dense_first_then_the_highest_retention(document: Evaluati
     assert rows(found)[-1][9:] == ["11.1 %", "0.3308 T", "31.97 MiB", "17.1 ms", "39.4 ms"]
 
 
-def test_a_low_score_has_the_decimals_of_its_column(document: Evaluation):
-    row = evaluated("trio", 0.111, {"GQA": 7.5, "MME": 9.0, "POPE": 0.0}, 2.4)
-    found = table(pages.report(document.model_copy(update={"cells": (row,)})), SCORES)
-    assert rows(found)[1][2:5] == ["7.5", "9.0", "0.0"]
-
-
 def test_the_paper_prints_nothing_for_a_variant(document: Evaluation):
     row = document.cells[0]
     variant = row.model_copy(update={"cell": Cell(method="trio", retention=0.333, options={"k_pos": 1})})
@@ -165,10 +156,3 @@ def test_the_chart_has_a_line_for_each_method_and_the_front(document: Evaluation
     [chart] = blocks(pages.report(document), Chart)
     assert [one.name for one in chart.series] == ["Pareto front", "fastv", "trio"] and list(chart.levels) == [100]
     assert list(chart.series[2].x) == [1.6, 2.4] and list(chart.series[2].hollow) == [False, False]
-
-
-def test_terminal_page_markdown_and_latex_show_the_same_report(document: Evaluation):
-    report = pages.report(document)
-    for shown in (in_terminal(report, everything=True), render(report), markdown(report), latex(report)):
-        assert all(text in shown for text in ("Use trio at 33.3", "1789.0", "fastv", "0.3308"))
-    assert not list(too_wide(report))

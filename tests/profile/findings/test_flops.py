@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.reading import blocks, in_terminal, rows, sentences, table, terms, too_wide
+from tests.profile.reading import blocks, rows, sentences, table
 from tests.profile.studying import make
 from trio_profile import units
 from trio_profile.analysis.flops import FlopsDocument
 from trio_profile.cli import run
-from trio_profile.cost.conventions import Convention, Match
 from trio_profile.findings import flops as pages
 from trio_profile.findings.blocks import Sentences, Table, Waterfall
 from trio_profile.render import render
@@ -86,22 +85,6 @@ def test_an_incomplete_count_is_said_to_be_one(document: FlopsDocument):
     assert "foreign::<b>" not in html and "foreign::&lt;b&gt;mm" in html
 
 
-def test_four_retentions_are_told_apart(document: FlopsDocument):
-    assert document.retention is not None
-    said = terms(pages.report(document))
-    assert said["asked"] == units.percent(document.retention.nominal, 2)
-    assert said["in the last layer"] == units.percent(document.retention.final_layer, 2)
-    assert said["further tokens"] == "1"
-
-
-def test_the_terminal_shows_the_walk_in_80_columns(document: FlopsDocument):
-    shown = in_terminal(pages.report(document))
-    assert "claimed: the paper's f(n)" in shown and "residual" in shown and "asked" in shown
-    assert "Every operator" not in shown
-    assert "Every operator" in in_terminal(pages.report(document), everything=True)
-    assert not list(too_wide(pages.report(document)))
-
-
 def test_the_verb_keeps_the_document_and_the_report_is_rebuilt_from_it(capsys, tmp_path: Path):
     line = ["flops", "--model", "pocket-deep", "--device", "meta", "--out", str(tmp_path), "--json"]
     assert run(line) == 0
@@ -112,38 +95,3 @@ def test_the_verb_keeps_the_document_and_the_report_is_rebuilt_from_it(capsys, t
     assert run(["report", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == first
     assert Path(first["report"]).read_text() == html
-
-
-def test_a_factor_below_1_is_not_called_gamma():
-    assert pages.named_factor(2.14) == "γ = 2.14" and pages.named_factor(0.21) == "an overhead factor of 0.210"
-
-
-# --- the printed figure ---------------------------------------------------------------------------------------------
-
-
-BASE: FlopsDocument = flops.run(
-    make("flops", model="pocket-deep", device="meta", retentions=(0.33,), new_tokens=1).model_copy(
-        update={"claimed": "1.5e9"}
-    )
-)
-
-
-def said(*found: Match) -> list[str]:
-    return pages.printed_sentences(BASE.model_copy(update={"conventions": found}))
-
-
-def match(**fields: object) -> Match:
-    one = Convention()
-    given = {"convention": one, "code": one.code, "name": one.name, "value": 1000, "printed": "rounded", "off": 0.0}
-    return Match(**{**given, **fields})  # pyright: ignore[reportArgumentType]
-
-
-def test_each_convention_and_each_gamma_has_a_sentence():
-    other = Convention(ffn=3)
-    dense, code, counts = said(
-        match(visual_tokens=500, counted_by="the picture without its 76 line ends"),
-        match(convention=other, code=other.code, name=other.name, visual_tokens=500, counted_by="it"),
-    )
-    assert "32 · f(500)" in dense and code.startswith("visual-ffn3-macs with 500") and "576 visual tokens" in counts
-    gammas = (match(printed="no", gamma=(1.1, 1.1)), match(printed="no", gamma=(1.2, 1.3), visual_tokens=500))
-    assert "1.10 with 576 visual tokens and 1.20 to 1.30 with 500" in said(*gammas)[0]

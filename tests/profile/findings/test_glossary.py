@@ -4,11 +4,6 @@ from trio_profile.findings.blocks import Terms
 from trio_profile.glossary import find, neighbours, terms
 
 
-def test_a_term_tells_its_unit_and_its_other_spellings():
-    assert glossary.told(find("KV cache")).endswith("Unit: bytes. Also written KV, kv_bytes.")
-    assert glossary.told(find("cell")) == find("cell").meaning
-
-
 def test_the_report_has_every_term():
     assert list(shown_terms(glossary.all_terms(terms()))) == [term.term for term in terms()]
 

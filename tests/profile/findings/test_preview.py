@@ -1,7 +1,7 @@
 from tests.profile.examples import dense, environment, study
 from tests.profile.reading import too_wide
 from trio_profile.analysis.preview import Preview, PreviewCell, PreviewRetention, RefusedCell
-from trio_profile.findings.blocks import Sentences, Table
+from trio_profile.findings.blocks import Table
 from trio_profile.findings.preview import report
 
 
@@ -29,16 +29,6 @@ def test_each_cell_has_its_budgets_and_its_cost():
     assert [entry.text for entry in row] == [
         *("trio (k_pos = 1)", "11.0 %", "11.01 %", "1, 10, 15", "89, 52, 23", "438 G", "115.6 G", "52.73 G")
     ]
-
-
-def test_the_expected_time_is_said():
-    (summary,) = blocks(preview(seconds=185.0), Sentences)
-    assert summary.lines[-1] == "Expected time: about 3 min 05 s."
-
-
-def test_a_time_that_is_not_known_has_its_reason():
-    (summary,) = blocks(preview(seconds_reason="the meta device runs nothing that could be timed"), Sentences)
-    assert summary.lines[-1] == "The expected time is not known: the meta device runs nothing that could be timed."
 
 
 def test_a_cell_that_cannot_run_is_listed_with_its_reason():

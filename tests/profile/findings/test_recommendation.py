@@ -11,13 +11,6 @@ def said(*cells) -> str:
     return recommendation.sentence(recommend(cells, []))
 
 
-def test_one_sentence_says_what_to_keep_and_what_it_gains():
-    first = said(cell("trio", 0.11, 1.7, 14.0), cell("trio", 0.22, 1.4, 0.5))
-    assert first.startswith("Keep 22.0 % of the visual tokens with trio: prefill 1.40× as fast [1.35, 1.45]")
-    assert "0.5 [−1.0, 2.0] points" in first
-    assert "+1.5 [+0.0, +3.0] points" in said(cell("trio", 0.22, 1.4, -1.5))
-
-
 def test_a_non_commercial_licence_is_said_in_the_same_sentence():
     bound = cell("tome", 0.22, 1.4, 0.0).model_copy(update={"remark": "its code is non-commercial"})
     assert "with tome (its code is non-commercial): " in said(bound)
@@ -33,16 +26,6 @@ def test_each_status_has_a_sentence():
         ([], "Nothing can be recommended yet"),
     ):
         assert said(*cells).startswith(begins)
-
-
-def test_ties_and_the_floor_are_told_further_down():
-    tie, floor = recommendation.further(
-        recommend([cell("trio", 0.22, 1.4, 0.0), cell("fastv", 0.33, 1.38, 1.0), cell("trio", 0.11, 1.7, 14.0)], [])
-    )
-    assert "fastv at 33.0 % (1.38×, 1.0 points lost)" in tie
-    assert floor == "Do not go below 22.0 %: at 11.0 % trio loses 14.0 [12.5, 15.5] points."
-    [floor] = recommendation.further(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
-    assert floor == "trio was not measured below 22.0 %."
 
 
 def test_a_badge_stands_wherever_something_was_measured():

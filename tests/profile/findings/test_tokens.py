@@ -14,7 +14,7 @@ from trio_profile.findings import compare as compare_pages
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Page, Report, Tokens
 from trio_profile.findings.tokens import tokens_page
-from trio_profile.inputs.picture import NOISE, PRIVATE, UNPLACED
+from trio_profile.inputs.picture import UNPLACED
 from trio_profile.records.schema import Cell, KeptTokens, Measurement
 from trio_profile.studies.compare import CONTROLS
 
@@ -56,29 +56,6 @@ def test_each_map_says_how_many_tokens_stay_at_each_stage():
     )
     assert first.scores[0] == 254 and first.scores[8] == 0
     assert block.maps[0].stages[1].scores == b""
-
-
-def test_what_merged_is_said_and_also_that_it_is_not_recorded():
-    known = kept(6, merges=True)
-    assert block_of(shown(of_cell("tome", 0.5, known))).maps[0].text.endswith("of 9 tokens; 3 merged into them.")
-    stage = known.stages[0].model_copy(update={"merged_into": b""})
-    unknown = known.model_copy(update={"stages": (stage,)})
-    text = block_of(shown(of_cell("prumerge", 0.5, unknown))).maps[0].text
-    assert text.endswith("; others merged into them, and into which ones is not recorded.")
-
-
-def test_a_stage_before_the_decoder_is_named():
-    stage = kept(6).stages[0].model_copy(update={"layer": 0})
-    found = KeptTokens(visual_tokens=9, stages=(stage,))
-    assert block_of(shown(of_cell("grid", 0.5, found))).maps[0].stages[0].text == "kept 6 of 9 before the first layer"
-
-
-def test_the_note_is_the_question_or_why_there_is_no_picture():
-    cell = of_cell("trio", 0.11, kept())
-    assert block_of(shown(cell)).note == "The question, as the model reads it: Which digit?"
-    for reason in (NOISE, PRIVATE):
-        block = block_of(shown(cell, image="", prompt="", reason=reason))
-        assert block.note == f"There is no picture: {reason}." and block.picture == ""
 
 
 def test_a_study_without_grids_says_why_and_an_old_study_has_no_page():

@@ -6,7 +6,7 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.findings.blocks import Axis, Chart, Dash, Series, Upright
-from trio_profile.findings.charts import ends, highest
+from trio_profile.findings.charts import highest, line
 from trio_profile.kinds.servers.advice import NAMES, load_word, pays
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, Quantity
 from trio_profile.kinds.servers.requests import ARMS
@@ -99,6 +99,5 @@ def _top(series: Iterable[Series]) -> float:
 
 def _series(values: Sequence[tuple[float, OverRounds]], name: str, title: str, **look: Any) -> Series:
     """Values with their intervals over the loads. title: of a point, before its load."""
-    low, high = ends([value.ci95 for _, value in values])
-    tips = [f"{title} {units.load(load)}\n{text_of(value)}" for load, value in values]
-    return Series(name, [x for x, _ in values], [y.value for _, y in values], tips, low, high, group=name, **look)
+    points = [(load, value, f"{title} {units.load(load)}\n{text_of(value)}") for load, value in values]
+    return line(name, points, group=name, **look)
