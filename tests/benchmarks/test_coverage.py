@@ -18,7 +18,7 @@ from trio_profile.records.schema import Round, Timed
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import pairs_of
 from trio_profile.stats.crossing import measured_break_even
-from trio_profile.stats.intervals import Interval, difference_interval, share_interval
+from trio_profile.stats.intervals import Interval
 from trio_profile.stats.two_way import Centre, centre_of, centres
 
 STUDIES, CELLS = 400, 10
@@ -166,34 +166,6 @@ def test_certain_gain_and_certain_loss_hold_together(benchmark, model: str):
                 right += (ends.certain_gain or 0.0) <= gain_ends and (ends.certain_loss or 2.0) >= loss_begins
             found[f"{name}, {kind}"] = (100 * right / STUDIES, 0.0)
     _report(benchmark, f"break-even, {model}", found, LEAST - 1)  # 400 studies know 95 % to ±2.1 %
-
-
-@pytest.mark.benchmark(group="coverage of 95 % intervals")
-@pytest.mark.parametrize("each", [1, 4, 16])
-@pytest.mark.parametrize("alike", [0.0, 0.5, 1.0])
-def test_coverage_of_shares_and_differences_where_questions_share_a_picture(benchmark, each: int, alike: float):
-    """Each of 40 pictures has `each` questions. With probability `alike` all its answers are equal.
-
-    Of 40 single questions Wilson's interval holds a share of 80 % with exactly 92.8 %: it can take 41 values only.
-    """
-    pictures = np.repeat(np.arange(40), each).tolist()
-    draw = np.random.default_rng(9)
-    shares: list[list[Interval]] = []
-    differences: list[list[Interval]] = []
-    for _ in range(4000):
-        answers, others = (_answers(draw, 40, each, alike, right) for right in (0.8, 0.7))
-        shares.append([share_interval(answers, clusters=pictures)])
-        differences.append([difference_interval(answers - others, clusters=pictures)])
-    found = {"share": _held(shares, 0.8), "difference": _held(differences, 0.1)}
-    least = 92.0 if each == 1 else LEAST
-    _report(benchmark, f"questions, {each} a picture, alike with probability {alike:g}", found, least)
-
-
-def _answers(draw: Draw, pictures: int, each: int, alike: float, right: float) -> np.ndarray:
-    answers = (draw.random((pictures, each)) < right).astype(float)
-    same = draw.random(pictures) < alike
-    answers[same] = answers[same, :1]
-    return answers.ravel()
 
 
 def _held(studies: Sequence[Sequence[Interval]], truth: float) -> tuple[float, float]:

@@ -334,11 +334,6 @@ def photograph() -> Picture:
     return examples.picture(visual_tokens=576, grids=(TokenGrid(rows=24, columns=24),), image=image)
 
 
-def keeping(cell: Measurement) -> Measurement:
-    """The same cell with the tokens that it keeps of 576, and with scores at each stage."""
-    return cell.model_copy(update={"kept": examples.kept(*cell.budgets, tokens=576, scored=3)})
-
-
 def with_tokens(found: SweepDocument) -> SweepDocument:
     """The same sweep with a photograph, and with the tokens that each cell keeps of it."""
     cells = [

@@ -18,13 +18,6 @@ from trio_profile.studies.compare import CONTROLS
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory) -> tuple[str, Path, Path]:
-    """A checkpoint of a toy, and directories for work and results."""
-    place = tmp_path_factory.mktemp("gpu")
-    return str(save_tiny_llava(place / "checkpoint")), place / "work", place / "out"
-
-
 STARTED_WARM = """
 import runpy, sys
 sys.executable, *sys.argv = sys.argv[1:]
@@ -52,8 +45,8 @@ def gpu(*arguments: str | Path, python: str | Path = sys.executable) -> subproce
 
 
 @pytest.mark.slow
-def test_the_toy_study_runs_and_is_not_run_twice(places, python):
-    model, work, out = places
+def test_the_toy_study_runs_once_and_what_was_packed_is_gone_on_with_elsewhere(tmp_path, python):
+    model, work, out = save_tiny_llava(tmp_path / "checkpoint"), tmp_path / "work", tmp_path / "out"
     (work / "tests").mkdir(parents=True, exist_ok=True)
     (work / "tests" / "done").write_text("0 s")  # what is done is not run: no tests within this test
     found = gpu("--toy", model, "--work", work, "--out", out, python=python)
@@ -71,16 +64,12 @@ def test_the_toy_study_runs_and_is_not_run_twice(places, python):
     before = (work / "sweep" / "log.txt").read_bytes()
     assert gpu("--toy", model, "--work", work, "--out", out).returncode == 0
     assert (work / "sweep" / "log.txt").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_what_was_packed_is_gone_on_with_elsewhere(places):
-    model, work, out = places
-    assert gpu("--unpack", out / "gpu.tar.gz", "--work", work.parent / "elsewhere").returncode == 0
-    found = gpu("--toy", model, "--work", work.parent / "elsewhere", "--out", work.parent / "out-2", "--seconds", "0")
+    elsewhere = tmp_path / "elsewhere"
+    assert gpu("--unpack", out / "gpu.tar.gz", "--work", elsewhere).returncode == 0
+    found = gpu("--toy", model, "--work", elsewhere, "--out", tmp_path / "out-2", "--seconds", "0")
     assert found.returncode == 0
     assert found.stdout.strip() == (out / "table.txt").read_text().strip()
-    wrong = gpu("--unpack", model, "--work", work.parent / "elsewhere")
+    wrong = gpu("--unpack", model, "--work", elsewhere)
     assert wrong.returncode == 2 and "cannot be unpacked" in wrong.stderr
 
 

