@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -192,15 +193,11 @@ def test_a_method_is_one_class(monkeypatch):
         "from dataclasses import dataclass\nfrom typing import ClassVar\n"
         "from trio_core import Reference, ScoreMethod, View\nfrom trio_core.tensors import ScoresBS\n"
     )
-    before = dict(registry)
     module = ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", module)
-    try:
+    with patch.dict(registry):
         exec(imports + code, vars(module))
         model = tiny.model(tiny.FAMILIES[0])
         with torch.no_grad(), prune(model, "mine", retention=0.5) as trace:
             model(**tiny.sample(tiny.FAMILIES[0]))
-    finally:
-        registry.clear()
-        registry.update(before)
     assert trace.stages[0].tokens_after < trace.stages[0].tokens_before

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 from tests import warm
 from tests.docs.blocks import ROOT, Block, Mistake, Use
@@ -187,19 +188,16 @@ def _restored(directory: Path, module: ModuleType) -> Iterator[None]:
     """
     from trio_core.methods.method import registry
 
-    before, place, path, environment = dict(registry), Path.cwd(), list(sys.path), dict(os.environ)
     sys.modules[module.__name__] = module
     try:
-        os.chdir(directory)
-        sys.path.insert(0, str(directory))
-        yield
+        with (
+            contextlib.chdir(directory),
+            patch.object(sys, "path", [str(directory), *sys.path]),
+            patch.dict(os.environ),
+            patch.dict(registry),
+        ):
+            yield
     finally:
-        os.chdir(place)
-        sys.path[:] = path
-        os.environ.clear()
-        os.environ.update(environment)
-        registry.clear()
-        registry.update(before)
         for name, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
             if name == module.__name__ or (file and Path(file).is_relative_to(directory)):

@@ -31,8 +31,8 @@ def faults_of(corpus: Corpus, seed: int) -> tuple[Case, int, list[str]]:
     with tempfile.TemporaryDirectory() as place, chdir(place):
         found = case(corpus, seed, Path(place))
         out, err = io.StringIO(), io.StringIO()
-        width = WIDTHS[seed % 97] if seed % 97 < len(WIDTHS) else None
-        with _width(width), _alarm() as rung, _no_clock():
+        terminal = {"COLUMNS": WIDTHS[seed % 97]} if seed % 97 < len(WIDTHS) else {}
+        with patch.dict(os.environ, terminal), _alarm() as rung, _no_clock():
             try:
                 with redirect_stdout(out), redirect_stderr(err):
                     code = run(found.arguments)
@@ -89,19 +89,6 @@ def _plan(study: Any, *_: object, **__: object) -> None:
 
     resolve(study)
     raise StudyError("planned; nothing is measured")
-
-
-@contextmanager
-def _width(columns: str | None) -> Iterator[None]:
-    """A terminal of this width; None leaves it as it is."""
-    if columns is None:
-        yield
-        return
-    os.environ["COLUMNS"] = columns
-    try:
-        yield
-    finally:
-        del os.environ["COLUMNS"]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import sys
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import typer
@@ -209,10 +210,6 @@ def test_a_method_from_the_current_directory_can_be_named(sweep_arguments, tmp_p
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", sys.path.copy())
-    before = dict(registry)
-    try:
+    with patch.dict(registry):
         found = document(capsys, *sweep_arguments, "--method", "longest:Longest", "--out", str(tmp_path / "out"))
-    finally:
-        registry.clear()
-        registry.update(before)
     assert {(cell["method"], cell["status"]) for cell in found["cells"]} == {("longest:Longest", "done")}
