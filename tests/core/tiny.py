@@ -175,11 +175,6 @@ def pair(family: str) -> list[dict[str, Tensor]]:
     return [sample(family, "small", seed=1), sample(family, after=12)]
 
 
-def unequal(family: str) -> list[dict[str, Tensor]]:
-    """A sample with less picture and more words, and a larger one."""
-    return [sample(family, "small", seed=1, after=14), sample(family, after=9)]
-
-
 @torch.no_grad()
 def run(model: Any, inputs: dict[str, Tensor], method: Method | str, **options: Any) -> tuple[Tensor, Trace]:
     """The logits and the trace of one prefill. options: of a method that is given by its name."""

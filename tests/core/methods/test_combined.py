@@ -113,10 +113,8 @@ def test_a_combination_says_what_it_is():
     assert cls.name not in methods.names()
     assert cls.reference.arxiv == "2412.04467, 2602.04657" and cls.reference.remark == "our combination"
     assert cls.needs == methods.find("visionzip").needs | Trio.needs
-    assert cls.summary() == "Run visionzip before the decoder, then trio inside it."
     assert "non-commercial" in methods.find("divprune+fastv").reference.remark
     assert methods.find("divprune+random").reference.remark == "control"
-    assert len(methods.find("divprune+topv").reference.remark) <= 70  # it has all that a remark may have
 
 
 def test_an_option_goes_to_the_part_that_has_it():

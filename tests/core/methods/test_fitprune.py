@@ -115,7 +115,7 @@ def test_other_averages_and_depths_are_met_exactly(visual, depth, retention):
 
 @tiny.every_family
 def test_the_models_own_maps_rank_after_every_layer(family):
-    samples, eager = tiny.unequal(family), tiny.model(family, "eager")
+    samples, eager = tiny.pair(family), tiny.model(family, "eager")
     trace = tiny.prefill(tiny.model(family), samples, FitPrune(retention=0.6))
     assert [stage.layer for stage in trace.stages] == list(range(1, tiny.NUM_LAYERS))
     selections = 0

@@ -17,7 +17,6 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import shortened, stages_of, walk
-from trio_core import prune
 from trio_core.methods import sparsevlm
 from trio_core.methods.sparsevlm import (
     PUBLISHED,
@@ -164,12 +163,10 @@ def test_clusters_are_their_loop(sizes, seed, coarse):
     generator = torch.Generator().manual_seed(seed)
     features = torch.randn(sizes[0], 1 if coarse else 3, generator=generator, dtype=torch.float64)
     features = (2 * features).round() / 2 if coarse else features
-    before = features.clone()
     centres, means = cluster(features, sizes[1])
     expected_centres, expected = cluster_in_a_loop(features.tolist(), sizes[1])
     assert centres.tolist() == expected_centres
     torch.testing.assert_close(means, torch.tensor(expected, dtype=torch.float64))
-    assert torch.equal(features, before)
 
 
 def recycled_in_a_loop(scores: list[float], features: list, total: int) -> tuple[list[int], list[list[float]]]:
@@ -222,12 +219,6 @@ Exchanged = dict[int, tuple[Tensor, Tensor, Tensor]]
 """After layer l: the places that are left, and of them those of the picture with what stands there from now on."""
 
 
-def chosen(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: SparseVLM, side: str = "left"):
-    with torch.inference_mode(), prune(model, method) as trace:
-        logits = model(**tiny.batch(samples, side), use_cache=False).logits
-    return trace, logits
-
-
 def follow(
     model: PreTrainedModel, one: dict[str, Tensor], trace: Trace, sample: int, method: SparseVLM
 ) -> tuple[Exchanged, int]:
@@ -271,8 +262,8 @@ def follow(
 
 def check(family: str, method: SparseVLM, side: str = "left") -> int:
     """The selections are those of the loops. The output is that of the model's own layers on the kept tokens."""
-    samples, eager, merges = tiny.unequal(family), tiny.model(family, "eager"), 0
-    trace, logits = chosen(tiny.model(family), samples, method, side)
+    samples, eager, merges = tiny.pair(family), tiny.model(family, "eager"), 0
+    logits, trace = tiny.run(tiny.model(family), tiny.batch(samples, side), method)
     for b, one in enumerate(samples):
         stages, merged = follow(eager, one, trace, b, method)
         merges += merged

@@ -1,10 +1,7 @@
 """The adapters: what pruning knows of each family."""
 
-import pytest
-
 from tests.core import tiny
-from trio_core import UnsupportedModel, prune
-from trio_core.models import adapter_for, plain_prompt, toy
+from trio_core.models import adapter_for, plain_prompt
 from trio_core.models.adapter import adapters, families
 
 
@@ -34,22 +31,6 @@ def test_a_subclass_of_a_model_class_has_the_same_adapter():
         pass
 
     assert adapter_for(Mine(tiny.model("llava").config)).family == "LLaVA-1.5"
-
-
-@tiny.every_family
-def test_a_model_without_decoder_layers_is_refused_in_one_line(family):
-    cls = families[tiny.NAMES[family]]
-    config = cls.toy_config()
-    text = config.get_text_config()
-    text.num_hidden_layers = 0
-    if getattr(text, "layer_types", None):
-        text.layer_types = []
-    model = toy.build(type(tiny.model(family)), config, cls.toy_attention[-1], seed=0)
-    says = f"{type(model).__name__} has no decoder layers .num_hidden_layers: 0 .*; load or build it with at least one"
-    with tiny.refused(UnsupportedModel, says):
-        adapter_for(model)
-    with pytest.raises(UnsupportedModel, match="no decoder layers"), prune(model, "trio", retention=0.5):
-        pass
 
 
 def test_a_checkpoint_without_a_chat_template_is_asked_in_the_form_of_its_family():

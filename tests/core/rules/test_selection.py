@@ -18,18 +18,6 @@ from trio_core.rules.selection import (
 )
 
 
-def test_the_inputs_stay_as_they_are():
-    generator = torch.Generator().manual_seed(0)
-    features, scores = cloud("random", 50, generator), torch.rand(50, generator=generator)
-    similarity = cosine(features)
-    before = features.clone(), scores.clone(), similarity.clone()
-    top_k(scores, 10)
-    farthest_point(features, 10)
-    dpp_map(similarity, 10)
-    facility_location(similarity, scores, 10)
-    assert all(map(torch.equal, (features, scores, similarity), before))
-
-
 @pytest.mark.parametrize(
     ("count", "budget", "kept"),
     [(9, 3, [1, 4, 7]), (8, 3, [1, 4, 6]), (10, 4, [1, 3, 6, 8]), (5, 5, [0, 1, 2, 3, 4]), (7, 1, [3]), (1, 1, [0])],
