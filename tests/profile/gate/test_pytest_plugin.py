@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests.places import commit_all
 from trio_profile.gate import marker
 
 pytest_plugins = "pytester"
@@ -64,9 +65,7 @@ def written(pytester) -> dict:
 def repository(pytester, monkeypatch):
     """A repository whose only commit has a workload of 1 ms that keeps 5."""
     pytester.makepyfile(toy=TOY.format(ms=1.0, exact={"kept": 5}))
-    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "first"]):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *identity, *arguments], cwd=pytester.path, check=True, capture_output=True)
+    commit_all(pytester.path)
     pytester.makepyfile(test_gate=WORKLOAD.format(factor=2.0))
     # A run in this process keeps what it has imported.
     monkeypatch.syspath_prepend(pytester.path)

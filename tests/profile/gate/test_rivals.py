@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import commit_all
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
 from trio_profile.gate.rivals import Rivals, Worker, worktree
 
@@ -179,14 +180,7 @@ def test_each_side_imports_a_package_from_the_folder_that_this_process_has_it_fr
 @pytest.fixture
 def repository(tmp_path):
     place = tree(tmp_path / "repository")
-
-    def git(*arguments):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *identity, *arguments], cwd=place, check=True, capture_output=True)
-
-    git("init", "--quiet")
-    git("add", ".")
-    git("commit", "--quiet", "-m", "first")
+    commit_all(place)
     (place / "toy.py").write_text(TOY.format(ms=4.0, kept=5))
     (place / "later").mkdir()
     return place

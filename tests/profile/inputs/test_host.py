@@ -1,10 +1,10 @@
 """What a session says of its machine and its command."""
 
-import subprocess
 import sys
 
 import pytest
 
+from tests.places import commit_all
 from trio_profile.inputs import host
 
 
@@ -32,14 +32,7 @@ def test_the_commit_has_a_digest_of_changed_code_and_of_nothing_else(tmp_path, m
         file.write_text("first\n")
     monkeypatch.setattr(host, "__file__", str(module))
     assert host.facts()["commit"] is None
-
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=tmp_path, check=True)
-
-    git("init", "--quiet")
-    git("add", ".")
-    git("commit", "--quiet", "--message", "first")
-    git("tag", "--annotate", "v1", "--message", "1")
+    commit_all(tmp_path)
     clean = host.facts()["commit"]
     assert clean and set(clean) <= set("0123456789abcdef")
     (tmp_path / "README.md").write_text("second\n")
