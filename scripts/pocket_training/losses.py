@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration
 
+from pocket_training.checkpoint import VISUAL_TOKENS, VOCABULARY
 from pocket_training.packing import Packing, found_at, layer_share
-from trio_profile.inputs.pocket.checkpoint import VISUAL_TOKENS, VOCABULARY
 from trio_profile.inputs.pocket.scenes import PROPERTIES, VALUES
 
 _BEFORE = [VOCABULARY[word] for word in ("<s>", "user", ":")]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from trio_profile.inputs.pocket.checkpoint import VOCABULARY
+from pocket_training.checkpoint import VOCABULARY
 from trio_profile.inputs.pocket.grammar import ENDING, MOST_HOPS, Question
 
 _AFTER = [VOCABULARY[word] for word in ("assistant", ":")]

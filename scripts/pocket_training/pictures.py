@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trio_profile.inputs.pocket.checkpoint import VISUAL_TOKENS, processor
-from trio_profile.inputs.pocket.exam import TRAINED_FROM
+from pocket_training.checkpoint import TRAINED_FROM, VISUAL_TOKENS, processor
 from trio_profile.inputs.pocket.scenes import PROPERTIES, VALUES, Scene, Thing, render, scene
 
 

@@ -24,13 +24,13 @@ import torch
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration
 
+from pocket_training.checkpoint import VOCABULARY, untrained
 from pocket_training.curriculum import Curriculum
 from pocket_training.losses import Labels, answer_loss, see_loss
 from pocket_training.packing import blindfold, question_ids
 from pocket_training.pictures import Album, album, patch_labels, visible
 from pocket_training.recipe import PHASES, Progress, Recipe, Watcher
 from trio_profile.errors import StudyError
-from trio_profile.inputs.pocket.checkpoint import VOCABULARY, untrained
 from trio_profile.inputs.pocket.grammar import MOST_HOPS, ask
 
 STATE = "training.pt"

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from pocket_training.checkpoint import TRAINED_FROM, VISUAL_TOKENS, VOCABULARY, processor, untrained
 from pocket_training.losses import answer_loss
 from pocket_training.packing import question_ids
 from pocket_training.pictures import album
@@ -14,8 +15,6 @@ from pocket_training.recipe import Progress, Recipe
 from pocket_training.training import STATE, Training
 from trio_profile.errors import StudyError
 from trio_profile.inputs import workload
-from trio_profile.inputs.pocket.checkpoint import VISUAL_TOKENS, VOCABULARY, processor, untrained
-from trio_profile.inputs.pocket.exam import TRAINED_FROM
 from trio_profile.inputs.pocket.grammar import ask
 from trio_profile.inputs.pocket.scenes import render, scene
 

@@ -25,15 +25,18 @@ from transformers import (
     LlavaProcessor,
     PreTrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerFast,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
 )
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from trio_profile.inputs.pocket import TRAINED
-from trio_profile.inputs.pocket.checkpoint import SPECIALS, llava_processor
 from trio_profile.inputs.token_packer import TokenPackerForConditionalGeneration
 
 Inputs = dict[str, Tensor]
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
+"""The special tokens of both pocket models. Their ids are their places."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,6 @@ def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
 
 _POCKET = TRAINED["pocket"]
 """Directory of the trained pocket model. `scripts/train_pocket` made it; its README.md is the model card."""
-_IMAGE_TOKEN = 4
-"""Id of the deep pocket model's image token: the fifth of its special tokens."""
 
 
 def _pocket_deep_config() -> LlavaConfig:
@@ -114,7 +115,7 @@ def _pocket_deep_config() -> LlavaConfig:
         ),
         # The range of weights is 1/√d. With the library's 0.02 a network of this width sees no picture.
         text_config=_llama(256, 688, 32, 4, 4, 512, initializer_range=0.0625, bos_token_id=1, eos_token_id=2),
-        image_token_index=_IMAGE_TOKEN,
+        image_token_index=SPECIALS.index("<image>"),
         image_seq_length=576,
     )
 
@@ -126,6 +127,30 @@ def _pocket_deep_processor() -> LlavaProcessor:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
     tokenizer.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
     return llava_processor(tokenizer, 192, 8)
+
+
+def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcessor:
+    """LLaVA's processor with CLIP's preprocessing.
+
+    tokenizer: must know `SPECIALS`.
+    side: of the pictures, in pixels.
+    patch: side of a patch, in pixels.
+    """
+    return LlavaProcessor(
+        image_processor=CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
+        tokenizer=PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer,
+            pad_token="<pad>",
+            bos_token="<s>",
+            eos_token="</s>",
+            unk_token="<unk>",
+            additional_special_tokens=["<image>"],
+        ),
+        patch_size=patch,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        image_token="<image>",
+    )
 
 
 def _clip_l_336() -> CLIPVisionConfig:

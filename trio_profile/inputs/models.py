@@ -20,7 +20,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.large_weights import LARGE, with_large_weights
-from trio_profile.inputs.pocket.exam import exam
+from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study

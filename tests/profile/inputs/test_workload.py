@@ -40,7 +40,7 @@ def test_pocket_draws_its_input_and_can_take_a_picture(photograph, name: str):
 
 
 def test_pocket_is_asked_its_own_questions_of_three_hops():
-    from trio_profile.inputs.pocket.exam import exam
+    from trio_profile.inputs.pocket.grammar import exam
 
     alone, two = build(Study()), build(Study(batch=2))
     assert two.inputs["input_ids"].shape[0] == 2

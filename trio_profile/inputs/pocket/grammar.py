@@ -8,10 +8,13 @@ colour ?".
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from trio_profile.inputs.pocket.scenes import COLOURS, DIGITS, PROPERTIES, SHAPES, Property, Scene, Thing
+from trio_profile.inputs import questions
+from trio_profile.inputs.pocket.scenes import COLOURS, DIGITS, PROPERTIES, SHAPES, Property, Scene, Thing, render
+from trio_profile.inputs.pocket.scenes import scene as scene_of
 
 MOST_HOPS = 3
 ENDING = "? answer in one word ."
@@ -69,3 +72,20 @@ def ask(scene: Scene, hops: int, rng: np.random.Generator, among: Sequence[Thing
         if len(route) == hops:
             return Question(f"{text} which {sought} {ENDING}", found[-1], hops, tuple(route), tuple(found))
     raise ValueError(f"no question of {hops} hops among {len(things)} things")
+
+
+def exam(count: int) -> list[questions.Question]:
+    """The first `count` questions of the exam, each about a picture that the pocket model was never trained on.
+
+    Their hops are 3, 1, 2, 3, 1, 2, …
+    """
+    return [_held_out(number) for number in range(count)]
+
+
+def _held_out(number: int) -> questions.Question:
+    hops = (number - 1) % MOST_HOPS + 1
+    shown = scene_of(number)
+    asked = ask(shown, hops, np.random.default_rng((number, hops)))
+    return questions.Question(
+        partial(render, shown), asked.text, asked.answer, kind=f"{hops} hop{'s' if hops > 1 else ''}"
+    )

@@ -12,7 +12,7 @@ from tests.profile.family_checkpoints import FILES
 from tests.profile.studying import make
 from trio_profile.errors import StudyError
 from trio_profile.extras.serve import listening
-from trio_profile.inputs.pocket.exam import exam
+from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.questions import Question
 
 GREY = Image.new("RGB", (192, 192), "grey")

@@ -10,7 +10,7 @@ from trio_core import methods, prune
 from trio_profile.extras.serve.application import Served
 from trio_profile.extras.serve.generation import Generation, PromptTokens, Stopped, Turns
 from trio_profile.inputs.models import load
-from trio_profile.inputs.pocket.exam import exam
+from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.workload import ask, placed
 
 ASKED = {"max_new_tokens": 4, "do_sample": False}

@@ -13,7 +13,7 @@ from tests.places import PYTHONPATH
 from tests.profile.command import complaint
 from tests.profile.extras.serve.serving import messages
 from trio_profile import optional
-from trio_profile.inputs.pocket.exam import exam
+from trio_profile.inputs.pocket.grammar import exam
 
 LONG = '{"min_new_tokens": 100000, "max_new_tokens": 100000}'
 

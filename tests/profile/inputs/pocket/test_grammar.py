@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from trio_profile.inputs.pocket.exam import exam
-from trio_profile.inputs.pocket.grammar import ENDING, MOST_HOPS, WORDS, ask
+from trio_profile.inputs.pocket.grammar import ENDING, MOST_HOPS, WORDS, ask, exam
 from trio_profile.inputs.pocket.scenes import PROPERTIES, VALUES, Scene, scene
 
 

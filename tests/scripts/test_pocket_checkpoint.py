@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoProcessor, LlavaForConditionalGeneration
 
+from pocket_training.checkpoint import CHAT_TEMPLATE, VISUAL_TOKENS, VOCABULARY, config
 from pocket_training.packing import question_ids
 from pocket_training.recipe import Recipe
 from tests.profile.studying import make
@@ -16,7 +17,6 @@ from trio_core import methods
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.pocket import RECIPE, grammar
-from trio_profile.inputs.pocket.checkpoint import CHAT_TEMPLATE, VISUAL_TOKENS, VOCABULARY, config
 from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity

@@ -1,23 +1,17 @@
-"""The pocket model as a checkpoint: its configuration, its word tokenizer, its processor."""
+"""The pocket model before it is trained: its configuration, its word tokenizer, its processor."""
 
 import torch
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers import models as tokenizer_models
-from transformers import (
-    CLIPVisionConfig,
-    LlamaConfig,
-    LlavaConfig,
-    LlavaForConditionalGeneration,
-    LlavaProcessor,
-    PreTrainedTokenizerFast,
-)
-from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
 
+from trio_profile.inputs.builtin import SPECIALS, llava_processor
 from trio_profile.inputs.pocket.grammar import WORDS
 from trio_profile.inputs.pocket.scenes import PATCH, SIDE
 
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
 VOCABULARY = {word: i for i, word in enumerate((*SPECIALS, *WORDS))}
+TRAINED_FROM = 1_000_000
+"""Scenes with this seed or a higher one are for training, lower seeds are for the exam."""
 VISUAL_TOKENS = (SIDE // PATCH) ** 2
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
@@ -73,30 +67,6 @@ def processor() -> LlavaProcessor:
     found = llava_processor(tokenizer, SIDE, PATCH)
     found.chat_template = CHAT_TEMPLATE
     return found
-
-
-def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcessor:
-    """LLaVA's processor with CLIP's preprocessing.
-
-    tokenizer: must know `SPECIALS`.
-    side: of the pictures, in pixels.
-    patch: side of a patch, in pixels.
-    """
-    return LlavaProcessor(
-        image_processor=CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
-        tokenizer=PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer,
-            pad_token="<pad>",
-            bos_token="<s>",
-            eos_token="</s>",
-            unk_token="<unk>",
-            additional_special_tokens=["<image>"],
-        ),
-        patch_size=patch,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        image_token="<image>",
-    )
 
 
 def untrained(seed: int, layers: int = 16, hidden: int = 128) -> LlavaForConditionalGeneration:
