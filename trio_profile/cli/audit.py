@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trio_profile.cli import options, printing, study_verbs
-from trio_profile.cli.common_options import OUTPUT
+from trio_profile.cli.common_options import flag
 from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.records.option import CLAIM
 from trio_profile.studies.kinds import KINDS
@@ -14,13 +14,8 @@ from trio_profile.studies.kinds import KINDS
 if TYPE_CHECKING:
     from trio_profile.judge.audit.document import AuditDocument
 
-NEW = Annotated[
-    Path | None,
-    typer.Option("--new", help="Write a commented example of a claims file, and stop.", rich_help_panel=CLAIM),
-]
-STRICT = Annotated[
-    bool, typer.Option("--strict", help="Exit with 1 when figures contradict each other.", rich_help_panel=OUTPUT)
-]
+NEW = Annotated[Path | None, flag("--new", "Write a commented example of a claims file, and stop.", panel=CLAIM)]
+STRICT = Annotated[bool, flag("--strict", "Exit with 1 when figures contradict each other.")]
 
 
 def _audit(new: Path | None, strict: bool, **given: Any) -> None:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from trio_profile import parts
-from trio_profile.cli.worker_options import Engine, option
+from trio_profile.cli.common_options import flag
+from trio_profile.cli.worker_options import Engine
+from trio_profile.records.option import WORKERS
 
 if TYPE_CHECKING:
     from trio_profile.records.schema import Study
@@ -16,12 +18,13 @@ ENGINE_OPTIONS = {name: declared for engine in ENGINES.values() for name, declar
 """The options of these engines, by name, each with its default."""
 ENGINE = Annotated[
     Literal["local", "workers", *ENGINES] | None,
-    option(
+    flag(
         "--engine",
         "Who measures. local: this command. workers: this command only writes the study, and any number of "
         "`trio-profile work DIRECTORY` measure it, on any machine that sees --out. "
         + "".join(f"{name}: {engine.help} " for name, engine in ENGINES.items())
         + "Default: local.",
+        panel=WORKERS,
     ),
 ]
 

@@ -9,7 +9,7 @@ from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 if TYPE_CHECKING:
-    from trio_profile.records.session import Environment
+    from trio_profile.records.schema import Environment
 
 
 def command(

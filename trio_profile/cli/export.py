@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import DIRECTORY, OUTPUT
+from trio_profile.cli.common_options import DIRECTORY, flag
 from trio_profile.text import printable_json
 
 if TYPE_CHECKING:
@@ -21,36 +21,17 @@ def command(
     directory: DIRECTORY,
     format: Annotated[
         Literal["md", "latex", "csv", "parquet", "json"] | None,
-        typer.Option(
-            "--format",
-            help="The form. Default: as the name of --out ends: .md, .tex, .csv, .parquet, .json.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        flag("--format", "The form. Default: as the name of --out ends: .md, .tex, .csv, .parquet, .json."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write this file instead of printing.", rich_help_panel=OUTPUT)
-    ] = None,
-    pairs: Annotated[
-        bool,
-        typer.Option(
-            "--pairs", help="The raw pairs, one row for each pair: csv, parquet, json.", rich_help_panel=OUTPUT
-        ),
-    ] = False,
-    cells: Annotated[
-        bool, typer.Option("--cells", help="Only the table of all cells: md, latex.", rich_help_panel=OUTPUT)
-    ] = False,
+    out: Annotated[Path | None, flag("--out", "Write this file instead of printing.")] = None,
+    pairs: Annotated[bool, flag("--pairs", "The raw pairs, one row for each pair: csv, parquet, json.")] = False,
+    cells: Annotated[bool, flag("--cells", "Only the table of all cells: md, latex.")] = False,
     figure: Annotated[
-        str | None,
-        typer.Option("--figure", metavar="NAME", help="Only this figure of the page.", rich_help_panel=FIGURE),
+        str | None, flag("--figure", "Only this figure of the page.", panel=FIGURE, metavar="NAME")
     ] = None,
     to: Annotated[
         Literal["svg", "pdf", "png"] | None,
-        typer.Option(
-            "--to",
-            help="The form of the figure. Default: as the name of --out ends, otherwise svg.",
-            rich_help_panel=FIGURE,
-        ),
+        flag("--to", "The form of the figure. Default: as the name of --out ends, otherwise svg.", panel=FIGURE),
     ] = None,
 ) -> None:
     """Write a study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as SVG, PDF or PNG.

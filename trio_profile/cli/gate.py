@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
+from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN, flag
 from trio_profile.cli.exits import JUDGED_NO
 
 if TYPE_CHECKING:
@@ -35,10 +35,8 @@ def command(
     ] = None,
     allow_other_environment: Annotated[
         bool,
-        typer.Option(
-            "--allow-other-environment",
-            help="Also compare sides that were measured on different machines.",
-            rich_help_panel=JUDGEMENT,
+        flag(
+            "--allow-other-environment", "Also compare sides that were measured on different machines.", panel=JUDGEMENT
         ),
     ] = False,
     json: JSON = False,

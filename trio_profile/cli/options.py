@@ -1,33 +1,26 @@
 """The options of the study verbs, made from the fields of the study that a kind takes.
 
-A field declares its option (`records/option.py`). `parameters` makes a verb's signature of them, and `fields` turns
-what was given on the line into fields of a study.
+A field declares its option (`records/option.py`). `declared` tells it to typer, and `fields` turns what was given on
+the line into fields of a study.
 """
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 
 from trio_profile import units
-from trio_profile.cli.common_options import ALL_OPTIONS, DRY_RUN, JSON, LATEX, LOG, MARKDOWN, OUTPUT, RESUME, STUDY_FILE
-from trio_profile.cli.engines import ENGINE, ENGINE_OPTIONS
 from trio_profile.cli.values import absolute, assignments, name_or_path, one_or_more
-from trio_profile.records.files import MEASUREMENTS
-from trio_profile.records.option import Form, Option, option_of, options_of
+from trio_profile.records.option import Form, Option, option_of
 from trio_profile.studies.kind import Kind
 
 LONGEST_SECONDS = 3600.0
 """How long `--until` measures at the most, if no other time is given."""
 NARROWEST = 0.026
 """The half width that the machine's state alone gives an interval on a CPU: stats/intervals.py, MACHINE_SPREAD."""
-UNIT = Annotated[
-    Literal["macs", "flops"] | None,
-    typer.Option("--unit", help="Unit of the tables. Default: macs.", rich_help_panel=OUTPUT, show_default=False),
-]
 FORMS: dict[Form, tuple[Any, Callable[[Any], Any]]] = {
     "repeat": (list[str], tuple),
     "path": (Path, absolute),
@@ -37,42 +30,6 @@ FORMS: dict[Form, tuple[Any, Callable[[Any], Any]]] = {
     "argument": (str, name_or_path),
 }
 """For each form of an option: the type that typer reads, and the function that makes the field's value of it."""
-
-
-def parameters(kind: Kind) -> list[Parameter]:
-    """The parameters of a kind's verb: the options of its fields, then those of every verb."""
-    study = kind.load("study")
-    taken = [
-        keyword(name, declared(study, name, several=name in kind.several, default=default_of(kind, name)))
-        for name in options_of(study)
-        if name in kind.options
-    ]
-    directory = Path(kind.out) if kind.out else None
-    common: dict[str, tuple[Any, Any]] = {"help_all": (ALL_OPTIONS, False)}
-    common |= {
-        "study": (STUDY_FILE, None),
-        "out": (_out(kind), directory),
-        "resume": (RESUME, True),
-        "log": (LOG, None),
-    }
-    common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
-    common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
-    if kind.units:
-        common |= {"unit": (UNIT, None)}
-    if kind.file == MEASUREMENTS:
-        common |= {"engine": (ENGINE, None), **ENGINE_OPTIONS}
-    return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
-
-
-def basic(kind: Kind) -> set[str]:
-    """The names of the options that a verb's `--help` lists. `--help-all` lists every option."""
-    return {
-        "out",
-        "dry_run",
-        "json",
-        "help_all",
-        *(name for name, option in options_of(kind.load("study")).items() if option.basic),
-    }
 
 
 def keyword(name: str, type_: Any, default: Any = None) -> Parameter:
@@ -93,7 +50,7 @@ def declared(study: Any, name: str, *, several: bool = True, default: str = "") 
     if option.form == "argument":
         return Annotated[type_, typer.Argument(help=text, metavar=name.upper())]
     declaration = typer.Option(
-        *_flags(study, name), help=text, rich_help_panel=option.panel, metavar=option.metavar, show_default=False
+        *flags(study, name), help=text, rich_help_panel=option.panel, metavar=option.metavar, show_default=False
     )
     return Annotated[type_, declaration]
 
@@ -101,14 +58,20 @@ def declared(study: Any, name: str, *, several: bool = True, default: str = "") 
 def default_of(kind: Kind, name: str) -> str:
     """The default of a field for a kind of study, as the help says it. Empty if it has none."""
     study = kind.load("study")
-    option, field = _option(study, name), study.model_fields[name]
-    value = kind.defaults.get(name, field.default)
+    value = kind.defaults.get(name, study.model_fields[name].default)
     if name in kind.said and value == ():
         return kind.said[name]
-    if option.default and name not in kind.defaults:
+    return said(study, name, kind.defaults.get(name))
+
+
+def said(study: Any, name: str, value: Any = None) -> str:
+    """The default of a field as the help says it. value: the default of a kind; None for that of the field."""
+    option = _option(study, name)
+    if value is None and option.default:
         return option.default
+    value = study.model_fields[name].default if value is None else value
     if isinstance(value, bool):
-        on, off = _flags(study, name)[0].split("/")
+        on, _, off = flags(study, name)[0].partition("/")
         return on if value else off
     parts = value if isinstance(value, tuple) else (value,)
     known = all(isinstance(part, str | int | float) for part in parts)
@@ -147,7 +110,7 @@ def _value(study: Any, name: str, text: Any) -> Any:
     try:
         return tuple(kind(part.strip()) for part in text.split(",") if part.strip())
     except ValueError as error:
-        flag = _flags(study, name)[0]
+        flag = flags(study, name)[0]
         raise typer.BadParameter(f"{flag} {text!r} is not a comma list of numbers ({error})") from error
 
 
@@ -170,21 +133,8 @@ def _plain(annotation: Any) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
-def _flags(study: Any, name: str) -> Sequence[str]:
+def flags(study: Any, name: str) -> Sequence[str]:
     """The names of an option on the line, the main one first."""
     flag = f"--{name.replace('_', '-')}"
     is_switch = study.model_fields[name].annotation is bool
     return _option(study, name).flags or (f"{flag}/--no-{flag[2:]}" if is_switch else flag,)
-
-
-def _out(kind: Kind) -> Any:
-    default = kind.out or "nothing is kept"
-    return Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help=f"Keep the study and its report in this directory. Default: {default}.",
-            rich_help_panel=OUTPUT,
-            show_default=False,
-        ),
-    ]

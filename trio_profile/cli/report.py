@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, LOG, MARKDOWN, OUTPUT
+from trio_profile.cli.common_options import JSON, LATEX, LOG, MARKDOWN, flag
 from trio_profile.records.option import CLAIM
 
 DIRECTORIES = Annotated[
@@ -17,20 +17,18 @@ DIRECTORIES = Annotated[
 ]
 OUT = Annotated[
     Path | None,
-    typer.Option(
+    flag(
         "--out",
-        help="Write the page to this file. Default: report.html of the directory; of several studies report-A-B.html "
+        "Write the page to this file. Default: report.html of the directory; of several studies report-A-B.html "
         "in the working directory.",
-        show_default=False,
-        rich_help_panel=OUTPUT,
     ),
 ]
 CLAIMS = Annotated[
     str | None,
-    typer.Option(
+    flag(
         "--claims",
-        help="Show the figures of a claims file beside the measured ones: a file, or a name such as trio-2026.",
-        rich_help_panel=CLAIM,
+        "Show the figures of a claims file beside the measured ones: a file, or a name such as trio-2026.",
+        panel=CLAIM,
     ),
 ]
 

@@ -6,26 +6,17 @@ from typing import Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import DIRECTORY, JSON, LATEX, MARKDOWN, OUTPUT
+from trio_profile.cli.common_options import DIRECTORY, JSON, LATEX, MARKDOWN, flag
 from trio_profile.cli.exits import JUDGED_NO
 
-STRICT = Annotated[
-    bool, typer.Option("--strict", help="With --doubts: exit with 1 if there is any.", rich_help_panel=OUTPUT)
-]
+STRICT = Annotated[bool, flag("--strict", "With --doubts: exit with 1 if there is any.")]
 
 
 def command(
     directory: DIRECTORY,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Print every table, the detailed ones too.", rich_help_panel=OUTPUT)
-    ] = False,
+    everything: Annotated[bool, flag("--all", "Print every table, the detailed ones too.")] = False,
     doubts: Annotated[
-        bool,
-        typer.Option(
-            "--doubts",
-            help="Say only which numbers are doubtful, each with its threshold and the next step.",
-            rich_help_panel=OUTPUT,
-        ),
+        bool, flag("--doubts", "Say only which numbers are doubtful, each with its threshold and the next step.")
     ] = False,
     strict: STRICT = False,
     json: JSON = False,

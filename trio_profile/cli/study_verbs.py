@@ -3,20 +3,36 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from trio_profile.cli import engines, options, printing
+from trio_profile.cli.common_options import (
+    ALL_OPTIONS,
+    DRY_RUN,
+    JSON,
+    LATEX,
+    LOG,
+    MARKDOWN,
+    RESUME,
+    STUDY_FILE,
+    flag,
+)
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.records.files import MEASUREMENTS
+from trio_profile.records.option import options_of
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
 
 if TYPE_CHECKING:
     from trio_profile.studies.asked import Draft
     from trio_profile.studies.running import Finished
+
+
+UNIT = Annotated[Literal["macs", "flops"] | None, flag("--unit", "Unit of the tables. Default: macs.")]
 
 
 def build(kind: Kind) -> Callable[..., None]:
@@ -35,9 +51,54 @@ def described(command: Callable[..., None], kind: Kind, extra: Sequence[Paramete
     extra: further options of this verb.
     """
     command.__doc__ = kind.summary
-    command.basic = options.basic(kind) | {option.name for option in extra}  # pyright: ignore[reportFunctionMemberAccess]
-    command.__signature__ = Signature([*options.parameters(kind), *extra])  # pyright: ignore[reportFunctionMemberAccess]
+    command.basic = basic(kind) | {option.name for option in extra}  # pyright: ignore[reportFunctionMemberAccess]
+    command.__signature__ = Signature([*parameters(kind), *extra])  # pyright: ignore[reportFunctionMemberAccess]
     return command
+
+
+def parameters(kind: Kind) -> list[Parameter]:
+    """The parameters of a kind's verb: the options of its fields, then those of every verb."""
+    study = kind.load("study")
+    taken = [
+        options.keyword(
+            name, options.declared(study, name, several=name in kind.several, default=options.default_of(kind, name))
+        )
+        for name in options_of(study)
+        if name in kind.options
+    ]
+    directory = Path(kind.out) if kind.out else None
+    common: dict[str, tuple[Any, Any]] = {"help_all": (ALL_OPTIONS, False)}
+    common |= {
+        "study": (STUDY_FILE, None),
+        "out": (_out(kind), directory),
+        "resume": (RESUME, True),
+        "log": (LOG, None),
+    }
+    common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
+    common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
+    if kind.units:
+        common |= {"unit": (UNIT, None)}
+    if kind.file == MEASUREMENTS:
+        common |= {"engine": (engines.ENGINE, None), **engines.ENGINE_OPTIONS}
+    return taken + [options.keyword(name, type_, default) for name, (type_, default) in common.items()]
+
+
+def basic(kind: Kind) -> set[str]:
+    """The names of the options that a verb's `--help` lists. `--help-all` lists every option."""
+    return {
+        "out",
+        "dry_run",
+        "json",
+        "help_all",
+        *(name for name, option in options_of(kind.load("study")).items() if option.basic),
+    }
+
+
+def _out(kind: Kind) -> Any:
+    default = kind.out or "nothing is kept"
+    return Annotated[
+        Path | None, flag("--out", f"Keep the study and its report in this directory. Default: {default}.")
+    ]
 
 
 def run(kind: Kind, given: dict[str, Any]) -> Any:

@@ -1,44 +1,26 @@
 """`trio-profile work`: measure a study together with other workers."""
 
 import signal
-from typing import TYPE_CHECKING, Annotated
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from trio_profile.cli import worker_options
-from trio_profile.cli.common_options import DIRECTORY
+from trio_profile.cli import options, worker_options
+from trio_profile.cli.common_options import DIRECTORY, flag
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
+from trio_profile.records.option import WORKERS
 
 if TYPE_CHECKING:
     from trio_profile.engine.board import Board
 
 
-def command(
-    directory: DIRECTORY,
-    name: Annotated[
-        str,
-        typer.Option(
-            "--name",
-            help="Name of this worker, and of its file: letters, digits, hyphens and underscores. Default: host and "
-            "process.",
-            rich_help_panel=worker_options.WORKERS,
-            show_default=False,
-        ),
-    ] = "",
-    limit_seconds: worker_options.LIMIT = None,
-    lease_seconds: worker_options.LEASE = None,
-    attempts: worker_options.ATTEMPTS = None,
-    retry: worker_options.RETRY = False,
-    status: Annotated[
-        bool,
-        typer.Option(
-            "--status",
-            help="Measure nothing. Print which worker measures what, and how many runs are left.",
-            rich_help_panel=worker_options.WORKERS,
-        ),
-    ] = False,
-) -> None:
+STATUS = Annotated[
+    bool,
+    flag("--status", "Measure nothing. Print which worker measures what, and how many runs are left.", panel=WORKERS),
+]
+
+
+def command(**given: Any) -> None:
     """Measure a study together with other workers, on any machine that sees its directory.
 
     `trio-profile sweep --engine workers --out DIRECTORY` writes the study; so do `compare` and `ablate`. A worker
@@ -48,9 +30,8 @@ def command(
     from trio_profile.cli import printing
     from trio_profile.studies import running, shared
 
-    given = {"limit_seconds": limit_seconds, "lease_seconds": lease_seconds, "attempts": attempts, "retry": retry}
-    terms = worker_options.terms(given, name=name)
-    if status:
+    directory, terms = given["directory"], worker_options.terms(given)
+    if given["status"]:
         _print_status(shared.board_of(directory, terms))
         return
     # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
@@ -69,6 +50,15 @@ def command(
     told += [f"{units.number_of(failed, 'cell')} failed (--retry measures them again)"] if failed else []
     print(", ".join(told))
     print(f"trio-profile show {directory} prints the tables; the report is {path}")
+
+
+command.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess]
+    [
+        options.keyword("directory", DIRECTORY, Parameter.empty),
+        *(options.keyword(name, *declared) for name, declared in worker_options.OF_A_WORKER.items()),
+        options.keyword("status", STATUS, False),
+    ]
+)
 
 
 def _print_status(board: "Board") -> None:

@@ -13,6 +13,8 @@ from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.files import STUDY
 from trio_profile.records.leases import SECONDS, Attempt, Leases
+from trio_profile.records.option import WORKERS, option
+from trio_profile.records.record import Record
 from trio_profile.records.run import DENSE, Run, RunKey, runs_of
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.study import PROCESSES
@@ -21,33 +23,35 @@ from trio_profile.records.workers import Ended, WorkerReader, first_session, is_
 Phase = Literal["count", "time"]
 """What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
-MOST_ATTEMPTS = 3
-"""After so many attempts that failed, a run is given up."""
-LIMIT_SECONDS = 3600.0
-"""A process that shows no progress for so long is taken for hung."""
 MOST_LOST = 10
 """After so many attempts in all, a run is given up too: it may be the reason why its workers were lost."""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """How a worker works.
+class Terms(Record):
+    """How a worker works. Beyond what the help of its options says:
 
-    name: of its file; letters, digits, hyphens and underscores. Empty: host and process number.
-    lease_seconds: how long a lease lasts without being renewed.
-    limit_seconds: a process that shows no progress for so long is taken for hung and ended; its run goes back.
-    most_attempts: after so many attempts that failed, a run is given up, and its cells are recorded as failed.
-    retry: measure the runs again that were given up before.
     engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
     meter: "module:function" of what measures the engine's own processes; empty for none. The function starts it, and
         returns a function that says how many cores they have kept busy since.
     """
 
-    name: str = ""
-    lease_seconds: float = SECONDS
-    limit_seconds: float = LIMIT_SECONDS
-    most_attempts: int = MOST_ATTEMPTS
-    retry: bool = False
+    name: str = option(
+        "",
+        WORKERS,
+        "Name of this worker, and of its file: letters, digits, hyphens and underscores.",
+        said="host and process",
+    )
+    limit_seconds: float = option(
+        3600.0,
+        WORKERS,
+        "Seconds without progress after which a process is taken for hung, and its run goes back.",
+        gt=0,
+    )
+    lease_seconds: float = option(SECONDS, WORKERS, "Seconds after which a silent worker is taken for dead.", gt=0)
+    attempts: int = option(3, WORKERS, "Failed attempts after which a run is given up.", ge=1)
+    retry: bool = option(
+        False, WORKERS, "Measure the runs again that were given up, or in which a cell failed.", flags=("--retry",)
+    )
     engine: str = ""
     meter: str = ""
 
@@ -91,9 +95,7 @@ class Board:
     spent: how many runs were measured, and their seconds: of those that count, and of those that time.
     """
 
-    def __init__(
-        self, study: Study, directory: Path, leases: Leases, processes: int, most_attempts: int = MOST_ATTEMPTS
-    ) -> None:
+    def __init__(self, study: Study, directory: Path, leases: Leases, processes: int, most_attempts: int = 3) -> None:
         self.study, self.directory, self.leases = study, directory, leases
         self.processes, self.most_attempts = processes, most_attempts
         self.cells = study.blocks()
@@ -248,4 +250,4 @@ def board_of(study: Study, directory: Path, terms: Terms) -> Board:
     """
     worker_file(directory, terms.worker)
     leases = Leases(directory, terms.worker, terms.lease_seconds)
-    return Board(study, directory, leases, study.processes or PROCESSES, terms.most_attempts)
+    return Board(study, directory, leases, study.processes or PROCESSES, terms.attempts)

@@ -8,7 +8,7 @@ the other processes. A worker is safe to kill at any time.
 import errno
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trio_profile import units
@@ -58,7 +58,7 @@ def work(
     Raises MeasurementError if runs keep failing on this worker.
     """
     terms = terms or Terms()
-    terms = replace(terms, name=terms.worker)  # its processes have other numbers
+    terms = terms.model_copy(update={"name": terms.worker})  # its processes have other numbers
     file = WorkerFile(directory, terms.worker)  # refuses a name that no file should have
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
         if terms.retry:

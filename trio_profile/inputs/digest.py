@@ -13,7 +13,7 @@ from trio_profile.inputs.pocket import TRAINED
 from trio_profile.reading import open_regular, parse_json, read_bytes
 from trio_profile.records.facts import models
 from trio_profile.records.files import WRITTEN
-from trio_profile.records.session import FileDigest
+from trio_profile.records.schema import FileDigest
 from trio_profile.records.study import Study
 
 BLOCK = 64 * 1024

@@ -9,8 +9,7 @@ from torch.nn.attention import SDPBackend
 
 from trio_profile import process
 from trio_profile.inputs import host
-from trio_profile.records.schema import Environment, Session
-from trio_profile.records.session import FileDigest
+from trio_profile.records.schema import Environment, FileDigest, Session
 from trio_profile.stats.intervals import median
 
 _BUSY_SECONDS = 0.1
@@ -73,7 +72,7 @@ def _cpu_ticks() -> tuple[int, int] | None:
 
 
 def _wait_policy(fresh: bool) -> str:
-    """Return what torch's threads do while they wait: see `records.session.Environment`."""
+    """Return what torch's threads do while they wait: see `records.schema.Environment`."""
     if torch.get_num_threads() == 1:
         return "one thread"
     if not torch.backends.openmp.is_available():

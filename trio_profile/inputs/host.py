@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from uuid import uuid4
 
-from trio_profile.records.session import Environment, FileDigest, Session
+from trio_profile.records.schema import Environment, FileDigest, Session
 
 
 def session(

@@ -6,7 +6,7 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.errors import StoreError
-from trio_profile.records.session import Environment, FileDigest, Session
+from trio_profile.records.schema import Environment, FileDigest, Session
 from trio_profile.records.study import Study
 
 OTHER_OUT = "choose another --out"

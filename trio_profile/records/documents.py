@@ -10,7 +10,7 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json, read_bytes
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, first_problem, is_newer_minor
 from trio_profile.records.run import Run
-from trio_profile.records.session import Environment, Session
+from trio_profile.records.schema import Environment, Session
 from trio_profile.records.study import Study
 from trio_profile.records.writing import write_whole
 

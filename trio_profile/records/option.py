@@ -7,7 +7,8 @@ from pydantic import Field
 from pydantic.fields import FieldInfo
 
 SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Server", "Model", "Method", "Input", "Claim", "Sampling"
-PANELS = (SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING)
+WORKERS = "Workers"
+PANELS = (SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING, WORKERS)
 """Panels of a verb's help, in their order."""
 
 Form = Literal["value", "list", "repeat", "path", "paths", "assignments", "groups", "argument"]

@@ -14,8 +14,7 @@ from trio_profile.records.differences import require_same, require_same_environm
 from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.log import Log, LogReader, is_begun
 from trio_profile.records.record import Record, is_newer_minor
-from trio_profile.records.schema import Environment, Header, Session, Study
-from trio_profile.records.session import FileDigest
+from trio_profile.records.schema import Environment, FileDigest, Header, Session, Study
 from trio_profile.records.workers import is_for_workers, read_workers, worker_files
 from trio_profile.records.writing import make_directory, write_whole
 

@@ -9,7 +9,7 @@ from tests.profile.examples import answered, document, environment, measurement,
 from trio_profile.analysis.side_by_side import SideBySide, side_by_side
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
-from trio_profile.records.session import FileDigest
+from trio_profile.records.schema import FileDigest
 
 
 def unlike(found: SideBySide) -> dict[str, tuple]:

@@ -22,8 +22,7 @@ from tests.profile.examples import (
 )
 from trio_profile.cli import run
 from trio_profile.records.record import VERSION
-from trio_profile.records.schema import Measurement
-from trio_profile.records.session import FileDigest
+from trio_profile.records.schema import FileDigest, Measurement
 from trio_profile.records.store import Store
 
 RETENTIONS = (0.11, 0.55)

@@ -136,7 +136,7 @@ def test_the_last_attempt_measures_all_cells_but_those_whose_method_raises(study
     monkeypatch.syspath_prepend(tmp_path)
     out, methods = tmp_path / "out", ("broken_method:Broken", "random")
     shared.prepare(study.model_copy(update={"methods": methods, "retentions": (0.4,), "processes": 1}), out)
-    found = shared.work(out, Terms("a", most_attempts=2))
+    found = shared.work(out, Terms(name="a", attempts=2))
     broken, random = sorted(found.measurements, key=lambda cell: cell.cell.method)
     assert (broken.status, broken.reason) == ("failed", "RuntimeError: this method")
     assert (random.status, len(random.timings)) == ("done", 1)
@@ -164,7 +164,7 @@ def test_a_run_that_ends_its_process_is_given_up_with_its_reason(study, tmp_path
     assert [run.attempt for run in found.runs] == [1, 2]
     # Mended, it is measured again.
     (tmp_path / "broken_method.py").write_text("from trio_core.methods.random import Random as Broken")
-    (cell,) = shared.work(out, Terms("b", retry=True)).measurements
+    (cell,) = shared.work(out, Terms(name="b", retry=True)).measurements
     assert (cell.status, cell.reason) == ("done", None)
 
 
@@ -202,7 +202,7 @@ def answers(monkeypatch) -> Callable[[Give], None]:
 
 def process(study: Study, directory: Path, **fields) -> worker._Process:
     """A process of worker `a` that counts."""
-    terms = Terms("a", limit_seconds=0.1)
+    terms = Terms(name="a", limit_seconds=0.1)
     file = WorkerFile(directory, "a")
     board = board_of(study, directory, terms)
     return worker._Process(Order(study=study), terms, board, file, "count", {}, ignore, **fields)
@@ -245,7 +245,7 @@ def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, answers, monke
     answers(lambda _: [NO_KERNEL])
     shared.prepare(study, tmp_path)
     with pytest.raises(MeasurementError, match=r"^3 runs in a row failed on this worker \(dense\.0: no kernel image"):
-        shared.work(tmp_path, Terms("a"))
+        shared.work(tmp_path, Terms(name="a"))
     assert {path.name for path in (tmp_path / LEASES).glob("*.failed")} == {
         f"{run}.1.failed" for run in ("dense.0", "cells-2.0", "cells-1.0")
     }
@@ -255,7 +255,7 @@ def test_an_error_outside_of_a_run_is_told_and_blames_no_run(study, tmp_path, an
     answers(lambda _: [{"error": "StoreError", "arguments": ["another kind of machine"]}], loads=False)
     shared.prepare(study, tmp_path)
     with pytest.raises(StoreError, match="another kind of machine"):
-        shared.work(tmp_path, Terms("a"))
+        shared.work(tmp_path, Terms(name="a"))
     assert list((tmp_path / LEASES).glob("*.1*")) == []
 
 
@@ -264,7 +264,7 @@ def test_a_machine_unlike_the_first_one_is_refused(study, tmp_path, answers):
     shared.prepare(study, tmp_path)
     agree(tmp_path, Session(id="first", environment=environment(device_name="another GPU")))
     with pytest.raises(StoreError, match=r"another environment: device_name .*; measure on that kind of machine"):
-        shared.work(tmp_path, Terms("a"))
+        shared.work(tmp_path, Terms(name="a"))
 
 
 def test_wrong_directories_are_refused_in_one_line(study, tmp_path, capsys):
@@ -328,7 +328,7 @@ def test_two_workers_have_two_names(study, tmp_path):
         lock_file(tmp_path / "out" / ".lock-a", lambda: "taken"),
         pytest.raises(StoreError, match="another worker is called 'a'"),
     ):
-        shared.work(tmp_path / "out", Terms("a"))
+        shared.work(tmp_path / "out", Terms(name="a"))
 
 
 # --- killed at any line ----------------------------------------------------------------------------------------------

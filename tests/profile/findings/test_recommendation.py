@@ -4,7 +4,7 @@ from tests.profile import examples
 from tests.profile.analysis.test_recommendation import cell
 from trio_profile.analysis.recommendation import Recommendation, recommend
 from trio_profile.findings import recommendation
-from trio_profile.records.session import FileDigest
+from trio_profile.records.schema import FileDigest
 
 
 def said(*cells) -> str:

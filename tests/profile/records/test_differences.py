@@ -5,7 +5,7 @@ import pytest
 from tests.profile.examples import session, study
 from trio_profile.errors import StoreError
 from trio_profile.records.differences import require_same_inputs
-from trio_profile.records.session import FileDigest
+from trio_profile.records.schema import FileDigest
 
 ASKED = study(model="my/model", image="cat.png", questions="q.jsonl", task_path="mine")
 

@@ -126,7 +126,7 @@ def run(
     """
     directory = directory.resolve()
     shared.prepare(study, directory, resume=resume)
-    terms = replace(terms or Terms(), name=f"driver-{uuid4().hex[:8]}")
+    terms = (terms or Terms()).model_copy(update={"name": f"driver-{uuid4().hex[:8]}"})
     if terms.retry:
         shared.board_of(directory, terms).retry()
     board = shared.board_of(directory, terms)
@@ -143,7 +143,8 @@ def run(
 
 
 def _of_workers(terms: Terms, ray: Any) -> Terms:
-    return replace(terms, name="", retry=False, engine=f"ray {ray.__version__}", meter=METER)
+    own = {"name": "", "retry": False, "engine": f"ray {ray.__version__}", "meter": METER}
+    return terms.model_copy(update=own)
 
 
 @contextmanager

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from trio_profile.cli import overview, worker_options
+from trio_profile.cli.common_options import flag
 from trio_profile.cli.progress import plain_lines
-from trio_profile.cli.worker_options import OF_WORKERS, Engine, option
+from trio_profile.cli.worker_options import OF_WORKERS, Engine
 from trio_profile.progress import Step
+from trio_profile.records.option import WORKERS
 
 if TYPE_CHECKING:
     from trio_profile.engine.overview import Overview
@@ -17,35 +19,27 @@ if TYPE_CHECKING:
 
 ADDRESS = Annotated[
     str | None,
-    option(
-        "--address",
-        "Ray: the cluster's HOST:PORT, or auto for the one of this machine. Default: auto.",
+    flag(
+        "--address", "Ray: the cluster's HOST:PORT, or auto for the one of this machine. Default: auto.", panel=WORKERS
     ),
 ]
 MOST_WORKERS = Annotated[
     int | None,
-    option(
-        "--workers",
-        "Ray: the most workers at a time. Default: one for each device.",
-        min=1,
-    ),
+    flag("--workers", "Ray: the most workers at a time. Default: one for each device.", panel=WORKERS, min=1),
 ]
 CORES = Annotated[
     int | None,
-    option(
+    flag(
         "--cores",
         "Ray: CPU cores that a worker has for itself. Default: those of the smallest node; on CUDA, its share for "
         "each GPU.",
+        panel=WORKERS,
         min=1,
     ),
 ]
 MEMORY = Annotated[
     float | None,
-    option(
-        "--memory",
-        "Ray: GiB of main memory to reserve for a worker. Default: none.",
-        min=0.0,
-    ),
+    flag("--memory", "Ray: GiB of main memory to reserve for a worker. Default: none.", panel=WORKERS, min=0.0),
 ]
 
 

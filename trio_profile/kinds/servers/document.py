@@ -8,7 +8,7 @@ from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds, PerSecond
 from trio_profile.records.record import Record
-from trio_profile.records.session import Environment
+from trio_profile.records.schema import Environment
 
 Status = Literal["crossing", "always", "never", "inconclusive"]
 Quantity = Literal["throughput", "goodput", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_ms", "total_ms"]

@@ -20,7 +20,7 @@ from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.records.files import REQUESTS
 from trio_profile.records.log import ContinuedLog
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
-from trio_profile.records.session import Session
+from trio_profile.records.schema import Session
 
 Arm = Literal["dense", "pruned"]
 ARMS: tuple[Arm, ...] = ("dense", "pruned")
