@@ -43,7 +43,7 @@ def test_a_claim_among_ten_thousand_runs(benchmark, tmp_path):
         spent.append(1e3 * (time.process_time() - start))
         assert claim is not None
         key = claim.key
-        files[0].append([], Run(block=key.block, number=key.number, attempt=claim.attempt, worker="w0", session="s0"))
+        files[0].keep([], Run(block=key.block, number=key.number, attempt=claim.attempt, worker="w0", session="s0"))
         mine.leases.give_back(str(key), claim.attempt)
 
     benchmark.pedantic(claim_and_finish, rounds=50)

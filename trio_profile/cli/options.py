@@ -4,7 +4,7 @@ A field declares its option (`records/option.py`). `declared` tells it to typer,
 the line into fields of a study.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
@@ -13,14 +13,56 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 
 from trio_profile import units
-from trio_profile.cli.values import absolute, assignments, name_or_path, one_or_more
+from trio_profile.reading import parse_json
 from trio_profile.records.option import Form, Option, option_of
 from trio_profile.studies.kind import Kind
+from trio_profile.text import first_line
 
 LONGEST_SECONDS = 3600.0
 """How long `--until` measures at the most, if no other time is given."""
 NARROWEST = 0.026
 """The half width that the machine's state alone gives an interval on a CPU: stats/intervals.py, MACHINE_SPREAD."""
+
+
+def assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """`["threshold=0.9", "nms=false"]` → {"threshold": 0.9, "nms": False}. Raises BadParameter for text without `=`."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"option {text!r} is not of the form name=value")
+        try:
+            values[name] = parse_json(value)
+        except ValueError:
+            values[name] = value
+        if not isinstance(values[name], bool | int | float | str):
+            raise typer.BadParameter(f"option {text!r}: the value must be a number, true, false or a word")
+    return values
+
+
+def absolute(path: Path) -> str:
+    """A path that still holds when the study is read in another directory. Raises BadParameter if it cannot be made."""
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a removed working directory
+        raise typer.BadParameter(f"path {str(path)!r} cannot be resolved: {first_line(error)}") from error
+
+
+def one_or_more(paths: Sequence[Path]) -> str | tuple[str, ...]:
+    """The path of one file, or the paths of several. Raises BadParameter if one cannot be made absolute."""
+    first, *others = map(absolute, paths)
+    return (first, *others) if others else first
+
+
+def name_or_path(text: str) -> str:
+    """A file's absolute path where there is such a file; otherwise the text, which is a name."""
+    path = Path(text)
+    try:
+        return absolute(path) if path.exists() else text
+    except (OSError, ValueError):  # no file can have this name
+        return text
+
+
 FORMS: dict[Form, tuple[Any, Callable[[Any], Any]]] = {
     "repeat": (list[str], tuple),
     "path": (Path, absolute),

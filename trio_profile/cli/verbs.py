@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from trio_profile import parts
 from trio_profile.cli import (
@@ -25,7 +26,7 @@ from trio_profile.cli import (
     study_verbs,
     work,
 )
-from trio_profile.cli.words import ExplainedCommand
+from trio_profile.cli.common_options import HELP_ALL, OUTPUT
 from trio_profile.studies.kind import Group
 from trio_profile.studies.kinds import KINDS
 
@@ -51,6 +52,43 @@ def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
         for name, module in parts.modules("verb"):
             if group == module.GROUP:
                 yield name, group, module.command
+
+
+class ExplainedCommand(TyperCommand):
+    """A verb whose help ends with its words. `--help` lists the basic options, `--help-all` every option.
+
+    The function of a verb says in its attribute `basic` which options are basic. Without it `--help` lists all.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help. The glossary is read only for this."""
+        basic = getattr(self.callback, "basic", None)
+        for parameter in self.params:
+            if basic is not None and isinstance(parameter, TyperOption):
+                parameter.hidden = parameter.name not in basic and not ctx.meta.get(HELP_ALL)
+        self.epilog = words(self)
+        super().format_help(ctx, formatter)
+
+
+def words(command: TyperCommand) -> str | None:
+    """The line that names the glossary's words in a verb's help. None if there are none.
+
+    The options of the panel Output do not count: every verb has most of them.
+    """
+    from trio_profile.glossary import named_in
+
+    found = [term.term for term in named_in(_texts(command))]
+    if not found:
+        return None
+    return f"Words: {', '.join(found)}. `trio-profile glossary {found[0]}` explains one."
+
+
+def _texts(command: TyperCommand) -> Iterator[str]:
+    yield command.name or ""
+    yield command.help or ""
+    for parameter in command.params:
+        if getattr(parameter, "rich_help_panel", None) != OUTPUT and not getattr(parameter, "hidden", False):
+            yield getattr(parameter, "help", None) or ""
 
 
 app = typer.Typer(

@@ -28,11 +28,12 @@ def command(**given: Any) -> None:
     """
     from trio_profile import units
     from trio_profile.cli import printing
+    from trio_profile.engine.board import board_of
     from trio_profile.studies import running, shared
 
     directory, terms = given["directory"], worker_options.terms(given)
     if given["status"]:
-        _print_status(shared.board_of(directory, terms))
+        _print_status(board_of(shared.stored(directory), directory, terms))
         return
     # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.files import STUDY
-from trio_profile.records.leases import SECONDS, Attempt, Leases
+from trio_profile.records.leases import SECONDS, Attempt, Leases, retried
 from trio_profile.records.option import WORKERS, option
 from trio_profile.records.record import Record
 from trio_profile.records.run import DENSE, Run, RunKey, runs_of
@@ -108,7 +108,7 @@ class Board:
         self.counted: set[str] = set()
         self.with_failures: set[RunKey] = set()
         self._last: dict[RunKey, int] = {}
-        self._retried = leases.retried()
+        self._retried = retried(directory)
         self._first: Session | None = None
         self._readers: dict[Path, WorkerReader] = {}
 

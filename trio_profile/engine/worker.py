@@ -158,7 +158,7 @@ class _Process:
             seconds=time.perf_counter() - start,
             failed=claim.given_up,
         )
-        self.file.append(lines, ended)
+        self.file.keep(lines, ended)
         self._give_back()
         if claim.given_up is None:
             self.failing.clear()

@@ -61,7 +61,7 @@ class Leases:
 
     def attempts(self, among: Collection[str]) -> dict[str, Attempt]:
         """Return the latest attempt at each of some runs that was begun, by the run's name."""
-        now, found, retried = self._time_of_the_files(), dict[str, Attempt](), self.retried()
+        now, found, again = self._time_of_the_files(), dict[str, Attempt](), retried(self.directory.parent)
         failures = Counter[str]()
         for entry in os.scandir(self.directory):
             name = entry.name.removesuffix(_FAILED)
@@ -69,7 +69,7 @@ class Leases:
             if run not in among or not number.isdecimal():
                 continue
             failed = entry.name != name
-            failures[run] += failed and int(number) > retried.get(run, 0)
+            failures[run] += failed and int(number) > again.get(run, 0)
             if run in found and found[run].number > int(number):
                 continue
             with suppress(FileNotFoundError):  # it was given back a moment ago
@@ -137,10 +137,6 @@ class Leases:
         attempt: the last one that ended. Its end, and those of earlier attempts, count no longer.
         """
         write_whole(self.directory / f"{run}{_RETRIED}", str(attempt))
-
-    def retried(self) -> dict[str, int]:
-        """Return the runs that are measured again, with the last attempt that counts no longer."""
-        return retried(self.directory.parent)
 
     def worker_of(self, run: str, attempt: int) -> str:
         """Return the name of the worker that has claimed an attempt; empty if its lease is gone."""

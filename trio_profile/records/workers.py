@@ -64,7 +64,7 @@ def is_for_workers(directory: Path) -> bool:
     return (directory / LEASES).is_dir() or bool(worker_files(directory))
 
 
-class WorkerFile:
+class WorkerFile(Log):
     """The file of one worker, to write.
 
     directory: of the study.
@@ -74,7 +74,7 @@ class WorkerFile:
     def __init__(self, directory: Path, worker: str) -> None:
         self.path = worker_file(directory, worker)
         require_regular(self.path)
-        self._log = Log(self.path, "finished runs")
+        super().__init__(self.path, "finished runs")
 
     def open(self, study: Study, session: Session) -> None:
         """Begin a session.
@@ -83,14 +83,14 @@ class WorkerFile:
         """
         self._refuse_a_store()
         if not self.path.exists() or not self.path.stat().st_size:
-            self._log.begin(Header(study=study))
-        self._log.append(session)
+            self.begin(Header(study=study))
+        self.append(session)
 
-    def append(self, lines: Sequence[Measured], run: Run) -> None:
+    def keep(self, lines: Sequence[Measured], run: Run) -> None:
         """Write a run in one piece, and wait until it is on the disk. Raises StoreError as `open`."""
         self._refuse_a_store()
-        self._log.session = run.session
-        self._log.append(*lines, run)
+        self.session = run.session
+        self.append(*lines, run)
 
     def _refuse_a_store(self) -> None:
         if self.path.with_name(MEASUREMENTS).exists():

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from trio_profile.engine import board, worker
-from trio_profile.engine.board import Board, Terms
+from trio_profile.engine import worker
+from trio_profile.engine.board import Terms
 from trio_profile.engine.processes import require_known_methods
 from trio_profile.errors import StoreError
 from trio_profile.progress import Watch, ignore
@@ -60,11 +60,6 @@ def stored(directory: Path) -> Study:
             f"{directory} holds {MEASUREMENTS}, so one command measures it: run `trio-profile {study.verb}`"
         )
     return study
-
-
-def board_of(directory: Path, terms: Terms) -> Board:
-    """Return the runs of the study in a directory. Raises StoreError as `stored` does."""
-    return board.board_of(stored(directory), directory, terms)
 
 
 def work(

@@ -42,7 +42,7 @@ class Workers:
             session=session,
             failed=failed,
         )
-        file.append(lines, run)
+        file.keep(lines, run)
 
 
 @pytest.fixture

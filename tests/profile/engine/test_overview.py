@@ -23,7 +23,7 @@ def test_who_measures_what_and_how_long_the_rest_takes(tmp_path, monkeypatch):
         ("cells-2", 0, 1.0, "no"),
     ):
         run = Run(block=block, number=number, attempt=1, worker="a", session="s", seconds=seconds, failed=failed)
-        file.append([], run)
+        file.keep([], run)
     assert Leases(tmp_path, "b").claim("cells-1.1", 2)
     board.look()
     # No run was timed yet, so a run of times is expected to take as long as the others: 3 s.

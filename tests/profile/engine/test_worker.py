@@ -301,7 +301,7 @@ def test_a_study_for_workers_is_measured_by_no_other_command(study, tmp_path):
         WorkerFile(tmp_path, "a").open(study, Session(id="s", environment=environment()))
     (tmp_path / "measurements.jsonl").touch()
     with pytest.raises(StoreError, match=r"holds measurements\.jsonl, so one command measures it"):
-        WorkerFile(tmp_path, "a").append([], Run(block="dense", number=0, attempt=1, worker="a", session="s"))
+        WorkerFile(tmp_path, "a").keep([], Run(block="dense", number=0, attempt=1, worker="a", session="s"))
 
 
 def test_a_worker_that_is_told_to_end_gives_its_run_back(study, tmp_path):
@@ -394,7 +394,7 @@ def toy_worker(directory: Path, name: str, lines: int | None) -> None:
                     worker=name,
                     session=session,
                 )
-                file.append(lines_of(claim, board, session), run)
+                file.keep(lines_of(claim, board, session), run)
                 board.leases.give_back(str(claim.key), claim.attempt)
                 timed.add(claim.key.block)
         time.sleep(0.01)

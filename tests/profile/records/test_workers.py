@@ -37,7 +37,7 @@ class Worker:
     def keep(self, block: str, number: int, *lines, attempt: int = 1, failed: str | None = None) -> None:
         session = f"s-{self.name}"
         run = Run(block=block, number=number, attempt=attempt, worker=self.name, session=session, failed=failed)
-        self.file.append(lines, run)
+        self.file.keep(lines, run)
 
 
 def read(directory) -> Contents:
@@ -136,7 +136,7 @@ def test_a_run_that_was_cut_off_does_not_count(tmp_path, two, share):
     # The same worker goes on after the cut line.
     second.file.open(ASKED, Session(id="s-later", environment=environment()))
     run = Run(block="cells-2", number=1, attempt=1, worker="b", session="s-later")
-    second.file.append([*(line.model_copy(update={"session": "s-later"}) for line in times(0.33))], run)
+    second.file.keep([*(line.model_copy(update={"session": "s-later"}) for line in times(0.33))], run)
     assert len(read(tmp_path).cells[counted(0.33).cell.id].timings) == 1
 
 

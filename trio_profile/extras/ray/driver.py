@@ -19,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from trio_profile import units
-from trio_profile.engine.board import Board, Terms
+from trio_profile.engine.board import Board, Terms, board_of
 from trio_profile.engine.overview import Overview, overview
 from trio_profile.errors import MeasurementError, ProfileError, StoreError, StudyError
 from trio_profile.inputs.host import command_line
@@ -128,8 +128,8 @@ def run(
     shared.prepare(study, directory, resume=resume)
     terms = (terms or Terms()).model_copy(update={"name": f"driver-{uuid4().hex[:8]}"})
     if terms.retry:
-        shared.board_of(directory, terms).retry()
-    board = shared.board_of(directory, terms)
+        board_of(study, directory, terms).retry()
+    board = board_of(study, directory, terms)
     board.look()
     if not board.is_finished:
         token = f".{board.leases.worker}"
