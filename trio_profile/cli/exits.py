@@ -111,7 +111,7 @@ def _fault(error: BaseException) -> str:
 
 
 def _subject(error: OSError) -> str:
-    """What an error of the system is about: a file, or the working directory if that is gone."""
+    """The subject of an error of the system: a file, or the working directory if that is gone."""
     if error.filename is not None:
         return str(error.filename)
     try:
@@ -128,7 +128,7 @@ def _is_trio_error(error: BaseException) -> bool:
 
 
 def _usage(error: Any) -> str:
-    """What is wrong with the line, and the way out: the nearest option, or the help of the verb."""
+    """The fault of the line, and the way out: the nearest option, or the help of the verb."""
     if nearest := getattr(error, "possibilities", None):
         return f"{error.message}; did you mean {nearest[0]}?"
     if type(error).__name__ == "BadParameter":

@@ -114,7 +114,7 @@ def _check(form: printing.Form) -> None:
 
 
 def _checked() -> list[dict[str, Any]]:
-    """What the self-check saw of every family, with each of its attentions."""
+    """Return the results of the self-check of every family, with each of its attentions."""
     from trio_core.engine.checking import self_check
     from trio_core.models import families
     from trio_core.pruning import prune

@@ -121,7 +121,7 @@ def said(study: Any, name: str, value: Any = None) -> str:
 
 
 def fields(study: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What was given on the line, as fields of a study. Options without a value are left out.
+    """Return the options that were given as fields of a study. Options without a value are left out.
 
     study: its class.
     Raises BadParameter for text that cannot be read.

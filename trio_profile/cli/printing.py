@@ -1,4 +1,4 @@
-"""What a verb ends with: one document on standard output, drawn for people or as data."""
+"""Print the result of a verb: one document on standard output, drawn for people or as data."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -18,13 +18,8 @@ Form = Literal["terminal", "json", "markdown", "latex"]
 
 def form(*, json: bool = False, markdown: bool = False, latex: bool = False) -> Form:
     """The form that was asked for. Raises BadParameter for more than one."""
-    named: list[Form] = []
-    if json:
-        named.append("json")
-    if markdown:
-        named.append("markdown")
-    if latex:
-        named.append("latex")
+    forms: tuple[tuple[Form, bool], ...] = (("json", json), ("markdown", markdown), ("latex", latex))
+    named = [name for name, is_given in forms if is_given]
     if len(named) > 1:
         flags = " and ".join(f"--{name}" for name in named)
         raise typer.BadParameter(f"{flags} are forms of the same document: name one")

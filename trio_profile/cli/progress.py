@@ -1,4 +1,4 @@
-"""What runs now and how long it will still take, on standard error."""
+"""Show the present step and the time that is left, on standard error."""
 
 import sys
 from collections.abc import Callable, Iterator

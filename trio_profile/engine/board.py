@@ -21,7 +21,7 @@ from trio_profile.records.study import PROCESSES
 from trio_profile.records.workers import Ended, WorkerReader, first_session, is_like, worker_file, worker_files
 
 Phase = Literal["count", "time"]
-"""What a process does: it counts cells and asks questions, or it times cells. Both change what times it measures."""
+"""The phase of a process: it counts cells and asks questions, or it times cells. Both change what times it measures."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 MOST_LOST = 10
 """After so many attempts in all, a run is given up too: it may be the reason why its workers were lost."""
@@ -164,7 +164,7 @@ class Board:
         return len(again)
 
     def phase(self, key: RunKey) -> Phase:
-        """What a process does that measures this run."""
+        """Return the phase in which a process measures this run."""
         return "count" if key.number == 0 and self.processes > 1 else "time"
 
     def claim(self, phase: Phase, timed: Collection[str] = (), failed_here: Collection[str] = ()) -> Claim | None:

@@ -22,7 +22,7 @@ from trio_profile.inputs.host import command_line
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same
-from trio_profile.records.schema import Measurement, Session, Study
+from trio_profile.records.schema import Session, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import MOST_PROCESSES, PROCESSES
 from trio_profile.records.workers import is_for_workers
@@ -71,7 +71,7 @@ def uncounted(study: Study, contents: Contents | None) -> list[str]:
     return [
         cell.id
         for cell in study.cells()
-        if cell.id not in cells or (cells[cell.id].counted is None and not _is_refused(cells[cell.id]))
+        if cell.id not in cells or (cells[cell.id].counted is None and cells[cell.id].status != "refused")
     ]
 
 
@@ -102,10 +102,6 @@ def is_timed(study: Study, contents: Contents, skip: Collection[str] = ()) -> bo
 def whole_seconds(study: Study) -> float:
     """Return the seconds of all processes that time a study."""
     return study.seconds * len(study.blocks())
-
-
-def _is_refused(measurement: Measurement) -> bool:
-    return measurement.status == "refused"
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What one process measures: some of the counts and answers of a study, or rounds of its cells.
+"""Measure in one process: some of the counts and answers of a study, or rounds of its cells.
 
 Everything is told as soon as it is measured. A process that counts or asks questions times nothing, because it is
 slower afterwards by some percent. Only a study of one process does both in it.

@@ -1,4 +1,4 @@
-"""What is asked of a measuring process, and what it answers. One command and each of several workers ask in this way.
+"""The orders to a measuring process, and its answers. One command and each of several workers ask in this way.
 
 Nothing here imports torch.
 """
@@ -22,12 +22,12 @@ shared cores it was 0.5 to 1.6, which `analysis/times.py` counts as 2."""
 Part = Dense | Picture | Measurement | Answers | Round
 """A record of the log, or a part of one."""
 Event = Session | Step | Part
-"""What a process tells: first its session."""
+"""An answer of a process. The first one is its session."""
 _PART: TypeAdapter[Any] = TypeAdapter(Annotated[Part, Field(discriminator="record")])
 
 
 class Share(Record):
-    """What one of several processes counts and asks.
+    """The part of the counts and questions that one of several processes takes.
 
     number, of: which share of the questions.
     counts: ids of the cells that it counts.
@@ -80,7 +80,7 @@ class Allowance(Record):
 
 
 class Order(Record):
-    """What one process does. An order without a share and without times loads the model, and no more.
+    """The order to one process. An order without a share and without times loads the model, and no more.
 
     command: the command line that the user gave.
     keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.

@@ -1,1 +1,1 @@
-"""What a study runs on: models, pictures and prompts, questions, and the machine."""
+"""The inputs of a study: models, pictures and prompts, questions, and the machine."""

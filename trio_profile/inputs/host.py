@@ -1,4 +1,4 @@
-"""What a session says of its machine, its software and its command. Nothing here imports torch."""
+"""The machine, the software and the command of a session. Nothing here imports torch."""
 
 import os
 import platform
@@ -118,5 +118,5 @@ def _commit() -> str | None:
 
 
 def _git(place: Path, *arguments: str) -> bytes:
-    """What a command of git prints. Raises SubprocessError if it fails or takes longer than five seconds."""
+    """Return the output of a command of git. Raises SubprocessError if it fails or takes longer than five seconds."""
     return subprocess.run(["git", *arguments], cwd=place, capture_output=True, timeout=5, check=True).stdout

@@ -100,7 +100,7 @@ class NoVideos(BaseImageProcessor):
 
 
 class _WithoutVideos(ProcessorMixin):
-    """What changes in a processor class that has no video processor to load. It comes before that class."""
+    """The changes in a processor class that has no video processor to load. It comes before that class."""
 
     def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
         """The class of an argument. transformers finds no class of video processors without torchvision."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trio_profile.records.differences import require_same_inputs
 from trio_profile.records.files import ANSWERS
-from trio_profile.records.log import ContinuedLog
+from trio_profile.records.log import ContinuedLog, records_of
 from trio_profile.records.record import Record, ZeroOrMore
 from trio_profile.records.schema import Cell, Header, Session, Study
 
@@ -110,13 +110,7 @@ class RefusedCell(Record):
 
 Key = tuple[str, str, int, str]
 """What identifies a question: its task, its split, its number, and the hash of its prompt."""
-AnswerLine = Header | Session | AnsweredQuestion | RefusedCell
-RECORDS: dict[str, type[AnswerLine]] = {
-    "header": Header,
-    "session": Session,
-    "question": AnsweredQuestion,
-    "refusal": RefusedCell,
-}
+RECORDS = records_of(Header, Session, AnsweredQuestion, RefusedCell)
 
 
 @dataclass

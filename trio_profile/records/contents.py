@@ -64,24 +64,22 @@ class Contents:
         Raises StoreError, and adds nothing, if the record contradicts the earlier ones.
         """
         self._timed = None
+        if not isinstance(record, Session) and record.session not in self._ids:
+            raise StoreError(f"{record.record}.session: {record.session!r} is no session of this file")
         match record:
             case Session():
                 self._require_new(record)
                 self.sessions.append(record)
                 self._ids.add(record.id)
             case Dense():
-                self._require_session("dense", record.session)
                 self.dense = record
             case Picture():
-                self._require_session("picture", record.session)
                 self.picture = record
             case Measurement():
-                self._require_session("measurement", record.session)
                 _require_counts(record)
                 self._require_answers(record)
                 self._add_cell(record)
             case Round():
-                self._require_session("round", record.session)
                 self._add_round(record)
 
     def _require_new(self, session: Session) -> None:
@@ -89,11 +87,6 @@ class Contents:
             raise StoreError(f"session.id: {session.id!r} is an earlier session")
         if self.sessions and session.environment.identity != self.sessions[0].environment.identity:
             raise StoreError(f"session.environment: {session.id!r} ran on another kind of machine than the first one")
-
-    def _require_session(self, record: str, *ids: str) -> None:
-        for session in ids:
-            if session not in self._ids:
-                raise StoreError(f"{record}.session: {session!r} is no session of this file")
 
     def _require_answers(self, measurement: Measurement) -> None:
         """Raise StoreError unless the pruned model answered the same questions as the dense model."""

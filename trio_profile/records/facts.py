@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "data" / "catalogue.json"
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """What the class of a method declares.
+    """The facts that the class of a method declares.
 
     stage: where it acts.
     needs: the signals that it reads, sorted.
@@ -35,7 +35,7 @@ class MethodFacts:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a built-in model.
+    """The facts of a built-in model.
 
     cls: its transformers class.
     layers: its decoder layers.

@@ -20,16 +20,13 @@ from trio_profile.records.run import Run
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
 from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
 
-Line = Header | Session | Dense | Picture | Measurement | Round | Run
-RECORDS: dict[str, type[Line]] = {
-    "header": Header,
-    "session": Session,
-    "dense": Dense,
-    "picture": Picture,
-    "measurement": Measurement,
-    "round": Round,
-    "run": Run,
-}
+
+def records_of(*classes: type[Record]) -> dict[str, type[Record]]:
+    """Return the classes of a file's records, by the name that each line says."""
+    return {cls.model_fields["record"].default: cls for cls in classes}
+
+
+RECORDS = records_of(Header, Session, Dense, Picture, Measurement, Round, Run)
 _BEGINNING = b'{"record":"header"'
 """How the header line of every store begins."""
 
@@ -200,7 +197,7 @@ def _text(record: Record) -> str:
 
 
 class _LogContents(Protocol):
-    """What a log holds, in memory."""
+    """The contents of a log, in memory."""
 
     sessions: list[Session]
 

@@ -83,7 +83,7 @@ class Environment(Record):
 
 
 class FileDigest(Record):
-    """What identifies the content of a file.
+    """The identity of a file's content.
 
     bytes: its size.
     sha256: the first sixteen hexadecimal digits of a SHA-256: of the whole file up to 16 MiB, and of 256 blocks of a

@@ -15,7 +15,7 @@ from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.log import Log, LogReader, is_begun
 from trio_profile.records.record import Record, is_newer_minor
 from trio_profile.records.schema import Environment, FileDigest, Header, Session, Study
-from trio_profile.records.workers import is_for_workers, read_workers, worker_files
+from trio_profile.records.workers import read_workers, worker_files
 from trio_profile.records.writing import make_directory, write_whole
 
 
@@ -94,8 +94,6 @@ class Store(Log):
         Raises StoreError if the study, the environment or a file that is measured differs (it names what differs), or
         if nothing can be written.
         """
-        if is_for_workers(self.directory):
-            raise StoreError(f"workers measure the study in {self.directory}: run `trio-profile work {self.directory}`")
         make_directory(self.directory)
         header = Header(study=study)
         if self.exists():

@@ -26,7 +26,7 @@ EFFORT = ("precision", "seconds", "processes")
 
 
 class Study(Record):
-    """What to measure: one model on one input, with some methods at some retentions.
+    """The study of one model on one input, with some methods at some retentions.
 
     A study is written to `study.toml`. Fields that a kind of study does not use keep their defaults. The help of its
     option says what a field means. Beyond that:

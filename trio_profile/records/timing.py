@@ -12,7 +12,7 @@ from trio_profile.records.record import Record, ZeroOrMore
 Stopped = Literal["converged", "budget"]
 """Why sampling ended: every interval was as narrow as asked, or the time was spent."""
 Phase = Literal["warm-up", "prefill", "generation"]
-"""What the runs of a round are: runs whose times do not count, prefills, or whole generations."""
+"""The sort of a round's runs: runs whose times do not count, prefills, or whole generations."""
 RunMs = Annotated[float, Field(ge=1e-9, le=1e12)]
 """The time of a whole run in milliseconds: more than 0, between a picosecond and thirty years."""
 PartMs = Annotated[float, Field(ge=0, le=1e12)]
@@ -23,7 +23,7 @@ LEAST_CLOCK = 0.75
 
 
 class Disturbance(Record):
-    """What may have disturbed a run. A field is None if the system hides it.
+    """Possible disturbances of a run. A field is None if the system hides it.
 
     seconds: how long the run was watched.
     pressure: the share of this time in which some process of the machine waited for a CPU. [Linux PSI]

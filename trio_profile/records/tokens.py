@@ -1,4 +1,4 @@
-"""What a study keeps of its picture: a small copy, how the visual tokens lie on it, and which of them a cell keeps."""
+"""The picture of a study: a small copy, how the visual tokens lie on it, and which of them a cell keeps."""
 
 from collections.abc import Sequence
 from math import ceil

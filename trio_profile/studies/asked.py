@@ -18,7 +18,7 @@ from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
 
 AnyStudy = Study | EndpointStudy
-"""What a kind of study measures: a model, or servers."""
+"""A study of a model, or of servers."""
 _MOST_BYTES = 1_000_000
 _OF_EVERY_MODEL = ("dtype", "device", "seed", "attention")
 

@@ -1,4 +1,4 @@
-"""What a kind of study is, and the options that several kinds have.
+"""The kinds of study: the class, and the options that several kinds have.
 
 A kind names its functions as "module:name". They are imported when they are used. So the command line prints its help
 at once, and a report needs no torch.

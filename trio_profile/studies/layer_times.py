@@ -56,7 +56,7 @@ class Round:
 
 @dataclass
 class Samples:
-    """What was measured of one cell so far.
+    """The samples of one cell so far.
 
     rounds: its prefills.
     pairs: its whole generations.

@@ -1,4 +1,4 @@
-"""What a notebook shows of a document: its first sentences and its first table."""
+"""A document in a notebook: its first sentences and its first table."""
 
 from collections.abc import Callable
 from importlib import import_module

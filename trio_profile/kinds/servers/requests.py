@@ -18,7 +18,7 @@ from pydantic import Field
 
 from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.records.files import REQUESTS
-from trio_profile.records.log import ContinuedLog
+from trio_profile.records.log import ContinuedLog, records_of
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
 from trio_profile.records.schema import Session
 
@@ -160,15 +160,7 @@ class Segment(Record):
         return self.test, self.arm if self.test == "cache" else None, self.load, self.round, self.session
 
 
-RequestLine = RequestHeader | Session | ServerFacts | PicturesUsed | Request | Segment
-RECORDS: dict[str, type[RequestLine]] = {
-    "header": RequestHeader,
-    "session": Session,
-    "server": ServerFacts,
-    "pictures": PicturesUsed,
-    "request": Request,
-    "segment": Segment,
-}
+RECORDS = records_of(RequestHeader, Session, ServerFacts, PicturesUsed, Request, Segment)
 
 
 @dataclass
