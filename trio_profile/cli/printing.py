@@ -19,7 +19,7 @@ Form = Literal["terminal", "json", "markdown", "latex"]
 def form(*, json: bool = False, markdown: bool = False, latex: bool = False) -> Form:
     """The form that was asked for. Raises BadParameter for more than one."""
     forms: tuple[tuple[Form, bool], ...] = (("json", json), ("markdown", markdown), ("latex", latex))
-    named = [name for name, is_given in forms if is_given]
+    named: list[Form] = [name for name, is_given in forms if is_given]
     if len(named) > 1:
         flags = " and ".join(f"--{name}" for name in named)
         raise typer.BadParameter(f"{flags} are forms of the same document: name one")
