@@ -67,19 +67,13 @@ def _at(page: Page, cell: PrefillTimes) -> Page:
 
 def walk_page(cell: PrefillTimes) -> Page:
     """Why the claimed speed-up did not become time."""
-    steps, whole = cell.attribution, cell.total_attribution
     return Page(
         "walk",
         "From the claimed speed-up to the measured one",
         "The claim is that time falls by the same factor as work by the formula. Each bar is a part of the prefill "
         "that took more time than claimed, or less. Bars are medians. The sum of medians differs a little from the "
         "median of the whole.",
-        [
-            Sentences("", _summary(cell)),
-            _attribution(steps),
-            tabulate("Step by step", _STEP, steps, detail=True),
-            tabulate("The whole generation", _STEP, (whole[0], whole[-1]), compact=True, detail=True),
-        ],
+        [Sentences("", _summary(cell)), _attribution(cell.attribution)],
     )
 
 
@@ -160,6 +154,7 @@ def stages_page(cell: PrefillTimes) -> Page:
         name.replace("_", " "): lambda stage, name=name: entries.milliseconds(getattr(stage, f"{name}_ms"))
         for name in STAGE_PARTS
     }
+    whole = cell.total_attribution
     parts: dict[str, Callable[[PartTimes], Entry]] = {
         "part": lambda part: Entry(part.name),
         "dense": lambda part: entries.milliseconds(part.dense_ms),
@@ -175,6 +170,8 @@ def stages_page(cell: PrefillTimes) -> Page:
             tabulate("Stages", stages, cell.stages),
             tabulate("Outside the layers", parts, cell.parts, compact=True),
             Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
+            tabulate("From the claim to the measurement, step by step", _STEP, cell.attribution, compact=True),
+            tabulate("The same of the whole generation", _STEP, (whole[0], whole[-1]), compact=True),
         ],
         folded="Show the parts of each stage, and the modules beside the layers",
     )

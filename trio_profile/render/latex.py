@@ -1,11 +1,10 @@
 """A report as LaTeX, for a paper. It needs the font encoding T1, and the packages booktabs and longtable."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
 
-from trio_profile.findings.blocks import Block, Chart, Entry, Report, Sentences, Table, Terms, Tokens, Waterfall
+from trio_profile.findings.blocks import Entry, Report, Table
 from trio_profile.render.columns import MARK, doubted, first_columns, other_columns
 from trio_profile.render.preparing import Form, tables_text, whole_text
 
@@ -80,34 +79,12 @@ def tables(report: Report) -> str:
     return tables_text(report, _FORM)
 
 
-def drawn(block: Block) -> list[str]:
-    """The lines of one block."""
-    match block:
-        case Sentences():
-            return [*_heading(block.heading), *_list("itemize", (rf"\item {_tex(line)}" for line in block.lines))]
-        case Terms():
-            items = (rf"\item[{{{_tex(term)}}}] {_tex(text)}" for term, text in block.items)
-            return [*_heading(block.heading), *_list("description", items)]
-        case Table():
-            return _table(block)
-        case Chart():
-            return [*_heading(block.caption), _tex(block.label)]
-        case Waterfall():
-            return _waterfall(block)
-        case Tokens():
-            told = [_tex(text) for text in (block.label, block.note) if text]
-            items = (rf"\item {_tex(one.text)}" for one in block.maps)
-            return [*_heading(block.caption), *told, *_list("itemize", items)]
-    assert_never(block)
+def _list(kind: str, items: Sequence[str]) -> list[str]:
+    return [rf"\begin{{{kind}}}", *items, rf"\end{{{kind}}}"] if items else []
 
 
-def _heading(text: str) -> list[str]:
-    return [rf"\paragraph{{{_tex(text)}}}"] if text else []
-
-
-def _list(kind: str, items: Iterator[str]) -> list[str]:
-    found = list(items)
-    return [rf"\begin{{{kind}}}", *found, rf"\end{{{kind}}}"] if found else []
+def _steps(rows: Sequence[Sequence[str]]) -> list[str]:
+    return _grid("lrr", ["step & adds & exactly"], [" & ".join(map(_tex, row)) for row in rows])
 
 
 def _table(block: Table) -> list[str]:
@@ -133,12 +110,6 @@ def _part(block: Table) -> list[str]:
 def _entry(entry: Entry) -> str:
     text = _tex(f"{entry.text}{MARK if entry.doubt else ''} {entry.note}".strip())
     return rf"\multicolumn{{{entry.span}}}{{l}}{{{text}}}" if entry.span > 1 else text
-
-
-def _waterfall(block: Waterfall) -> list[str]:
-    steps = (block.first, *block.steps, block.last)
-    rows = [" & ".join(map(_tex, (step.name, step.text, step.exact))) for step in steps]
-    return [*_heading(block.caption), _tex(block.label), *_grid("lrr", ["step & adds & exactly"], rows)]
 
 
 def _grid(shape: str, heads: Sequence[str], rows: Sequence[str], caption: str = "") -> list[str]:
@@ -170,7 +141,11 @@ def separated(text: str) -> str:
 
 _FORM = Form(
     _tex,
-    drawn,
+    _table,
+    _steps,
+    items=lambda texts: _list("itemize", [rf"\item {text}" for text in texts]),
+    terms=lambda pairs: _list("description", [rf"\item[{{{term}}}] {text}" for term, text in pairs]),
+    heading=r"\paragraph{{{}}}",
     title=r"\section*{{{}}}",
     section=r"\subsection*{{{}}}",
     banner=r"\textbf{{{}}}",

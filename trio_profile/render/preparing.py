@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
-from trio_profile.findings.blocks import Block, Page, Report, Table
+from trio_profile.findings.blocks import Block, Chart, Page, Report, Sentences, Table, Terms, Tokens, Waterfall
 from trio_profile.render.columns import without_empty_columns
 from trio_profile.text import printable
 
@@ -36,17 +36,50 @@ def _page(page: Page) -> Page:
 class Form:
     """How a form of text writes what stands around the blocks. `{}` stands for the text.
 
-    escape: makes text that stays text. drawn: returns the lines of a block.
-    strong: of the banner, and of the confidence.
+    escape: makes text that stays text. table: returns the lines of a table.
+    steps: returns the lines of a waterfall, from a row for each step.
+    items, terms: return the lines of a list, from texts that stay text.
+    heading: of a block. strong: of the banner, and of the confidence.
     """
 
     escape: Callable[[str], str]
-    drawn: Callable[[Block], list[str]]
+    table: Callable[[Table], list[str]]
+    steps: Callable[[Sequence[Sequence[str]]], list[str]]
+    items: Callable[[Sequence[str]], list[str]]
+    terms: Callable[[Sequence[tuple[str, str]]], list[str]]
+    heading: str
     title: str
     section: str
     banner: str
     strong: str
     begin: Sequence[str] = ()
+
+
+def drawn(block: Block, form: Form) -> list[str]:
+    """The lines of one block."""
+    told = form.escape
+
+    def under(heading: str, *texts: str) -> list[str]:
+        lines = [form.heading.format(told(heading)), ""] if heading else []
+        return [*lines, *(line for text in texts if text for line in (told(text), ""))]
+
+    match block:
+        case Sentences():
+            return [*under(block.heading), *form.items([told(line) for line in block.lines])]
+        case Terms():
+            return [*under(block.heading), *form.terms([(told(term), told(text)) for term, text in block.items])]
+        case Table():
+            return form.table(block)
+        case Chart():
+            return under(block.caption, block.label)
+        case Waterfall():
+            steps = (block.first, *block.steps, block.last)
+            rows = [(step.name, step.text, step.exact) for step in steps]
+            return [*under(block.caption, block.label), *form.steps(rows)]
+        case Tokens():
+            items = form.items([told(one.text) for one in block.maps])
+            return [*under(block.caption, block.label, block.note), *items]
+    assert_never(block)
 
 
 def whole_text(report: Report, form: Form) -> str:
@@ -60,7 +93,7 @@ def whole_text(report: Report, form: Form) -> str:
     for page in report.pages:
         lines += [form.section.format(told(page.title)), ""]
         lines += [told(page.how_to_read), ""] if page.how_to_read else []
-        lines += [line for block in page.blocks for line in (*form.drawn(block), "")]
+        lines += [line for block in page.blocks for line in (*drawn(block, form), "")]
         lines += [] if page.blocks else [told(page.empty), ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -68,7 +101,7 @@ def whole_text(report: Report, form: Form) -> str:
 def tables_text(report: Report, form: Form) -> str:
     """The tables of a report alone, without headings."""
     blocks = (block for page in prepare(report).pages for block in page.blocks)
-    lines = [line for block in blocks if isinstance(block, Table) for line in (*form.drawn(block), "")]
+    lines = [line for block in blocks if isinstance(block, Table) for line in (*form.table(block), "")]
     return "\n".join([*form.begin, *lines]).rstrip() + "\n"
 
 

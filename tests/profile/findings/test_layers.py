@@ -30,7 +30,7 @@ def test_the_walk_goes_from_the_claim_to_the_sum_of_the_parts(document: LayersDo
     assert walk.last.value == pytest.approx(20 + 6 + 4)
     assert walk.first.value + sum(step.value for step in walk.steps) == pytest.approx(walk.last.value)
     assert all(abs(step.value) >= 0.02 * walk.last.value for step in walk.steps if "small step" not in step.name)
-    steps = rows(table(pages.report(document), "Step by step"))
+    steps = rows(table(pages.report(document), "From the claim to the measurement, step by step"))
     assert [row[0] for row in steps] == [step.name for step in document.attribution]
 
 
