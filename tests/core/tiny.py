@@ -233,6 +233,11 @@ def view(
     return View(layer, hidden, torch.ones(1, length, dtype=torch.bool), False, (picture,), signals or {})
 
 
+def unused(*_: Any) -> Any:
+    """A part of a layer that a rule must not call."""
+    raise AssertionError("this part is not needed")
+
+
 def encoder(hidden: Tensor, attention: Tensor, keys: Tensor, **options: Any) -> Encoder:
     """One crop in one row, whose patches are all visual tokens: hidden [M, D], attention [H, M], keys [M, H, E].
 

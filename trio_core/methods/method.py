@@ -84,7 +84,7 @@ registry: dict[str, type["Method"]] = {}
 """Every method class that has been imported, by name."""
 
 
-def within(interval: str, default: float | None) -> Any:
+def within(interval: str, default: int | float | None) -> Any:
     """A field for a number that lies in an interval. Making the method raises OptionError for any other number.
 
     interval: such as `(0, 1]`, where a round bracket leaves its end out, or `[1, inf)`.

@@ -6,7 +6,6 @@ The oracle reads the library's own eager maps and rotary embeddings; the method 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import cos, dist, exp, sqrt
-from typing import Any
 
 import pytest
 import torch
@@ -87,8 +86,7 @@ def rope(positions: Sequence[int], width: int) -> tuple[Tensor, Tensor]:
 
 def test_the_rotary_bias_is_what_the_distance_alone_gives():
     """2 Σ cos(Δ · θ_i) / √E, which at a head of 128 is first negative 1,707 places away."""
-    unused: Any = None
-    call = LayerCall(torch.zeros(1, 4, 2), unused, unused, rope([0, 3, 1706, 1707], 128), None)
+    call = LayerCall(torch.zeros(1, 4, 2), tiny.unused, tiny.unused, rope([0, 3, 1706, 1707], 128), None)
     bias = rotary_bias(call, 0, torch.tensor([3, 2]), torch.tensor([0, 1]))
     expected = [
         [2 * sum(cos(far * 1e4 ** (-i / 64)) for i in range(64)) / sqrt(128) for far in pair]

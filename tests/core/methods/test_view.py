@@ -1,7 +1,6 @@
 """What a method may look at, and what it says when it looks at more."""
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -79,10 +78,7 @@ READS = {
 
 @pytest.mark.parametrize("signal", Signal)
 def test_a_signal_that_is_not_declared_says_which_to_declare(signal):
-    call = SimpleNamespace(hidden=torch.zeros(1))
-    signals: dict[Signal, Any] = {other: {"next": call} for other in Signal}
-    READS[signal](tiny.view(4, 2, signals))
-    del signals[signal]
+    signals: dict[Signal, Any] = {other: None for other in Signal if other is not signal}
     with tiny.refused(OptionError, rf"declare Signal\.{signal.name} in its `needs`$"):
         READS[signal](tiny.view(4, 2, signals))
 

@@ -4,7 +4,6 @@ The oracle of the first two is the library's own eager attention map; the method
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -43,19 +42,18 @@ def asked(weights: Sequence[float], budget: int) -> View:
     """
     shares = torch.tensor([1e-9, 1e-9, *weights, 1 - sum(weights) - 2e-9], dtype=torch.float64)
     hidden = torch.stack([shares.log(), torch.ones_like(shares)], dim=-1)[None]
-    unused: Any = None
     # A query of the second number reads keys of the first: q · k = 1 · log share, so that the softmax is the shares.
     part = AttentionLayer(
         norm=NoNorm(),
         query=lambda rows: rows[..., [1, 1]].unsqueeze(2) * torch.tensor([1.0, 0.0], dtype=torch.float64),
         key=lambda rows: rows.unsqueeze(2),
-        value=unused,
-        output=unused,
-        finish=unused,
+        value=tiny.unused,
+        output=tiny.unused,
+        finish=tiny.unused,
         scaling=1.0,
     )
     rotary = torch.ones(1, len(shares), 2, dtype=torch.float64), torch.zeros(1, len(shares), 2, dtype=torch.float64)
-    call = LayerCall(hidden, unused, lambda: part, rotary, None)
+    call = LayerCall(hidden, tiny.unused, lambda: part, rotary, None)
     return tiny.view(len(weights), budget, {Signal.LAYERS: {"current": call, "next": call}}, hidden, layer=1, text=1)
 
 
