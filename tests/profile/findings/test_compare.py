@@ -83,6 +83,19 @@ def test_answers_and_speed_are_in_sight_and_the_rest_behind_a_click(compared: Co
         assert {sum(entry.span for entry in row) for row in table.rows} == {len(table.columns)}
 
 
+def test_the_terminal_has_the_verdict_and_the_table_in_40_lines():
+    names = tuple(f"method-{number}" for number in range(30))
+    cells = [cell(name, 20 + number, 0.1) for number, name in enumerate(names)]
+    study = examples.study(names, retentions=(0.3,), verb="compare")
+    report = pages.report(
+        compare(study, examples.environment(), examples.dense(), cells, sessions=[examples.session()])
+    )
+    text = in_terminal(report)
+    assert "16 of 30 rows" in text and "method-15" in text and "method-16" not in text.partition("Keep in mind")[0]
+    assert len(text.splitlines()) <= 40
+    assert "method-29" in in_terminal(report, everything=True)
+
+
 def test_licence_and_training_stand_beside_every_method(compared: Comparison):
     table = table_of(compared)
     at = [table.columns.index(name) for name in ("licence", "trained?")]
