@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from math import exp, log
 from statistics import mean, median, stdev
 
-from trio_profile.engine.local import carry_out
+from trio_profile.engine import local
 from trio_profile.engine.orders import Allowance, Event, Order
 from trio_profile.engine.processes import Server
 from trio_profile.records.schema import Round, Session, Study
@@ -41,7 +41,7 @@ def measure(server: Server, study: Study, seconds: float, number: int, *, load: 
         elif isinstance(event, Round):
             rounds.append(event)
 
-    carry_out([order], handle, server, load=load)
+    local.measure([order], handle, server, load=load)
     timings = timings_of(rounds)
     return [
         median(pair.ratio("prefill_ms") or 0.0 for pair in timings[cell.id][0].pairs) for cell in study.cells()

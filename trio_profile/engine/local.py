@@ -15,7 +15,7 @@ from typing import Any
 from trio_profile import units
 from trio_profile.analysis.times import round_over_process, spent_seconds, widest
 from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share, events_of
-from trio_profile.engine.processes import Server, hear, require_known_methods, taken
+from trio_profile.engine.processes import Server, carry_out, require_known_methods, taken
 from trio_profile.engine.shares import Parts, shares_of
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
@@ -167,7 +167,7 @@ class _Run:
             )
             for number in range(shares)
         ]
-        carry_out(orders, handle, server, load=self._loads_once())
+        measure(orders, handle, server, load=self._loads_once())
 
     def _processes_that_count(self, server: Server | None) -> int:
         """Return how many processes count: on a CPU as many as there are cores, because each uses one thread."""
@@ -206,7 +206,7 @@ class _Run:
                     self._write(event)
 
             order = self._order(times=tuple(cells), allowance=allowance, number=number)
-            carry_out([order], handle, server, load=self._loads_once())
+            measure([order], handle, server, load=self._loads_once())
             self._foresee()
             # A cell that failed in this run is not tried again by the next process.
             tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
@@ -248,7 +248,7 @@ class _Run:
         self._needed = spent_seconds(self.contents) * too_wide**2
 
 
-def carry_out(
+def measure(
     orders: Sequence[Order], handle: Callable[[int, Event], None], server: Server | None, *, load: bool = False
 ) -> None:
     """Give each order to a process of its own, and hear them until all are done.
@@ -258,25 +258,21 @@ def carry_out(
     load: whether the server loads the model, so that the processes have it.
     Raises the first error that a process meets.
     """
-    requests = [order.model_dump(mode="json") for order in orders]
-    if server is not None:
-        children = [server.fork(requests[0] if load else None) for _ in requests]
-        try:
-            for child, request in zip(children, requests, strict=True):
-                child.ask("measure", request)
-            for number, answer in hear(children):
+    if server is None:
+        from trio_profile.engine import measuring
+
+        for number, order in enumerate(orders):
+
+            def say(answer: dict[str, Any], number: int = number) -> None:
                 for event in events_of(answer):
                     handle(number, event)
-        finally:
-            for child in children:
-                child.stop()
+
+            measuring.measure([order.model_dump(mode="json")], say)
         return
-    from trio_profile.engine import measuring
-
-    for number, request in enumerate(requests):
-
-        def say(answer: dict[str, Any], number: int = number) -> None:
-            for event in events_of(answer):
-                handle(number, event)
-
-        measuring.measure([request], say)
+    children = [server.fork(orders[0].model_dump(mode="json") if load else None) for _ in orders]
+    try:
+        for number, event in carry_out(orders, children):
+            handle(number, event)
+    finally:
+        for child in children:
+            child.stop()

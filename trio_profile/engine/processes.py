@@ -24,6 +24,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Self
 
+from trio_profile.engine.orders import Event, Order, events_of
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
 from trio_profile.optional import set_broken_torchvision_aside
 from trio_profile.process import prepare
@@ -188,6 +189,24 @@ class Child:
                     f"the measuring process {_end(answer['ended'])}; what was measured before is kept"
                 )
             yield answer
+
+
+def carry_out(
+    orders: Sequence[Order],
+    children: Sequence[Child],
+    meanwhile: Callable[[], None] = lambda: None,
+    seconds: float | None = None,
+) -> Iterator[tuple[int, Event]]:
+    """Give each process its order. Yield its events, with the number of the process, until all are done.
+
+    meanwhile, seconds: as in `hear`.
+    Raises the first error that a process meets.
+    """
+    for child, order in zip(children, orders, strict=True):
+        child.ask("measure", order.model_dump(mode="json"))
+    for number, answer in hear(children, meanwhile, seconds):
+        for event in events_of(answer):
+            yield number, event
 
 
 def hear(

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from trio_profile import units
 from trio_profile.engine.board import PHASES, Board, Claim, Phase, Terms, board_of
-from trio_profile.engine.orders import Allowance, Order, Part, Share, events_of
-from trio_profile.engine.processes import Child, Server, hear
+from trio_profile.engine.orders import Allowance, Order, Part, Share
+from trio_profile.engine.processes import Child, Server, carry_out
 from trio_profile.engine.shares import Parts
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
@@ -194,16 +194,14 @@ class _Process:
     def _ask(self, child: Child, order: Order) -> list[Part]:
         """Give an order to the process, and return what it has measured. It begins the session of the process."""
         measured = list[Part]()
-        child.ask("measure", order.model_dump(mode="json"))
-        for _, answer in hear([child], self._look_after, min(self.terms.lease_seconds / 4, 1.0)):
+        for _, event in carry_out([order], [child], self._look_after, min(self.terms.lease_seconds / 4, 1.0)):
             self._heard = time.monotonic()
-            for event in events_of(answer):
-                if isinstance(event, Session):
-                    self._open(event)
-                elif isinstance(event, Step):
-                    self.watch(event)
-                else:
-                    measured.append(event)
+            if isinstance(event, Session):
+                self._open(event)
+            elif isinstance(event, Step):
+                self.watch(event)
+            else:
+                measured.append(event)
         return measured
 
     def _open(self, session: Session) -> None:
