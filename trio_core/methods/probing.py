@@ -20,7 +20,8 @@ class Probing(Method):
     """Keep the tokens that matter most to a few rows of one layer, without near-duplicates.
 
     k_pos: number of supervised rows, K_pos in the paper and |P| in Eq. 2. If less text follows the picture, as when the
-        question stands before it, fewer rows are supervised, and the trace has a note.
+        question stands before it, fewer rows are supervised, and the trace has a note. Rows before the picture do not
+        see it, so their loss has no gradient there: a prompt that ends with its picture is refused.
     threshold: cosine from which a token counts as a duplicate, τ of Algorithm 1, in (−1, 1].
     nms: whether duplicates are suppressed. False keeps the highest scores.
     probe: the layer that is probed. `next` is layer l + 1, which has not run yet; `current` is layer l.

@@ -23,6 +23,8 @@ CONCURRENCY = (1, 2, 4, 8, 16, 32)
 """The loads of a study that names none."""
 MOST_PICTURES = 20_000
 """The most pictures, or frames of videos, of a segment. All are made before it begins, and stay in memory."""
+LEAST_ARRIVALS = 10
+"""The least number of requests that arrive in a segment of the open loop, on average. Of fewer, none may arrive."""
 _FIELDS = {"messages", "stream", "stream_options", "model", "max_tokens", "max_completion_tokens", "temperature"}
 """Fields of a request that a study sets itself."""
 
@@ -75,6 +77,7 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
         raise StudyError("there is no load: give --concurrency, --rate or both")
     checked = study.model_copy(update={"dense": dense, "pruned": pruned, "concurrency": concurrency})
     for load in checked.loads:
+        _require_arrivals(checked, load)
         _require_few_pictures(checked, load)
     return checked
 
@@ -119,6 +122,16 @@ def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  #
         requests=most_requests(study),
         seconds=ceil(2 * study.pairs * 2 * study.segment_seconds),  # each segment warms up and is measured
     )
+
+
+def _require_arrivals(study: EndpointStudy, load: Load) -> None:
+    """Raise StudyError if so few requests arrive in a segment that there may be none to measure."""
+    arrivals = load.value * study.segment_seconds
+    if load.loop == "open" and arrivals < LEAST_ARRIVALS:
+        raise StudyError(
+            f"{load.name}: in {study.segment_seconds:g} seconds about {arrivals:.2g} requests arrive, and a segment "
+            f"needs {LEAST_ARRIVALS}: give --seconds {ceil(LEAST_ARRIVALS / load.value)} or more"
+        )
 
 
 def _require_few_pictures(study: EndpointStudy, load: Load) -> None:

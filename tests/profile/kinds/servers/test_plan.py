@@ -70,6 +70,12 @@ def test_a_load_with_too_many_pictures_is_refused():
         study(concurrency=(), rates=(200.0,), frames=64)
 
 
+def test_a_rate_at_which_nothing_may_arrive_is_refused():
+    with pytest.raises(StudyError, match=r"0.01 requests a second: in 60 seconds about 0.6 .* give --seconds 1000"):
+        study(concurrency=(), rates=(0.01,))
+    assert study(concurrency=(), rates=(0.01,), segment_seconds=1000).loads
+
+
 def test_an_address_gets_a_version_and_two_addresses_may_name_one_server():
     for url, base in {
         "http://host": "http://host/v1",

@@ -132,8 +132,8 @@ async def run_segment(
     measured.lag_ms = round(float(np.quantile(run.lags, 0.99)), 3) if run.lags else 0.0
     measured.cpu_share = round((time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9), 4)
     errors = [one.error for one in measured.requests if one.measured]
-    if measured.failure is None and errors and None not in errors:
-        measured.failure = errors[-1]
+    if measured.failure is None and None not in errors:
+        measured.failure = errors[-1] if errors else "no request arrived while it was measured; raise --seconds"
     return measured
 
 

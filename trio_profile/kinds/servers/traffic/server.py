@@ -26,8 +26,6 @@ _STREAM = "text/event-stream"
 UNREACHABLE = "it cannot be reached"
 UNSTREAMED = "it does not stream"
 """How two of the reasons begin for which a request has failed."""
-EMPTY = "its answer has no text"
-"""The reason of a request that was answered with nothing, such as a stream of `[DONE]` alone."""
 START = "start it, or correct its address"
 WANTS_KEY = "give its key with --key-variable NAME"
 REDIRECTED = "give the address to which it redirects"
@@ -131,9 +129,7 @@ class Server(AbstractAsyncContextManager["Server"]):
                 stream.read(self._without_key(line), loop.time())
                 if stream.error is not None:
                     return f"it says in its stream: {stream.error}"
-        if not stream.ended:
-            return "it closed the stream before the end of its answer"
-        return None if stream.pieces else EMPTY
+        return stream.fault
 
     def _reason(self, error: BaseException, seen: dict[str, Any] | None = None) -> str:
         """Return why a request failed, in one line."""

@@ -10,6 +10,8 @@ from trio_profile.text import one_line
 _FIELD = "data:"
 _TEXTS = ("content", "reasoning_content", "reasoning", "text")
 """The fields in which servers send text."""
+_BROKEN_OFF = {"abort", "aborted", "cancelled", "canceled", "content_filter", "error", "timeout"}
+"""A `finish_reason` of vLLM, SGLang, TensorRT-LLM or OpenAI that says that the answer is not whole."""
 
 
 @dataclass
@@ -19,6 +21,7 @@ class Stream:
     first, last: when the first and the last piece of text came, in seconds; None before it.
     pieces: the pieces of text.
     ended: whether the answer has said its end.
+    broken_off: the `finish_reason` of an answer that is not whole; empty if it is whole.
     prompt_tokens, output_tokens, cached_tokens: as the server reports them; None if it does not.
     engine: what the server says of its engine and its version (`system_fingerprint`); empty if it does not.
     error: what the server said was wrong, in one line; None if nothing was.
@@ -28,6 +31,7 @@ class Stream:
     last: float | None = None
     pieces: int = 0
     ended: bool = False
+    broken_off: str = ""
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
@@ -68,8 +72,20 @@ class Stream:
             self.pieces += 1
             self.last = now
             self.first = now if self.first is None else self.first
-        if choice.get("finish_reason") is not None:
+        if (reason := choice.get("finish_reason")) is not None:
             self.ended = True
+            self.broken_off = str(reason) if str(reason) in _BROKEN_OFF else ""
+
+    @property
+    def fault(self) -> str | None:
+        """Why this answer does not count, in one line; None if it does."""
+        if not self.ended:
+            return "it closed the stream before the end of its answer"
+        if self.broken_off:
+            return f"it broke off its answer (finish_reason {self.broken_off})"
+        if not self.pieces:
+            return "its answer has no text"
+        return "it reports an answer of 0 tokens" if self.output_tokens == 0 else None
 
     def _read_usage(self, usage: Any) -> None:
         if not isinstance(usage, dict):

@@ -140,11 +140,19 @@ def test_lines_may_be_sent_in_any_pieces(end):
     assert reply.error is None and reply.stream is not None and reply.stream.pieces == 1
 
 
-def test_an_empty_answer_has_failed():
-    end = json.dumps({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"completion_tokens": 0}})
-    for text in ("data: [DONE]\n\n", f"data: {end}\n\ndata: [DONE]\n\n"):
+def test_an_answer_that_is_empty_or_not_whole_has_failed():
+    none = {"usage": {"completion_tokens": 0}}
+    word = {"choices": [{"delta": {"content": "a"}}]}
+    for events, why in (
+        ([], "its answer has no text"),
+        ([{"choices": [{"delta": {}, "finish_reason": "stop"}], **none}], "its answer has no text"),
+        ([word, none], "it reports an answer of 0 tokens"),
+        ([word, {"choices": [{"finish_reason": "abort"}]}], "it broke off its answer (finish_reason abort)"),
+        ([word, {"choices": [{"finish_reason": {"odd": 1}}]}], None),
+    ):
+        text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
         answer = httpx2.Response(200, content=text, headers={"content-type": "text/event-stream"})
-        assert ask(answers=lambda _, answer=answer: answer).error == "its answer has no text"
+        assert ask(answers=lambda _, answer=answer: answer).error == why
 
 
 def test_a_plain_port_behind_https_says_so():
