@@ -1,6 +1,5 @@
 """docs/reference/methods.md: every pruning method, as its class declares it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from inspect import cleandoc
@@ -12,17 +11,18 @@ from trio_core import methods
 from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.trio import Trio
-from trio_core.methods.view import Signal
 from trio_profile import units
 from trio_profile.inputs.catalogue import facts_of
 
 TOP = """# Methods
 
 This page is made from the registry by `scripts/reference`. `trio-profile methods` prints the table, and
-`trio-profile methods --json` all of it. [Your own method](../tutorials/your-method.md) needs no fork.
+`trio-profile methods --json` all of it, with each deliberate difference of a method from its paper or its code.
+[Your own method](../tutorials/your-method.md) needs no fork.
 
 A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It needs the signals
-that it reads besides the hidden states. The cost is the work of all its [selections](../glossary.md#selection), as the
+that it reads besides the hidden states
+([what each is](../tutorials/your-method.md#signals)). The cost is the work of all its [selections](../glossary.md#selection), as the
 method declares it, as a share of one dense decoder layer. It is given at the size of LLaVA-1.5-7B, with a third of the
 tokens kept. A [control](../glossary.md#control) is a rule of ours that methods are compared with. It is never
 recommended.
@@ -39,18 +39,6 @@ A `+` combines a method of the first table with one of the second: `visionzip+tr
 more. [Choose a method](../how-to/choose-a-method.md#combine-two-methods) explains its budgets and its options.
 """
 """What the page says about combinations."""
-NEEDS = {
-    Signal.LAYERS: "the decoder layers beside the stage",
-    Signal.READOUT: "the final norm and the head",
-    Signal.ENCODER: "the patches of the vision tower and their attention",
-    Signal.EMBEDDINGS: "what entered the decoder",
-    Signal.NORM: "the final norm of the decoder",
-}
-"""What each signal gives to a method."""
-
-
-SHARED = 3
-"""A sentence in the notes of so many methods stands once on the page."""
 
 
 def page() -> str:
@@ -61,32 +49,9 @@ def page() -> str:
         here = [cls for cls in classes if stage is _place(cls)]
         parts += [f"## {title}", table(["method", "what it does", "needs", "cost", "paper"], map(_row, here))]
     parts += ["## Two methods as one", COMBINED, _options(Combined, ["encoder_retention"])]
-    signals = [[f"`{signal.value}`", NEEDS[signal]] for signal in Signal]
-    parts += ["## What a method may need", table(["signal", "what it gives"], signals)]
     parts += ["## Options of every method", _options(Method, Method.option_names())]
-    common = shared(classes)
-    rows = [[cell(" ".join(text)), ", ".join(f"`{name}`" for name in names)] for names, text in common.items()]
-    parts += ["## Notes that several methods share", table(["note", "methods"], rows), "## Each method"]
-    said = {sentence for text in common.values() for sentence in text}
-    return "\n\n".join([part.strip() for part in parts] + [_section(cls, said) for cls in classes]) + "\n"
-
-
-def shared(classes: Sequence[type[Method]]) -> dict[tuple[str, ...], list[str]]:
-    """The sentences that stand in the notes of at least three methods, by the names of these methods."""
-    names: dict[str, list[str]] = {}
-    for cls in classes:
-        for sentence in _sentences(cls.reference.note):
-            names.setdefault(sentence, []).append(cls.name)
-    found: dict[tuple[str, ...], list[str]] = {}
-    for sentence, of in names.items():
-        if len(of) >= SHARED:
-            found.setdefault(tuple(of), []).append(sentence)
-    return found
-
-
-def _sentences(note: str) -> list[str]:
-    """The sentences of a note."""
-    return re.split(r"(?<=[.]) (?=[A-Z`])", note) if note else []
+    parts.append("## Each method")
+    return "\n\n".join([part.strip() for part in parts] + [_section(cls) for cls in classes]) + "\n"
 
 
 def _place(cls: type[Method]) -> Stage | None:
@@ -111,11 +76,8 @@ def paper(reference: Reference) -> str:
     return f"[{reference.arxiv}](https://arxiv.org/abs/{reference.arxiv})" if reference.arxiv else "–"
 
 
-def _section(cls: type[Method], said: set[str]) -> str:
-    """The section of one method.
-
-    said: sentences of notes that stand elsewhere on the page.
-    """
+def _section(cls: type[Method]) -> str:
+    """The section of one method."""
     doc = without_items(cleandoc(cls.__doc__ or ""), cls.option_names()).removeprefix(cls.summary()).strip()
     parts = [f"### {cls.name}", f"`trio_core.{cls.__name__}`. {_source(cls)}"] + ([doc] if doc else [])
     own = [name for name in cls.option_names() if name not in Method.option_names()]
@@ -125,8 +87,7 @@ def _section(cls: type[Method], said: set[str]) -> str:
     if len(other) < len(own):
         like_trio = ", ".join(f"`{name}`" for name in own if name not in other)
         parts.append(f"{'Other options' if other else 'Options'}, as in [`trio`](#trio): {like_trio}.")
-    note = " ".join(sentence for sentence in _sentences(cls.reference.note) if sentence not in said)
-    return "\n\n".join([*parts, note] if note else parts)
+    return "\n\n".join(parts)
 
 
 def _source(cls: type[Method]) -> str:
@@ -134,10 +95,7 @@ def _source(cls: type[Method]) -> str:
     reference = cls.reference
     if cls is not Trio and reference.title == Trio.reference.title:
         return "Source and code: those of [`trio`](#trio)."
-    text = f"{'Rule' if reference.kind == 'control' else 'Source'}: {reference.title}"
-    if reference.arxiv:
-        text += f" (arXiv {paper(reference)})"
-    text += "."
+    text = f"Rule: {reference.title}." if reference.kind == "control" else f"Source: arXiv {paper(reference)}."
     if reference.repository:
         address = f"https://github.com/{reference.repository}"
         tree = f" at [`{reference.commit[:10]}`]({address}/tree/{reference.commit})" if reference.commit else ""
