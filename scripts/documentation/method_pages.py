@@ -20,12 +20,11 @@ This page is made from the registry by `scripts/reference`. `trio-profile method
 `trio-profile methods --json` all of it, with each deliberate difference of a method from its paper or its code.
 [Your own method](../tutorials/your-method.md) needs no fork.
 
-A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It needs the signals
-that it reads besides the hidden states
-([what each is](../tutorials/your-method.md#signals)). The cost is the work of all its [selections](../glossary.md#selection), as the
-method declares it, as a share of one dense decoder layer. It is given at the size of LLaVA-1.5-7B, with a third of the
-tokens kept. A [control](../glossary.md#control) is a rule of ours that methods are compared with. It is never
-recommended.
+A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It
+[needs](../tutorials/your-method.md#signals) the signals that it reads besides the hidden states. The cost is the work
+of all its [selections](../glossary.md#selection), as the method declares it, as a share of one dense decoder layer of
+LLaVA-1.5-7B, with a third of the tokens kept. A [control](../glossary.md#control) is a rule of ours that methods are
+compared with. It is never recommended.
 """
 PLACES = {
     "Methods that act before the decoder": Stage.ENCODER,
