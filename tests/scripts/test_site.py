@@ -96,7 +96,7 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
         view.page.keyboard.press("/")
         box = view.page.get_by_role("combobox")
         box.press_sequentially("fastervlm")
-        view.page.locator("a[href*='reference/methods.html?h=#fastervlm']").wait_for(timeout=60_000)
+        view.page.locator("a[href*='reference/methods.html?h=fastervlm#fastervlm']").wait_for(timeout=60_000)
         assert box.input_value() == "fastervlm"
         assert view.errors == []
         assert [address for address in view.requests if not address.startswith("file:")] == []
