@@ -198,7 +198,8 @@ def verdict(document: AuditDocument) -> str:
     parts = [f"{holds} of {units.number_of(len(document.claims), 'finding')} hold"]
     parts += [f"{wrong} contradict{'s' if wrong == 1 else ''} other figures of the paper"] if wrong else []
     parts += [f"{is_open} cannot be decided from what is printed"] if is_open else []
-    return f"{'No printed figure contradicts another' if not wrong else 'Not all printed figures agree'}: {listed(parts)}."
+    opening = "Not all printed figures agree" if wrong else "No printed figure contradicts another"
+    return f"{opening}: {listed(parts)}."
 
 
 def _brief(value: float) -> str:
