@@ -46,7 +46,7 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
             if own
             else (f"questions/{file.name}", f"questions/pictures of {file.name}")
         )
-        found |= _of_questions(file, *names)
+        found |= of_questions(file, *names)
     return found
 
 
@@ -112,7 +112,7 @@ def _of_directory(group: str, directory: Path, suffixes: Iterable[str] = ()) -> 
     return {f"{group}/{name}": found for name, found in digests.items() if found is not None}
 
 
-def _of_questions(path: Path, name: str, pictures: str) -> dict[str, FileDigest]:
+def of_questions(path: Path, name: str = "questions", pictures: str = "questions/pictures") -> dict[str, FileDigest]:
     """Return the digest of a file of questions, and one of all pictures that it names, under these two names."""
     questions = of_file(path)
     if questions is None:

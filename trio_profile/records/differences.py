@@ -34,13 +34,14 @@ def require_same_environment(
 
 
 def require_same_inputs(
-    study: Study, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
+    study: Any, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
 ) -> None:
     """Raise StoreError if a file that was measured has changed since. The message names the file.
 
     A group of files (such as the checkpoint) that has no digest there or no digest here is not compared: a
     model of the hub has none before it is downloaded.
 
+    study: a Study, or what a kind of study has in its place.
     given: the digests of the files as they are now.
     """
     if changed := changed_input(study, sessions, given, directory):
@@ -48,7 +49,7 @@ def require_same_inputs(
 
 
 def changed_input(
-    study: Study, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
+    study: Any, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
 ) -> str | None:
     """Return which file has changed since the sessions, in one clause; None if none has, or if a digest is missing.
 
@@ -67,21 +68,21 @@ def changed_input(
     return None
 
 
-def _groups(study: Study) -> dict[str, str]:
+def _groups(study: Any) -> dict[str, str]:
     """Return the groups of files that are measured, with the words for each."""
-    return {
-        "model": f"the checkpoint {study.model} has",
-        "image": f"the picture {study.image} has",
-        "questions": f"the questions {', '.join(study.question_files)} have",
-        "tasks": f"the tasks in {study.task_path} have",
-    }
+    groups = {"questions": f"the questions {', '.join(study.question_files)} have"}
+    if isinstance(study, Study):
+        groups["model"] = f"the checkpoint {study.model} has"
+        groups["image"] = f"the picture {study.image} has"
+        groups["tasks"] = f"the tasks in {study.task_path} have"
+    return groups
 
 
 def _of_group(digests: Mapping[str, FileDigest], group: str) -> dict[str, FileDigest]:
     return {name: digest for name, digest in digests.items() if name.partition("/")[0] == group}
 
 
-def _file(name: str, study: Study) -> str:
+def _file(name: str, study: Any) -> str:
     """Return the name of a file for people. name: as in `Session.inputs`."""
     group, _, file = name.partition("/")
     return file or Path(str(getattr(study, group))).name

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from math import ceil, floor
 
 from trio_profile import units
-from trio_profile.kinds.servers.document import EndpointsDocument, LoadBreakEven, Quantity
+from trio_profile.analysis.recommendation import MOST_LOST
+from trio_profile.kinds.servers.document import EndpointsDocument, LoadBreakEven, Quantity, ServedAnswers
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.text import listed
 
@@ -62,6 +63,9 @@ def recommendation(document: EndpointsDocument) -> Iterator[str]:
             f"Nothing was pruned, as the servers report their prompts: {cause} for this model. Look into its log. What "
             "follows compares two servers that may do the same work."
         )
+    if document.answers is not None and document.answers.lost:
+        yield _without_answers(document.answers)
+        return
     for main in main_break_evens(document):
         if is_unpruned(document) and main.status == "inconclusive":
             continue
@@ -71,6 +75,16 @@ def recommendation(document: EndpointsDocument) -> Iterator[str]:
         for words in dict.fromkeys(map(pays, others)):
             names = listed([in_words(one.quantity) for one in others if pays(one) == words])
             yield f"For {names} the answer differs: pruning {words}."
+
+
+def _without_answers(answers: ServedAnswers) -> str:
+    """Advice where pruning loses right answers: then no speed counts."""
+    lost = answers.difference
+    asked, points = units.number_of(lost.samples, "question"), units.points_lost(lost.value, lost.ci95)
+    why = f"however fast it is: it loses {points} points of right answers to {asked}"
+    if lost.ci95[1] < -MOST_LOST:
+        return f"Do not use this pruning, {why}. Prune less."
+    return f"Do not use this pruning before you have asked more questions, {why}."
 
 
 def main_break_evens(document: EndpointsDocument) -> Iterator[LoadBreakEven]:

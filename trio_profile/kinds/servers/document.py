@@ -3,10 +3,11 @@
 from typing import Literal, get_args
 
 from trio_profile.analysis.doubts import Doubt
+from trio_profile.analysis.recommendation import MOST_LOST
 from trio_profile.kinds.servers.requests import Arm, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
 from trio_profile.records.documents import Document
-from trio_profile.records.estimate import Gain, MillisecondsOverRounds, PerSecond
+from trio_profile.records.estimate import Accuracy, Difference, Gain, MillisecondsOverRounds, PerSecond
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Environment
 
@@ -56,6 +57,22 @@ class AtLoad(Record):
     dense: ArmAtLoad
     pruned: ArmAtLoad
     gains: dict[Quantity, Gain]
+
+
+class ServedAnswers(Record):
+    """The right answers of both servers to the same questions.
+
+    difference: pruned minus dense, paired by question.
+    """
+
+    dense: Accuracy
+    pruned: Accuracy
+    difference: Difference
+
+    @property
+    def lost(self) -> bool:
+        """Whether pruning loses more right answers than it may. Without any right answer, nothing can be lost."""
+        return self.dense.value > 0 and self.difference.value < -MOST_LOST - 1e-12
 
 
 class LoadBreakEven(Record):
@@ -123,6 +140,7 @@ class EndpointsDocument(Document):
     pairs_left: pairs of segments that are not measured yet.
     loads: both arms under each load.
     break_even: by loop and quantity.
+    answers: the right answers of both servers; None if no questions were asked.
     cache: whether a cache answers; empty if that was not checked.
     clients: how busy and how late the client was, load by load.
     doubts: reasons not to trust the numbers.
@@ -136,6 +154,7 @@ class EndpointsDocument(Document):
     pairs_left: int = 0
     loads: tuple[AtLoad, ...]
     break_even: tuple[LoadBreakEven, ...]
+    answers: ServedAnswers | None = None
     cache: tuple[CacheCheck, ...] = ()
     clients: tuple[ClientAtLoad, ...] = ()
     doubts: tuple[Doubt, ...] = ()
@@ -147,6 +166,7 @@ class EndpointsPreview(Document):
 
     segments: the number of segments.
     requests: the most requests that they send.
+    questions: the questions that each server answers before.
     seconds: the longest time that they take, apart from late answers and from making the pictures.
     """
 
@@ -154,4 +174,5 @@ class EndpointsPreview(Document):
     study: EndpointStudy
     segments: int
     requests: int
+    questions: int = 0
     seconds: float

@@ -124,6 +124,20 @@ def _failures(seen: Measured) -> Iterator[Facts]:
             }
 
 
+def _unanswered(seen: Measured) -> Iterator[Facts]:
+    for arm in ARMS:
+        given = [pair[arm] for pair in seen.log.answers.values() if arm in pair]
+        if errors := [one.error for one in given if one.error is not None]:
+            failed = f"{units.exact(len(errors))} of {units.number_of(len(given), 'question')}"
+            yield {"found": len(errors), "failed": failed, "arm": arm, "error": max(set(errors), key=errors.count)}
+
+
+def _no_right_answers(seen: Measured) -> Iterator[Facts]:
+    given = [pair["dense"].right for pair in seen.log.answers.values() if "dense" in pair]
+    if given and not any(given):
+        yield {"found": 0.0, "threshold": 0.0, "asked": units.number_of(len(given), "question")}
+
+
 def _lengths(seen: Measured) -> Iterator[Facts]:
     dense, pruned = seen.compared.means("output_tokens")
     if dense and pruned:
@@ -250,6 +264,22 @@ ROWS: tuple[Row[Measured], ...] = (
         "{failed} to the {arm} server failed, most often: {error}. Times are those of the other requests, so high "
         "percentiles may be too low",
         "look into the log of the server, or measure lower loads",
+    ),
+    Row(
+        "unanswered questions",
+        "Did a server not answer a question?",
+        _unanswered,
+        0,
+        "the {arm} server did not answer {failed}, which count as wrong, most often: {error}",
+        "give the same command again: it asks them again",
+    ),
+    Row(
+        "no right answers",
+        "Does the dense server answer no question right?",
+        _no_right_answers,
+        None,
+        "the dense server answers none of {asked} right, so they do not say whether pruning keeps the answers",
+        "raise --new-tokens, or ask for answers in one word",
     ),
     Row(
         "unequal answers",

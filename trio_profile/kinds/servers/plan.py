@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
+from trio_profile.inputs.questions import require_file
 from trio_profile.kinds.servers.document import EndpointsPreview
+from trio_profile.kinds.servers.questions import questions_of
 from trio_profile.kinds.servers.requests import ARMS, Arm, Test
 from trio_profile.kinds.servers.study import EndpointStudy, Load, is_same
 from trio_profile.kinds.servers.traffic.pictures import Pictures
@@ -75,6 +77,8 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
     concurrency = study.concurrency if study.concurrency is not None else () if study.rates else CONCURRENCY
     if not concurrency and not study.rates:
         raise StudyError("there is no load: give --concurrency, --rate or both")
+    if study.questions is not None:
+        require_file(Path(study.questions))
     checked = study.model_copy(update={"dense": dense, "pruned": pruned, "concurrency": concurrency})
     for load in checked.loads:
         _require_arrivals(checked, load)
@@ -112,7 +116,10 @@ def most_requests(study: EndpointStudy) -> int:
 
 
 def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  # noqa: ARG001
-    """Return what the study would send at most. Nothing is sent. Raises StudyError if --pictures has too few."""
+    """Return what the study would send at most. Nothing is sent.
+
+    Raises StudyError if --pictures has too few, or if --questions cannot be used.
+    """
     if study.pictures is not None:
         Pictures(Path(study.pictures), study.prompt, frames=study.frames, needed=most_requests(study))
     return EndpointsPreview(
@@ -120,6 +127,7 @@ def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  #
         study=study,
         segments=2 * study.pairs,
         requests=most_requests(study),
+        questions=len(questions_of(study)),
         seconds=ceil(2 * study.pairs * 2 * study.segment_seconds),  # each segment warms up and is measured
     )
 

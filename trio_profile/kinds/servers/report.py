@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from trio_profile import units
+from trio_profile.analysis.recommendation import POSSIBLE_LOSS
 from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
 from trio_profile.findings.study_page import fields_of, sessions_table
@@ -38,7 +39,10 @@ _HEADS: dict[Quantity, str] = {
     "total_ms": "total",
 }
 """The quantities at the head of a column."""
-_SERIOUS = ("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache")
+_SERIOUS = (
+    *("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache"),
+    *("unanswered questions", "no right answers"),
+)
 """The kinds of doubt under which a gain may be wrong by more than its interval."""
 
 
@@ -62,11 +66,13 @@ def report(document: EndpointsDocument) -> Report:
 def preview_report(document: EndpointsPreview) -> Report:
     """The report of a dry run."""
     study = document.study
+    questions = units.number_of(document.questions, "question")
+    asked = f", and each server answers {questions} first" if document.questions else ""
     lines = [
         f"{units.number_of(len(study.loads), 'load')}: {', '.join(load.name for load in study.loads)}.",
         f"{units.number_of(document.segments, 'segment')} send at most {units.number_of(document.requests, 'request')} "
         f"to {study.dense}{f' and {study.pruned}' if study.pruned else ''}. Each session begins with four more, which "
-        "are not measured.",
+        f"are not measured{asked}.",
         f"They take at most {units.duration(document.seconds)}. Making the pictures comes on top, and each segment may "
         f"wait up to three times {units.duration(study.timeout_seconds)} longer for answers that are late.",
     ]
@@ -80,12 +86,27 @@ def badge(document: EndpointsDocument) -> Confidence | None:
     serious = [kind for kind in kinds if kind in _SERIOUS]
     if is_unpruned(document):
         return Confidence("low", f"nothing was pruned{''.join(f', {kind}' for kind in serious)}")
+    risk = _loss_allowed(document)
+    if risk is not None and (risk.level == "low" or not kinds):
+        return risk
     if kinds:
         return Confidence("low" if serious else "medium", f"the study is doubted: {', '.join(serious or kinds)}")
     rounds = f"{units.number_of(min(one.rounds for one in document.loads), 'round')}, and nothing is doubted"
     if any(one.status == "inconclusive" for one in main_break_evens(document)):
         return Confidence("medium", f"{rounds}, but the noise allows more than one answer")
     return Confidence("high", rounds)
+
+
+def _loss_allowed(document: EndpointsDocument) -> Confidence | None:
+    """How far it can be trusted that pruning keeps the answers; None where it loses them, and without questions."""
+    if document.answers is None or document.answers.lost:
+        return None
+    lost = document.answers.difference
+    if level := sum(-lost.ci95[0] > limit for limit in POSSIBLE_LOSS):
+        asked = units.number_of(lost.samples, "question")
+        why = f"{asked} cannot exclude a loss of {units.score(-100 * lost.ci95[0])} points"
+        return Confidence("medium" if level == 1 else "low", why)
+    return None
 
 
 def findings_page(document: EndpointsDocument) -> Page:
@@ -206,6 +227,11 @@ def arm_table(at: Sequence[AtLoad]) -> Table:
 
 def _findings(document: EndpointsDocument) -> Iterator[str]:
     yield from _prompts(document)
+    if (answers := document.answers) is not None:
+        dense, pruned = (units.percent_within(one.value, one.ci95) for one in (answers.dense, answers.pruned))
+        lost = units.points(answers.difference.value, answers.difference.ci95)
+        asked = units.number_of(answers.difference.samples, "question")
+        yield f"Of {asked} the dense server answers {dense} right, and the pruned one {pruned}: {lost}, paired."
     arms = [arm for one in document.loads for arm in (one.dense, one.pruned)]
     errors = sum(arm.errors for arm in arms)
     requests = units.number_of(sum(arm.requests for arm in arms), "request")

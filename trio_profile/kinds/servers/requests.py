@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.records.differences import require_same_inputs
 from trio_profile.records.files import REQUESTS
 from trio_profile.records.log import ContinuedLog, records_of
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
@@ -65,6 +66,26 @@ class PicturesUsed(Record):
 
     record: Literal["pictures"] = "pictures"
     next: ZeroOrMore
+
+
+class ServedAnswer(Record):
+    """The answer of one server to a question whose answer is known. A later answer to it replaces an earlier one.
+
+    question: its number.
+    picture: number of its picture. Questions with one number are about one picture.
+    text: the answer, as far as it came.
+    right: whether it is the known answer.
+    error: why the request failed, in one line; None if it did not.
+    """
+
+    record: Literal["answer"] = "answer"
+    question: ZeroOrMore
+    picture: ZeroOrMore
+    arm: Arm
+    text: str
+    right: bool
+    error: str | None = None
+    session: str = ""
 
 
 class Request(Record):
@@ -160,7 +181,7 @@ class Segment(Record):
         return self.test, self.arm if self.test == "cache" else None, self.load, self.round, self.session
 
 
-RECORDS = records_of(RequestHeader, Session, ServerFacts, PicturesUsed, Request, Segment)
+RECORDS = records_of(RequestHeader, Session, ServerFacts, ServedAnswer, PicturesUsed, Request, Segment)
 
 
 @dataclass
@@ -169,6 +190,7 @@ class RequestLog:
 
     sessions: those that asked, in order.
     servers: what each server said of itself, session by session.
+    answers: of each arm, by the number of the question.
     segments: the finished segments, in order.
     requests: the requests by the number of their segment.
     used: the first number of a picture that no segment has reserved.
@@ -176,6 +198,7 @@ class RequestLog:
 
     sessions: list[Session] = field(default_factory=list)
     servers: list[ServerFacts] = field(default_factory=list)
+    answers: dict[int, dict[Arm, ServedAnswer]] = field(default_factory=lambda: defaultdict(dict))
     segments: list[Segment] = field(default_factory=list)
     requests: dict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
     used: int = 0
@@ -209,6 +232,8 @@ class RequestLog:
                 self.sessions.append(record)
             case ServerFacts():
                 self.servers.append(record)
+            case ServedAnswer():
+                self.answers[record.question][record.arm] = record
             case PicturesUsed():
                 self.used = max(self.used, record.next)
             case Segment():
@@ -234,10 +259,13 @@ class RequestStore(ContinuedLog[RequestLog]):
         The file of another study is replaced when the session begins, if no segment of it is finished.
 
         directory: None keeps the requests in memory.
-        Raises StoreError if the file holds requests of another study, is no store, or cannot be read or written.
+        Raises StoreError if the file holds requests of another study or answers to other questions, is no store, or
+        cannot be read or written.
         """
         path = None if directory is None else directory / REQUESTS
         super().__init__(path, "finished segments", RequestHeader(study=study), session)
+        if directory is not None:
+            require_same_inputs(study, self.contents.sessions, session.inputs, directory)
 
     def must_keep(self, *, is_same_study: bool) -> bool:
         """Return whether a segment is finished, or pictures of this study may be used up."""

@@ -15,8 +15,11 @@ from pathlib import Path
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
+from trio_profile.inputs.digest import of_questions
+from trio_profile.inputs.questions import Question
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.plan import Part, PlannedPair, limits_of, most_requests, planned_pairs
+from trio_profile.kinds.servers.questions import ask_questions, questions_of, unanswered
 from trio_profile.kinds.servers.requests import ARMS, Arm, PicturesUsed, RequestStore, Segment, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
@@ -34,11 +37,13 @@ def run(study: EndpointStudy, directory: Path | None = None, watch: Watch = igno
         not measured again.
     watch: called with each step.
     Raises StudyError if a server cannot be reached, does not stream, takes no pictures, has another model than the
-    other one or than before, or fails under a load. Raises StoreError if the directory holds another study.
+    other one or than before, or fails under a load, and if the questions cannot be used. Raises StoreError if the
+    directory holds another study, or one with other questions.
     """
-    store = store_of(study, directory)
-    if left := pairs_left(study, store):
-        asyncio.run(_measure(study, store, left, watch))
+    questions, store = questions_of(study), store_of(study, directory)
+    left = pairs_left(study, store)
+    if left or unanswered(store.contents, questions):
+        asyncio.run(_measure(study, store, left, questions, watch))
     return document_of(study, store.contents)
 
 
@@ -47,12 +52,13 @@ def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
 
     Raises MeasurementError if no pair is finished. Raises StoreError if the directory holds another study.
     """
-    return document_of(study, store_of(study, directory).contents)
+    return document_of(study, RequestStore(directory, study, host.session(host.without_torch())).contents)
 
 
 def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
     """Open the store of a study for a new session. Raises StoreError if the directory holds another study."""
-    return RequestStore(directory, study, host.session(host.without_torch()))
+    digests = of_questions(Path(study.questions)) if study.questions is not None else {}
+    return RequestStore(directory, study, host.session(host.without_torch(), digests))
 
 
 def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
@@ -61,8 +67,14 @@ def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
     return [pair for pair in planned_pairs(study) if pair.key not in finished]
 
 
-async def _measure(study: EndpointStudy, store: RequestStore, left: Sequence[PlannedPair], watch: Watch) -> None:
-    """Open the servers and measure the pairs. Raises as `run` does."""
+async def _measure(
+    study: EndpointStudy,
+    store: RequestStore,
+    left: Sequence[PlannedPair],
+    questions: Sequence[Question],
+    watch: Watch,
+) -> None:
+    """Open the servers, ask the questions and measure the pairs. Raises as `run` does."""
     key = _key(study.key_variable)
     pictures = pictures_of(study, store)
     async with AsyncExitStack() as stack:
@@ -77,6 +89,7 @@ async def _measure(study: EndpointStudy, store: RequestStore, left: Sequence[Pla
         _require_one_model(store, facts)
         store.start()
         store.append(*facts)
+        await ask_questions(study, store, arms, questions, watch)
         await measure_pairs(study, store, arms, pictures, left, watch)
 
 

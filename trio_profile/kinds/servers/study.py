@@ -130,6 +130,21 @@ class EndpointStudy(Record):
         le=1000,
     )
     prompt: str | None = option(None, INPUT, "The question about each picture.")
+    questions: str | None = option(
+        None,
+        INPUT,
+        "A file of questions with answers, as JSON Lines: image, question, answer, kind, scene. Both servers answer "
+        "them before the loads, and the right answers are compared.",
+        form="path",
+        metavar="FILE",
+        basic=True,
+    )
+    asked: Annotated[int, Field(ge=1, le=10_000)] | None = option(
+        None,
+        INPUT,
+        "How many questions both servers answer: the first ones of the file, or else of the model pocket.",
+        said="all questions of a file, otherwise none",
+    )
     ttft_limit_ms: Annotated[float, Field(gt=0)] | None = option(
         None, SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."
     )
@@ -140,6 +155,11 @@ class EndpointStudy(Record):
         None, SERVER, "The environment variable that holds the key of the servers. The key is not kept.", metavar="NAME"
     )
     seed: int = option(0, SAMPLING, "Seed of the arrivals, of all orders and of the drawn pictures.", ge=0, lt=2**63)
+
+    @property
+    def question_files(self) -> tuple[str, ...]:
+        """The files of questions."""
+        return () if self.questions is None else (self.questions,)
 
     @property
     def loads(self) -> tuple[Load, ...]:

@@ -27,6 +27,7 @@ from trio_profile.kinds.servers.document import (
     Quantity,
 )
 from trio_profile.kinds.servers.doubts import delay_ms, doubts_about, mean_of
+from trio_profile.kinds.servers.questions import answers_of
 from trio_profile.kinds.servers.requests import ARMS, Request, RequestLog, Segment, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds, OverRounds, PerSecond
@@ -64,6 +65,7 @@ def document_of(study: EndpointStudy, log: RequestLog) -> EndpointsDocument:
         pairs_left=study.pairs - len(pairs),
         loads=tuple(_at_load(load, own, log, values, ratios[load]) for load, own in by_load.items()),
         break_even=break_evens,
+        answers=answers_of(log),
         cache=checks,
         clients=tuple(_client(load, own, log) for load, own in by_load.items()),
         doubts=tuple(doubts_about(study, log, {check.arm: check.speedup for check in checks}, break_evens)),

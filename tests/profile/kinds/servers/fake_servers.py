@@ -136,6 +136,7 @@ class FakeServer:
     encode_s, rest_s: as in `Queue`.
     tokens: pieces of an answer.
     kept: the tokens of a picture in the prompt.
+    says: the answer to a prompt, in one piece; None says numbers.
     fault: what is wrong with it: `status 503`, `json` (it does not stream), `early` (it closes the stream), `blind` (it
         refuses pictures), `ignores` (pictures add no tokens), `redirect`, `error` (an error in the stream), `silent`.
     broken_from: the fault begins with this request, counted from 1.
@@ -147,6 +148,7 @@ class FakeServer:
     rest_s: float = 0.0
     tokens: int = 3
     kept: int = 64
+    says: Callable[[str], str] | None = None
     fault: str = ""
     broken_from: int = 1
     requests: list[tuple[dict[str, Any], dict[str, str]]] = field(default_factory=list)
@@ -235,7 +237,8 @@ class FakeServer:
         for number in range(self.tokens):
             if number:
                 await asyncio.sleep(self.rest_s / max(self.tokens - 1, 1))
-            _event(writer, {"choices": [{"delta": {"content": f"{number} "}, "finish_reason": None}]})
+            text = f"{number} " if self.says is None else self.says(_prompt(body)) if number == 0 else " "
+            _event(writer, {"choices": [{"delta": {"content": text}, "finish_reason": None}]})
             await writer.drain()
             if fault == "early":
                 return False
@@ -246,6 +249,10 @@ class FakeServer:
         _chunk(writer, b"data: [DONE]\n\n")
         writer.write(b"0\r\n\r\n")
         return True
+
+
+def _prompt(body: dict[str, Any]) -> str:
+    return "".join(part.get("text", "") for part in body["messages"][0]["content"])
 
 
 def _event(writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:

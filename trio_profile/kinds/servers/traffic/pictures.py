@@ -123,8 +123,7 @@ class Pictures:
                 prompt = self._prompt or question or DEFAULT_PROMPT
                 if self._frames == 1:
                     return Shown(number, f"data:image/jpeg;base64,{b64encode(data).decode()}", prompt)
-                video = ",".join(b64encode(_encoded(_moved(image, by))).decode() for by in range(self._frames))
-                return Shown(number, f"data:video/jpeg;base64,{video}", prompt, "video_url")
+                return shown_as(number, image, prompt, self._frames)
 
     def _drawn(self, number: int) -> tuple[Image.Image, str]:
         """Return a drawn picture and a question about it."""
@@ -155,6 +154,14 @@ class Pictures:
         return lost
 
 
+def shown_as(number: int, image: Image.Image, prompt: str, frames: int = 1) -> Shown:
+    """Return a picture without loss, or the video of it, as a request shows it."""
+    if frames == 1:
+        return Shown(number, f"data:image/png;base64,{b64encode(_encoded(image, 'PNG')).decode()}", prompt)
+    video = ",".join(b64encode(_encoded(_moved(image, by))).decode() for by in range(frames))
+    return Shown(number, f"data:video/jpeg;base64,{video}", prompt, "video_url")
+
+
 def picture_files(directory: Path) -> list[Path]:
     """Return the pictures of a directory, by name. Raises StudyError if it has none or cannot be read."""
     try:
@@ -171,8 +178,8 @@ def _moved(image: Image.Image, by: int) -> Image.Image:
     return ImageChops.offset(image, by, 0)
 
 
-def _encoded(image: Image.Image) -> bytes:
-    """Return a picture as a JPEG file."""
+def _encoded(image: Image.Image, form: str = "JPEG") -> bytes:
+    """Return a picture as a file."""
     file = io.BytesIO()
-    image.save(file, "JPEG", quality=_QUALITY)
+    image.save(file, form, quality=_QUALITY)
     return file.getvalue()

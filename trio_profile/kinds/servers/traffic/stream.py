@@ -8,7 +8,9 @@ from trio_profile.reading import parse_json
 from trio_profile.text import one_line
 
 _FIELD = "data:"
-_TEXTS = ("content", "reasoning_content", "reasoning", "text")
+_ANSWERS = ("content", "text")
+"""The fields in which servers send the text of an answer."""
+_TEXTS = (*_ANSWERS, "reasoning_content", "reasoning")
 """The fields in which servers send text."""
 _BROKEN_OFF = {"abort", "aborted", "cancelled", "canceled", "content_filter", "error", "timeout"}
 """A `finish_reason` of vLLM, SGLang, TensorRT-LLM or OpenAI that says that the answer is not whole."""
@@ -20,6 +22,7 @@ class Stream:
 
     first, last: when the first and the last piece of text came, in seconds; None before it.
     pieces: the pieces of text.
+    text: the text of the answer, without reasoning.
     ended: whether the answer has said its end.
     broken_off: the `finish_reason` of an answer that is not whole; empty if it is whole.
     prompt_tokens, output_tokens, cached_tokens: as the server reports them; None if it does not.
@@ -37,6 +40,7 @@ class Stream:
     cached_tokens: int | None = None
     engine: str = ""
     error: str | None = None
+    text: str = ""
 
     def read(self, line: str, now: float) -> None:
         """Read a line.
@@ -72,6 +76,7 @@ class Stream:
             self.pieces += 1
             self.last = now
             self.first = now if self.first is None else self.first
+            self.text += "".join(delta[name] for name in _ANSWERS if isinstance(delta.get(name), str))
         if (reason := choice.get("finish_reason")) is not None:
             self.ended = True
             self.broken_off = str(reason) if str(reason) in _BROKEN_OFF else ""

@@ -1,0 +1,124 @@
+"""Questions with known answers: both servers are asked, and no speed is praised whose answers are gone."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.profile.documents import asked_of, endpoints_document
+from tests.profile.kinds.servers.fake_servers import FakeServer, study
+from trio_profile.analysis.doubts import doubts_of
+from trio_profile.errors import StoreError, StudyError
+from trio_profile.inputs.pocket.grammar import exam
+from trio_profile.kinds.servers.advice import recommendation
+from trio_profile.kinds.servers.document import EndpointsDocument
+from trio_profile.kinds.servers.doubts import ROWS, Measured
+from trio_profile.kinds.servers.plan import preview
+from trio_profile.kinds.servers.questions import answers_of, questions_of, unanswered
+from trio_profile.kinds.servers.report import report
+from trio_profile.kinds.servers.requests import ARMS, RequestLog, ServedAnswer
+from trio_profile.kinds.servers.run import run
+
+KNOWN = {question.text: str(question.answer) for question in exam(12)}
+SMALL: Mapping[str, Any] = {"concurrency": (1,), "rounds": 2, "requests": 4, "segment_seconds": 5.0}
+
+
+def log_of(dense: str, pruned: str) -> RequestLog:
+    """Answers to questions, a letter each: `r` right, `w` wrong, `x` a failed request. Each has its own picture."""
+    found = asked_of(study(), [])
+    for arm, letters in zip(ARMS, (dense, pruned), strict=True):
+        for number, letter in enumerate(letters):
+            error = "HTTP 503" if letter == "x" else None
+            found.add(ServedAnswer(question=number, picture=number, arm=arm, text="", right=letter == "r", error=error))
+    return found
+
+
+def with_answers(dense: str, pruned: str) -> EndpointsDocument:
+    return endpoints_document().model_copy(update={"answers": answers_of(log_of(dense, pruned)), "doubts": ()})
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Twelve questions in a file, whose answers `KNOWN` says."""
+    Image.new("RGB", (32, 32), "grey").save(tmp_path / "grey.png")
+    lines = [{"image": "grey.png", "question": text, "answer": answer} for text, answer in KNOWN.items()]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_both_servers_are_scored_and_the_difference_is_paired(file, tmp_path):
+    half = list(KNOWN)[:6]
+    with (
+        FakeServer(says=lambda text: KNOWN.get(text, "-")) as dense,
+        FakeServer(says=lambda text: KNOWN[text] if text in half else "-", kept=16) as pruned,
+    ):
+        asked = study(dense=dense.url, pruned=pruned.url, questions=str(file), prompt="Describe.", **SMALL)
+        document = run(asked, tmp_path / "out")
+        before = len(dense.requests)
+        run(asked, tmp_path / "out")  # it is finished
+        assert len(dense.requests) == before
+    answers = document.answers
+    assert answers is not None
+    assert (answers.dense.value, answers.pruned.value, answers.difference.value) == (1, 0.5, -0.5)
+    assert answers.difference.samples == 12 and answers.difference.ci95[0] < -0.5 < answers.difference.ci95[1]
+    (shown,) = (body for body, _ in dense.requests if body["messages"][0]["content"][-1]["text"] == half[0])
+    assert shown["messages"][0]["content"][0]["image_url"]["url"].startswith("data:image/png")
+    file.write_text(file.read_text() + "\n")
+    with pytest.raises(StoreError, match=" have changed since "):
+        run(asked, tmp_path / "out")
+
+
+def test_a_speed_whose_answers_are_gone_is_not_praised():
+    for dense, pruned, begins in (
+        ("r" * 40, "w" * 40, "Do not use this pruning, however fast it is: it loses 100.0 ["),
+        ("r" * 40, "r" * 36 + "w" * 4, "Do not use this pruning before you have asked more questions, however fast"),
+        ("r" * 40, "r" * 36 + "x" * 4, "Do not use this pruning before you have asked more questions, however fast"),
+        ("r" * 40, "r" * 40, "Use pruning up to a concurrency of"),
+    ):
+        lines = list(recommendation(with_answers(dense, pruned)))
+        assert lines[0].startswith(begins)
+        assert begins.startswith("Use") or len(lines) == 1
+
+
+def test_few_questions_lower_the_confidence_in_a_speed():
+    for asked, level in ((12, "low"), (1000, "high")):
+        confidence = report(with_answers("r" * asked, "r" * asked)).confidence
+        assert confidence is not None and confidence.level == level
+
+
+def test_a_question_that_is_not_answered_counts_as_wrong_and_is_asked_again():
+    log = log_of("r" * 12, "r" * 11 + "x")
+    answers = answers_of(log)
+    assert answers is not None and answers.pruned.value == pytest.approx(11 / 12)
+    assert unanswered(log, exam(13)) == [11, 12]
+    (doubt,) = _doubts(log)
+    assert doubt == "the pruned server did not answer 1 of 12 questions, which count as wrong, most often: HTTP 503"
+
+
+def test_a_dense_server_without_a_right_answer_says_nothing_about_pruning():
+    assert _doubts(log_of("w" * 12, "w" * 12)) == [
+        "the dense server answers none of 12 questions right, so they do not say whether pruning keeps the answers"
+    ]
+    assert next(recommendation(with_answers("w" * 12, "w" * 12))).startswith("Use pruning")
+
+
+def test_questions_without_answers_or_too_few_are_refused(file):
+    assert len(questions_of(study(questions=str(file), asked=11))) == 11
+    assert [one.text for one in questions_of(study(asked=12))] == list(KNOWN)
+    assert preview(study(asked=12)).questions == 12 and not questions_of(study())
+    with pytest.raises(StudyError, match="--asked: 5 questions with answers; an interval needs at least 10"):
+        questions_of(study(asked=5))
+    file.write_text("\n".join(json.dumps({"image": "grey.png", "question": text}) for text in KNOWN))
+    with pytest.raises(StudyError, match="have no answers, so nothing can be scored"):
+        questions_of(study(questions=str(file)))
+    with pytest.raises(StudyError, match=r"nowhere.jsonl do not exist"):
+        study(questions="nowhere.jsonl")
+
+
+def _doubts(log: RequestLog) -> list[str]:
+    """The sentences of the doubts about questions."""
+    rows = [row for row in ROWS if row.kind in ("unanswered questions", "no right answers")]
+    return [doubt.sentence for doubt in doubts_of(rows, Measured(study(), log, []))]
