@@ -1,6 +1,6 @@
 """How often the gate catches a planted slow-down when base and new run in turn, and in what time.
 
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.gates_in_turn --pairs 10 --slower 0.05 --seconds 22
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.gates_in_turn --pairs 10 --slower 0.05 --seconds 24
 
 Each comparison starts two processes that prefill `pocket` with TRIO at 11 %, one of them slowed by a share of its CPU
 time, and judges them by the rule of `trio_gate`: two more processes follow unless the verdict is good.
