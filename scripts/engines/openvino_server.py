@@ -44,7 +44,13 @@ def application(directory: str, name: str) -> FastAPI:
     """The server."""
     pipeline, lock, app = genai.VLMPipeline(directory, "CPU"), threading.Lock(), FastAPI()
 
-    def answer(asked: dict[str, Any], pieces: "queue.SimpleQueue[str | dict[str, int]]") -> None:
+    def answer(asked: dict[str, Any], pieces: "queue.SimpleQueue[str | dict[str, Any]]") -> None:
+        try:
+            pieces.put({"usage": generate(asked, pieces)})
+        except Exception as error:  # of the request or of the engine
+            pieces.put({"error": {"message": f"{type(error).__name__}: {error}"}})
+
+    def generate(asked: dict[str, Any], pieces: "queue.SimpleQueue[str | dict[str, Any]]") -> dict[str, int]:
         text, pictures = read(asked["messages"])
         config = genai.GenerationConfig()
         config.max_new_tokens = asked.get("max_tokens", 16)
@@ -61,19 +67,20 @@ def application(directory: str, name: str) -> FastAPI:
             made = pipeline.generate(text, images=pictures, generation_config=config, streamer=say)
         seen = made.perf_metrics
         prompt, completion = seen.get_num_input_tokens(), seen.get_num_generated_tokens()
-        usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-        pieces.put(usage)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def stream(asked: dict[str, Any]) -> Iterator[str]:
-        pieces: queue.SimpleQueue[str | dict[str, int]] = queue.SimpleQueue()
+        pieces: queue.SimpleQueue[str | dict[str, Any]] = queue.SimpleQueue()
         threading.Thread(target=answer, args=(asked, pieces), daemon=True).start()
         head = {"id": "0", "object": "chat.completion.chunk", "model": name, "created": 0}
         while isinstance(piece := pieces.get(), str):
             choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
             yield f"data: {json.dumps({**head, 'choices': [choice]})}\n\n"
-        end = {"index": 0, "delta": {}, "finish_reason": "length"}
-        yield f"data: {json.dumps({**head, 'choices': [end]})}\n\n"
-        yield f"data: {json.dumps({**head, 'choices': [], 'usage': piece})}\n\n"
+        if "usage" in piece:
+            is_longest = piece["usage"]["completion_tokens"] >= asked.get("max_tokens", 16)
+            end = {"index": 0, "delta": {}, "finish_reason": "length" if is_longest else "stop"}
+            yield f"data: {json.dumps({**head, 'choices': [end]})}\n\n"
+        yield f"data: {json.dumps({**head, 'choices': [], **piece})}\n\n"
         yield "data: [DONE]\n\n"
 
     @app.get("/v1/models")

@@ -7,7 +7,9 @@ cells share in their spread is pooled: ten cells in four processes give 27 degre
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import exp, isfinite, log, sqrt
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,8 +116,8 @@ def _logs(groups: Groups) -> Table:
         raise MeasurementError(f"{sizes} samples, not all of them finite and positive, have no interval; measure again")
     if len(groups) == 1:
         [rounds] = groups
-        parts = parts_of(len(rounds))
-        groups = [[rounds[place] for place in range(len(rounds)) if parts[place] == part] for part in sorted({*parts})]
+        parts = groupby(zip(parts_of(len(rounds)), rounds, strict=True), key=itemgetter(0))
+        groups = [[value for _, value in part] for _, part in parts]
     return np.array([log(median(group)) for group in groups])
 
 
