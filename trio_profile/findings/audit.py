@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from trio_profile import units
+from trio_profile.cost.conventions import find
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.judge.audit.document import AuditDocument
 from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Measured, Verdict
@@ -15,6 +16,7 @@ _MEANINGS: dict[Verdict, str] = {
     "understated": "The figure makes the method look worse than the paper's other figures do.",
     "not_comparable": "Figures of one setting differ, or one word stands for two things. They cannot be compared.",
     "underdetermined": "The figures allow more than one answer. The explanation says what would decide it.",
+    "not_checked_at_the_source": "A figure is from a digest, not from the printed page. The digest may be wrong.",
     "supported": "The figure follows from the other figures, or from the model's sizes, by the arithmetic shown.",
 }
 _CHECKS = {
@@ -27,6 +29,7 @@ _CHECKS = {
     "average": "Averages of scores",
     "break-even": "Break-evens",
     "roofline": "Times, against the peak of the GPU",
+    "tower": "Speed-ups, and the tower",
 }
 """Each kind of check, in words."""
 _UNDECIDED = "Nothing else that is printed decides"
@@ -48,6 +51,9 @@ _PLAIN = {
     "average": "An average is not the mean of its scores",
     "break-even": "The printed times cross at another retention",
     "roofline": "A time is shorter than the GPU needs",
+    "tower prefill_speedup": "End to end, a speed-up of the decoder is at most this, because the tower stays",
+    "tower vision_of_ttft_pct": "A share of the tower means this speed-up of the time to first token",
+    "tower": "The speed-ups of the decoder and of the whole mean that the rest takes this share of the dense time",
 }
 """What contradicts itself or is open, by the kind of check or the quantity, in the order in which it is told."""
 _ARROW = "An arrow leads from a printed figure to the one that follows from the paper's other figures."
@@ -64,6 +70,7 @@ _WORDS = {
     "ttft": "TTFT",
     "tpot": "TPOT",
     "proxy_loss": "proxy loss",
+    "vision_of_ttft_pct": "share of the tower",
 }
 """Names of quantities that are not their own words."""
 
@@ -89,12 +96,25 @@ def _verdict_page(document: AuditDocument) -> Page:
         findings = [finding for finding in document.claims if finding.verdict in verdicts]
         if findings:
             blocks.append(Sentences(heading, plain(findings, document), tone="doubt"))
+    if unchecked := [finding for finding in document.claims if finding.arithmetic is not None]:
+        blocks.append(Sentences("Not checked at the source", _unchecked(unchecked, document), tone="doubt"))
     kinds = [name for name in _CHECKS if any(finding.check == name for finding in document.claims)]
     if kinds:
-        columns = ("check", "holds", "fails", "open")
-        rows = [_tally_row(name, [one for one in document.claims if one.check == name]) for name in kinds]
+        columns = ("check", "holds", "fails", "open", *(["not checked"] if unchecked else []))
+        tallies = [_tally_row(name, [one for one in document.claims if one.check == name]) for name in kinds]
+        rows = [tally[: len(columns)] for tally in tallies]
         blocks.append(Table("What was checked", columns, rows, compact=True))
     return Page("verdict", "Verdict", "", blocks)
+
+
+def _unchecked(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
+    """Count the findings that hold if the digest is right, and tell the others in plain words."""
+    taken = [one.model_copy(update={"verdict": one.arithmetic}) for one in findings]
+    holding = sum(one.verdict == "supported" for one in taken)
+    lines = [f"These figures are from a digest. If it is right, {holding} of {len(taken)} findings hold. The others:"]
+    for verdicts in (INCONSISTENT, ("underdetermined",)):
+        lines += plain([one for one in taken if one.verdict in verdicts], document)
+    return lines
 
 
 def plain(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
@@ -134,6 +154,8 @@ def _figure(finding: Finding, kind: str) -> str:
         name = ""
     # A name in capitals is an abbreviation.
     told = f"{name if name[:2].isupper() else name[:1].lower() + name[1:]} {printed}".strip()
+    if finding.check == "duplicates" and finding.convention:
+        told += f" ({'; '.join(_differences(finding.convention.split(' / ')))})"
     if finding.recomputed is None or kind in _ALONE:
         return told
     low, high = finding.interval or (0, 0)
@@ -145,6 +167,12 @@ def _figure(finding: Finding, kind: str) -> str:
     return f"{told} → {again}{better}"
 
 
+def _differences(codes: Sequence[str]) -> list[str]:
+    """The parts of each convention that not all others have, in words."""
+    names = [find(code).name.split(", ") if code else ["no known convention"] for code in codes]
+    return [", ".join(part for part in name if not all(part in other for other in names)) for name in names]
+
+
 def _table(place: str, document: AuditDocument) -> str:
     """The paper's name of the table of a place, in quotation marks if it is a caption."""
     names = [name for name in document.sources if place.startswith(f"{name}, ")]
@@ -153,9 +181,13 @@ def _table(place: str, document: AuditDocument) -> str:
 
 
 def _tally_row(name: str, findings: Sequence[Finding]) -> list[Entry]:
-    """How many findings of a kind of check hold, fail, or are open."""
-    holds, is_open = (sum(one.verdict == verdict for one in findings) for verdict in ("supported", "underdetermined"))
-    counts = (holds, len(findings) - holds - is_open, is_open)
+    """How many findings of a kind of check hold, fail, are open, or are not checked at the source."""
+    fails = sum(one.inconsistent for one in findings)
+    holds, *others = (
+        sum(one.verdict == verdict for one in findings)
+        for verdict in ("supported", "underdetermined", "not_checked_at_the_source")
+    )
+    counts = (holds, fails, *others)
     return [Entry(_CHECKS[name]), *(Entry(units.exact(count) if count else "–", order=count) for count in counts)]
 
 
@@ -191,13 +223,17 @@ def _places(document: AuditDocument) -> Page:
 
 def verdict(document: AuditDocument) -> str:
     """How many of the findings hold, in one plain sentence."""
-    holds, is_open = (document.tally.get(verdict, 0) for verdict in ("supported", "underdetermined"))
-    wrong = len(document.claims) - holds - is_open
+    tally = document.tally
+    holds, is_open, unchecked = (
+        tally.get(verdict, 0) for verdict in ("supported", "underdetermined", "not_checked_at_the_source")
+    )
+    wrong = sum(tally.get(verdict, 0) for verdict in INCONSISTENT)
     if not document.claims:
         return "No printed figure tests another one."
     parts = [f"{holds} of {units.number_of(len(document.claims), 'finding')} hold"]
     parts += [f"{wrong} contradict{'s' if wrong == 1 else ''} other figures of the paper"] if wrong else []
     parts += [f"{is_open} cannot be decided from what is printed"] if is_open else []
+    parts += [f"{unchecked} {'is' if unchecked == 1 else 'are'} not checked at the source"] if unchecked else []
     opening = "Not all printed figures agree" if wrong else "No printed figure contradicts another"
     return f"{opening}: {listed(parts)}."
 

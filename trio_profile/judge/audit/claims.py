@@ -132,13 +132,13 @@ class Budgets(Part):
     layers: layers after which tokens are removed, 1-based.
     keep: how many visual tokens stay after each of them.
     keep_ratio: the share of the tokens before it that stays after each of them, in place of `keep`.
-    encoder_keep, encoder_ratio: how many visual tokens enter the decoder, or which share.
+    encoder_keep, encoder_ratio: how many visual tokens enter the decoder (a mean may be a fraction), or which share.
     """
 
     layers: Layers = ()
     keep: tuple[Tokens, ...] = ()
     keep_ratio: tuple[Share, ...] = ()
-    encoder_keep: Count | None = None
+    encoder_keep: Digits | None = None
     encoder_ratio: Share | None = None
 
     @model_validator(mode="after")
@@ -231,6 +231,7 @@ class Table(Part):
 
     label: its name in the file.
     where: its place in the paper.
+    checked: whether the figures were read at their source. False for figures from a digest.
     samples: the number of inputs that a time is summed over.
     dtype: of the cache.
     convention: how the paper says that it counts work, as a code of `trio-profile flops`.
@@ -238,6 +239,7 @@ class Table(Part):
 
     label: str
     where: str | None = None
+    checked: bool = True
     dataset: str | None = None
     device: str | None = None
     samples: Count | None = None

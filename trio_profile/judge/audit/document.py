@@ -16,10 +16,11 @@ from trio_profile.judge.audit.checks import (
     ratios,
     schedules,
     sums,
+    tower,
 )
 from trio_profile.judge.audit.claims import Claims, Row
 from trio_profile.judge.audit.facts import Facts
-from trio_profile.judge.audit.finding import Finding, Verdict, merged
+from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Verdict, merged
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Environment, Study
 
@@ -35,9 +36,10 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     sums.averages,
     break_even.check,
     plausible.check,
+    tower.check,
 )
 """The checks in the order of the document. Each is a function from the facts to its findings."""
-VERDICTS: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable", "underdetermined", "supported")
+VERDICTS: tuple[Verdict, ...] = (*INCONSISTENT, "underdetermined", "not_checked_at_the_source", "supported")
 """The verdicts in the order in which they are shown: contradictions first."""
 
 
@@ -80,7 +82,7 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
     Raises ClaimsError if the peak of the device is unknown.
     """
     facts = Facts.of(claims, device)
-    findings = tuple(merged(finding for check in CHECKS for finding in check(facts)))
+    findings = tuple(merged(_at_source(facts, finding) for check in CHECKS for finding in check(facts)))
     return AuditDocument(
         name=claims.label,
         paper=claims.paper,
@@ -97,6 +99,13 @@ def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
     """The number of findings by verdict, in the order of VERDICTS, without zeros."""
     counts = Counter(finding.verdict for finding in findings)
     return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
+
+
+def _at_source(facts: Facts, finding: Finding) -> Finding:
+    """The finding, without a verdict of its own if it takes a figure that was not read at its source."""
+    if all(line.table.checked or not finding.rests_on(line.place) for line in facts.lines):
+        return finding
+    return finding.model_copy(update={"verdict": "not_checked_at_the_source", "arithmetic": finding.verdict})
 
 
 def _figures(row: Row) -> int:

@@ -76,11 +76,24 @@ class Line:
         return None if row is None else Line(self.facts, self.table, row)
 
     def figure(self, base: str) -> Figure | None:
-        """The row's printed amount of a base in any unit; None if it prints none."""
+        """The row's printed amount of a base in any unit; None if it prints none. A TTFT may be a sum of parts."""
         for name, text in self.row.figures.items():
             if (meant := quantity(name)).base == base and meant.form == "amount":
                 return Figure(meant, Printed.of(text))
-        return None
+        return self._ttft() if base == "ttft" else None
+
+    def _ttft(self) -> Figure | None:
+        """The tower, the selection if it is printed, and the decoder; None if they are not printed in one unit."""
+        tower, selection, decoder = (self.figure(base) for base in ("vision", "selection", "prefill"))
+        if tower is None or decoder is None:
+            return None
+        parts = [tower, decoder] if selection is None else [tower, selection, decoder]
+        if len({part.quantity.unit for part in parts}) > 1:
+            return None
+        text = f"({' + '.join(part.printed.text for part in parts)})"
+        value = sum((part.printed.value for part in parts), Fraction(0))
+        last = sum((part.printed.last for part in parts), Fraction(0))
+        return Figure(tower.quantity, Printed(text, value, last))
 
     def subject(self, check: str, figure: Figure, **fields: str | None) -> Subject:
         """The subject of a finding about a figure of the row. fields: replace the quantity, the print or the unit."""

@@ -9,7 +9,9 @@ from trio_profile import units
 from trio_profile.judge.audit.printed import How, Interval, Printed
 from trio_profile.records.schema import Record
 
-Verdict = Literal["supported", "overstated", "understated", "not_comparable", "underdetermined"]
+Verdict = Literal[
+    "supported", "overstated", "understated", "not_comparable", "underdetermined", "not_checked_at_the_source"
+]
 INCONSISTENT: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable")
 """Verdicts that say that figures contradict each other, or are not comparable. `--strict` then exits with 1."""
 
@@ -34,6 +36,7 @@ class Finding(Record):
     recomputed: the recomputed value in `unit`; None if nothing can be recomputed.
     interval: the values that rounding allows.
     verdict: `overstated` if the print makes the method look better than its own figures do, `understated` if worse.
+    arithmetic: the verdict that the figures would have, if none of them was read at its source; else None.
     convention: the convention that gives the print, as a code of `trio-profile flops` or in words.
     why: the arithmetic, so that a reader can repeat it by hand.
     measured: our own measurement of the same setting.
@@ -47,6 +50,7 @@ class Finding(Record):
     interval: tuple[float, float] | None = None
     unit: str = ""
     verdict: Verdict
+    arithmetic: Verdict | None = None
     convention: str | None = None
     why: str
     measured: Measured | None = None
@@ -55,6 +59,10 @@ class Finding(Record):
     def inconsistent(self) -> bool:
         """Whether figures contradict each other."""
         return self.verdict in INCONSISTENT
+
+    def rests_on(self, place: str) -> bool:
+        """Whether the finding is about the row of this place, or takes a figure from it."""
+        return place in self.where.split("; ") or place in self.why
 
 
 @dataclass(frozen=True)

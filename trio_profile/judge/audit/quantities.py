@@ -1,8 +1,8 @@
 """The quantities that a paper may print, by name. The unit is part of the name.
 
 `flops_t` is work in 10¹² FLOPs, `prefill_s` a time in seconds, `kv_mb` bytes in MB (or MiB: the audit finds out).
-`prefill_speedup` and `kv_ratio` are dense over pruned. `flops_reduction_pct` is the saved share of the dense work, and
-`flops_of_dense_pct` the remaining share.
+`prefill_speedup` and `kv_ratio` are dense over pruned; of a throughput, pruned over dense. `flops_reduction_pct` is the
+saved share of the dense work, and `flops_of_dense_pct` the remaining share.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,17 @@ _UNITS: dict[str, dict[str, Fraction]] = {
     "bytes": {"kb": Fraction(10**3), "mb": Fraction(10**6), "gb": Fraction(10**9)}
     | {"kib": Fraction(2**10), "mib": Fraction(2**20), "gib": Fraction(2**30)},
     "energy": {"j": Fraction(1), "kj": Fraction(1000), "wh": Fraction(3600)},
+    "rate": {"persecond": Fraction(1)},
 }
 _BASES = {
     "flops": "work",
     "macs": "work",
     **dict.fromkeys(("total", "prefill", "decode", "ttft", "tpot", "forward", "proxy_loss", "backward"), "time"),
-    **dict.fromkeys(("selection", "latency", "vision"), "time"),
+    **dict.fromkeys(("selection", "latency", "vision", "generation"), "time"),
     "kv": "bytes",
     "memory": "bytes",
     "energy": "energy",
+    "throughput": "rate",
 }
 _ENDINGS: dict[str, tuple[Form, str]] = {
     "_speedup": ("ratio", "×"),
@@ -39,7 +41,7 @@ _SAME = {"inference": "total", "overall": "total", "runtime": "total"}
 """Other names for a base."""
 _MOST: dict[Form, int] = {"amount": 10**24, "ratio": 10**6, "reduction": 100, "share": 10_000, "plain": 10**6}
 """The largest value that each form can have; of an amount in FLOPs, MACs, seconds, bytes or joules."""
-PLAIN = ("accuracy_kept_pct", "score", "overhead_below_pct", "figure")
+PLAIN = ("accuracy_kept_pct", "score", "overhead_below_pct", "vision_of_ttft_pct", "figure")
 """Quantities that are neither an amount nor a ratio. `overhead_below_pct` is an upper bound of (the method's total −
 the total of a method that selects without looking) / the dense total."""
 
@@ -100,5 +102,7 @@ def _unit_of(base: str, unit: str) -> str:
     """The unit of an amount, for sentences."""
     if _BASES[base] == "work":
         return f"{unit.upper()}{'MAC' if base == 'macs' else 'FLOP'}s"
+    if unit == "persecond":
+        return "/s"
     known = ("kB", "MB", "GB", "KiB", "MiB", "GiB", "J", "kJ", "Wh")
     return next((name for name in known if name.casefold() == unit), unit)

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.auditing import audited_paper
+from tests.profile.auditing import audited, audited_paper, found
 from tests.profile.papers import PLANTS, paper, planted
 from trio_profile.judge.audit.claims import TEMPLATE, builtin
-from trio_profile.judge.audit.document import audit
+from trio_profile.judge.audit.document import VERDICTS, audit
 from trio_profile.judge.audit.reader import read
+
+VIDEO = audit(read("video"))
 
 
 @pytest.mark.parametrize("name", builtin())
@@ -78,3 +80,69 @@ def test_one_inconsistency_is_caught_and_named():
 
 def test_every_kind_of_inconsistency_is_planted():
     assert {planted(seed)[1] for seed in range(200)} == set(PLANTS)
+
+
+def test_a_figure_from_a_digest_has_no_verdict_of_its_own():
+    """What is said of it by arithmetic stands apart, and so it does where another table takes a figure from it."""
+    digest = "a: {checked: false, rows: {baseline: {total_s: 200}, prune: {total_s: 100, total_speedup: 3.0}}}"
+    document = audited(f"  {digest}\n  b: {{rows: {{prune: {{total_speedup: 2.0}}}}}}\n")
+    claimed, stated = (found(document, "total_speedup", where) for where in ("b, prune", "a, prune"))
+    assert (claimed.verdict, claimed.arithmetic) == ("not_checked_at_the_source", "supported")
+    assert (stated.verdict, stated.arithmetic) == ("not_checked_at_the_source", "overstated")
+    assert document.tally == {"not_checked_at_the_source": 2} and not document.inconsistent
+
+
+# The formulas of the video papers, written out: width d, an FFN of width m, keys of width k, n visual tokens.
+QWEN2_7B = {"layers": 28, "d": 3584, "m": 18944, "k": 4 * 128}
+QWEN2_72B = {"layers": 80, "d": 8192, "m": 29568, "k": 8 * 128}
+
+
+def _two_matrices(n: float, layers: int, d: int, m: int, k: int) -> float:
+    return layers * (4 * n * d**2 + 2 * n**2 * d + 2 * n * d * m) / 1e12
+
+
+def _gated(n: float, layers: int, d: int, m: int, k: int) -> float:
+    return layers * (2 * n * d**2 + 2 * n * d * k + 2 * n**2 * d + 3 * n * d * m) / 1e12
+
+
+@pytest.mark.parametrize(
+    ("where", "printed", "worked", "code"),
+    [
+        ("holitom_results, dense", "40.8", _two_matrices(32 * 196, **QWEN2_7B), "visual-ffn2-macs"),
+        ("holitom_backbones, dense 72b", "429.3", _two_matrices(32 * 196, **QWEN2_72B), "visual-ffn2-macs"),
+        ("holitom_backbones, dense video", "80.2", _two_matrices(64 * 169, **QWEN2_7B), "visual-ffn2-macs"),
+        ("fastvid_table_5, dense", "48.82", _gated(32 * 196, **QWEN2_7B), "visual-ffn3-macs"),
+        ("fastvid_table_2, dense", "103.2", _gated(64 * 182, **QWEN2_7B), "visual-ffn3-macs"),
+        ("fastvid_table_3, dense", "124.0", _gated(13447, **QWEN2_7B), "visual-ffn3-macs"),
+        ("fastvid_table_5, fastvid", "4.04", _gated(608, **QWEN2_7B), "visual-ffn3-macs"),
+        ("fastvid_table_5, prunevid*", "4.23", _gated(635.6, **QWEN2_7B), "visual-ffn3-macs"),
+        ("fastvid_table_3, fastvid", "24.1", _gated(3349.3, **QWEN2_7B), "visual-ffn3-macs"),
+    ],
+)
+def test_dense_and_pruned_work_of_video_is_reproduced(where: str, printed: str, worked: float, code: str):
+    (one,) = [one for one in VIDEO.claims if one.check == "work" and where in one.where.split("; ")]
+    assert (one.printed, one.convention) == (printed, code)
+    assert "supported" in (one.verdict, one.arithmetic)
+    assert one.recomputed == pytest.approx(worked) and f"{worked:.{len(printed.partition('.')[2])}f}" == printed
+
+
+def test_figures_of_video_from_a_digest_are_not_checked():
+    """Whatever rests on FastVID's and AOT's tables and on EarlyTom's profile, which no public page here shows."""
+    for one in VIDEO.claims:
+        digest = any(label in one.where + one.why for label in ("fastvid_table", "aot_table", "earlytom_figure"))
+        assert (one.verdict == "not_checked_at_the_source") == digest == (one.arithmetic is not None), one
+    assert VIDEO.tally.keys() == {*VERDICTS} - {"understated"}
+
+
+def test_the_tower_caps_what_a_video_paper_says_of_its_decoder():
+    towers = {one.where: one.recomputed for one in VIDEO.claims if one.check == "tower"}
+    assert towers["fastvid_table_5, fastvid"] == pytest.approx((323 + 476.3) / (323 + 67.2), rel=1e-9)
+    assert round(towers["fastvid_table_5, fastvid"] or 0, 2) == 2.05
+    assert round(towers["earlytom_figure_3, holitom"] or 0, 2) == 1.54 == round(55.8 / 36.3, 2)
+    holitom = found(VIDEO, "ttft_speedup", "holitom_times, holitom")
+    assert holitom.verdict == "supported" and holitom.recomputed == pytest.approx(1687 / 741)
+
+
+def test_the_overall_latency_of_a_readme_is_not_that_of_its_table():
+    one = found(VIDEO, "overall_reduction_pct")
+    assert one.verdict == "overstated" and one.recomputed == pytest.approx(100 * (1 - (18 * 60 + 46) / (26 * 60 + 3)))

@@ -75,7 +75,7 @@ def test_a_quantity_carries_its_unit():
 
 
 def test_claims_that_ship_are_read_and_so_is_the_template():
-    names = {"trio-2026", "fastv", "vtw", "pyramiddrop", "sparsevlm", "visionzip", "dart", "llava-1.5-flops"}
+    names = {"trio-2026", "fastv", "vtw", "pyramiddrop", "sparsevlm", "visionzip", "dart", "llava-1.5-flops", "video"}
     assert set(builtin()) == names == {path.stem for path in BUILTIN.glob("*")}
     for name in (*names, str(TEMPLATE)):
         assert read(name).tables

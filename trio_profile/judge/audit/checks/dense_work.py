@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from trio_profile.cost.conventions import Convention, Match, Prefill, explain, find, match
+from trio_profile.cost.conventions import Convention, Match, Prefill, explain, find, match, steps
 from trio_profile.judge.audit.facts import Facts, Figure, Line, shape
 from trio_profile.judge.audit.finding import HOW, Finding, Verdict, number
 from trio_profile.judge.audit.printed import Printed
+from trio_profile.text import listed
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -22,6 +23,21 @@ def conventions(dense: Line, base: str = "flops") -> list[Convention]:
     if key not in cache:
         cache[key] = _conventions(dense, base)
     return cache[key]
+
+
+def described(dense: Line, figure: Figure) -> tuple[str, str]:
+    """The code of the simplest convention of a dense row's work, and in words what else is known of it.
+
+    The code is empty if no convention in use gives the figure.
+    """
+    if known := conventions(dense, figure.quantity.base):
+        lacking = [(name, macs / figure.quantity.scale) for name, macs in steps(known[0], _prefill(dense))]
+        parts = [f"“{name}” ({float(work):+.3f})" for name, work in lacking if abs(work) >= figure.printed.last]
+        return known[0].code, f", which lacks {listed(parts)}" if parts else ""
+    for one in _matches(dense, figure):
+        if one.text_tokens:
+            return one.code, f" with {_span(one.text_tokens)} text tokens"
+    return "", "by no known convention"
 
 
 def _conventions(dense: Line, base: str) -> list[Convention]:
@@ -103,9 +119,13 @@ def _finding(line: Line, figure: Figure) -> Finding:
     gives = _gives(line, figure, nearest)
     why = f"No convention in use prints it. The nearest is {gives}, off by {100 * nearest.off:+.2g} %."
     if others and (span := others[0].text_tokens):
-        tokens = str(span[0]) if span[0] == span[1] else f"{span[0]} to {span[1]}"
+        tokens = _span(span)
         why += f" {others[0].name} would print it with {tokens} text tokens; the length of the prompt would decide it."
     return subject.finding("underdetermined", why, float(nearest.value / scale))
+
+
+def _span(ends: tuple[int, int]) -> str:
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
 def _gives(line: Line, figure: Figure, found: Match) -> str:

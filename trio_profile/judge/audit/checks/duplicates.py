@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from trio_profile.judge.audit.checks import dense_work
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict
 from trio_profile.judge.audit.printed import Printed
@@ -44,6 +45,21 @@ def _finding(name: str, group: list[Line]) -> Finding:
             "least, which no rounding explains: they are not of one run, or not of one setting, and what is derived "
             "from one does not hold for the other."
         )
+    ways = _counted(name, group) if verdict == "not_comparable" else {}
+    codes = [code for code, _ in ways.values()]
+    if len(set(codes)) > 1:
+        counted = "; ".join(f"{text} is {code}{more}" for text, (code, more) in ways.items())
+        why += f" They are counted differently: {counted}."
     where = "; ".join(line.place for line in group)
-    subject = Subject("duplicates", where, name, " / ".join(by_print), "largest / least")
+    convention = " / ".join(codes) if len(set(codes)) > 1 else None
+    subject = Subject("duplicates", where, name, " / ".join(by_print), "largest / least", convention)
     return subject.finding(verdict, why, spread if len(prints) > 1 else None)
+
+
+def _counted(name: str, group: list[Line]) -> dict[str, tuple[str, str]]:
+    """How each figure of one dense prefill's work is counted, by its print; empty for figures of anything else."""
+    base = quantity(name).base
+    if base not in ("flops", "macs"):
+        return {}
+    figures = {line.row.figures[name]: (line, line.figure(base)) for line in group if line.row.dense}
+    return {text: dense_work.described(line, figure) for text, (line, figure) in figures.items() if figure is not None}

@@ -70,7 +70,7 @@ class _Case:
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Check every pruned row with printed work, and whether one γ explains all of them."""
-    cases: list[_Case] = []
+    judged: list[tuple[_Case, Finding]] = []
     for dense, line in facts.pairs():
         figure = line.figure("flops") or line.figure("macs")
         if figure is None:
@@ -79,13 +79,24 @@ def check(facts: Facts) -> Iterator[Finding]:
         alternatives = [(case, _finding(case)) for case in counted if case is not None]
         if alternatives:
             # Several conventions may give the dense row. A pruned row needs to agree with one of them.
-            finding = next((one for _, one in alternatives if one.verdict == "supported"), alternatives[0][1])
-            yield finding
-            if finding.quantity == "gamma":
-                cases.append(alternatives[0][0])
+            judged.append(next((one for one in alternatives if one[1].verdict == "supported"), alternatives[0]))
+    for case, finding in judged:
+        yield _with_swap(case, finding, [other for other, _ in judged])
+    cases = [case for case, finding in judged if finding.quantity == "gamma"]
     gammas = [case.gamma for case in cases]
     if len(gammas) > 1 and max(gamma.low for gamma in gammas) > min(gamma.high for gamma in gammas):
         yield _no_one_gamma(cases)
+
+
+def _with_swap(case: _Case, finding: Finding, others: list[_Case]) -> Finding:
+    """Name the row of the table whose figure fits here, if this figure fails here and fits there."""
+    for other in others if finding.inconsistent else ():
+        alike = all(getattr(other.line.row, name) == getattr(case.line.row, name) for name in ("method", "model"))
+        fits = other.figure.amount.meets(case.bounds.layers) and case.figure.amount.meets(other.bounds.layers)
+        if other is not case and other.line.table is case.line.table and alike and fits:
+            swap = f"It fits {other.line.row.label}, whose {other.figure.text} fits here: the two may be swapped."
+            return finding.model_copy(update={"why": f"{finding.why} {swap}"})
+    return finding
 
 
 def _finding(case: _Case) -> Finding:

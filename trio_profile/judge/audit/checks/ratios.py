@@ -127,6 +127,8 @@ def _by_formula(line: Line, meant: Quantity) -> list[_Source]:
 
 
 def _source(where: str, meant: Quantity, whole: Figure, part: Figure) -> _Source:
+    if meant.base == "throughput":  # the only quantity here that pruning makes larger
+        whole, part = part, whole
     scale = whole.quantity.scale / part.quantity.scale
     dense, own = whole.printed.text, part.printed.text
     dense = dense if scale == 1 else f"({dense} · {number(scale)})"

@@ -32,3 +32,18 @@ def test_a_setting_that_may_be_either_of_two_is_compared_with_neither():
         "  b: {rows: {prune 22%: {total_s: 210}}}\n"
     )
     assert document.claims == ()
+
+
+def test_two_counts_of_one_prefill_name_their_conventions():
+    """LLaVA-1.5-7B has 32 layers of width 4096 with an FFN of 11008, and 576 visual tokens."""
+    n, d, m = 576, 4096, 11008
+    gate = 32 * n * d * m / 1e12
+    two = 32 * (4 * n * d * d + 2 * n * n * d + 2 * n * d * m) / 1e12
+    document = audited(
+        f"  a: {{rows: {{baseline: {{flops_t: {two:.2f}}}}}}}\n"
+        f"  b: {{rows: {{baseline: {{flops_t: {two + gate:.2f}}}}}}}\n"
+    )
+    (one,) = [finding for finding in document.claims if finding.check == "duplicates"]
+    assert (one.verdict, one.convention) == ("not_comparable", "visual-ffn2-macs / visual-ffn3-macs")
+    lacking = f"{two:.2f} is visual-ffn2-macs, which lacks “FFN: its gate” ({gate:+.3f})"
+    assert f"They are counted differently: {lacking}; {two + gate:.2f} is visual-ffn3-macs." in one.why

@@ -77,3 +77,21 @@ def test_a_ratio_without_figures_is_underdetermined():
     assert (one.verdict, one.recomputed) == ("underdetermined", None)
     other = audited("  c: {rows: {baseline: {total_s: 5}, rival: {total_s: 2}, prune: {total_speedup: 2.5}}}\n")
     assert found(other, "total_speedup").verdict == "underdetermined"  # a rival's times are not the method's
+
+
+def test_a_time_to_first_token_is_the_sum_of_its_parts():
+    dense = "{vision_ms: 500, selection_ms: 45, prefill_ms: 1142}"
+    body = "{vision_ms: 500, selection_ms: 85, prefill_ms: 156, ttft_speedup: 2.28}"
+    one = found(of_row(body, dense), "ttft_speedup")
+    assert one.verdict == "supported" and one.recomputed == pytest.approx(1687 / 741)
+    assert one.why.startswith("(500 + 45 + 1142) / (500 + 85 + 156) = 2.27665 in t, prune")
+    without = found(of_row("{vision_ms: 500, prefill_s: 1, ttft_speedup: 2.28}", dense), "ttft_speedup")
+    assert without.verdict == "underdetermined"  # parts in two units are not added
+
+
+def test_a_throughput_grows_where_a_time_shrinks():
+    one = found(
+        of_row("{throughput_persecond: 38.8, throughput_speedup: 1.32}", "{throughput_persecond: 29.5}"),
+        "throughput_speedup",
+    )
+    assert one.verdict == "supported" and one.recomputed == pytest.approx(38.8 / 29.5)

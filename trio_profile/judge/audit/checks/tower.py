@@ -1,0 +1,108 @@
+"""Check what a faster decoder makes of the time to first token: the vision tower stands before it and stays.
+
+A paper may print the speed-up of the decoder's prefill alone. With the time of the tower it becomes the largest
+speed-up of the time to first token that it can mean.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from trio_profile.judge.audit.facts import Facts, Figure, Line
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, number
+from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.text import listed
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Check every speed-up of a decoder whose tower is known, and every printed share of a tower."""
+    for line in facts.lines:
+        if (printed := line.row.printed("prefill_speedup")) is not None:
+            yield from _capped(line, printed)
+            yield from _surrounded(line, printed)
+    for dense, line in facts.pairs():
+        shares = [one.row.printed("vision_of_ttft_pct") for one in (dense, line)]
+        if shares[0] is not None and shares[1] is not None:
+            yield _by_shares(line, shares[0], shares[1])
+
+
+def _capped(line: Line, printed: Printed) -> Iterator[Finding]:
+    """The end-to-end speed-up, if the tower takes as long as before and the selection takes no time."""
+    dense = None if line.dense is None else line.dense.figure("prefill")
+    tower = _tower(line)
+    if dense is None or tower is None:
+        return
+    own, (place, front) = line.figure("prefill"), tower
+    scale = 1 / dense.quantity.scale
+    before, whole = front.amount.times(scale), dense.printed.allowed
+    part = own.amount.times(scale) if own else whole / printed.allowed
+    after = number(part.value) if own else f"{dense.printed.text} / {printed.text}"
+    cap = (before + whole) / (before + part)
+    tower_text = number(before.value)
+    why = (
+        f"{printed.text}× is of the decoder alone. The tower takes {front.text} ({place}). End to end it is at most "
+        f"({tower_text} + {dense.printed.text}) / ({tower_text} + {after}) = {number(cap.value)}. A printed time to "
+        "first token would decide it."
+    )
+    subject = Subject("tower", line.place, "prefill_speedup", printed.text, "×")
+    yield subject.finding("underdetermined", why, cap)
+
+
+def _tower(line: Line) -> tuple[str, Figure] | None:
+    """The place and the time of the tower of a row's model: of the same table, or else the shortest on the device."""
+    towers = [
+        (other.place, figure)
+        for other in line.facts.lines
+        if other.row.dense and other.row.model == line.row.model and (figure := other.figure("vision"))
+        if other.table is line.table or _same_device(line, other)
+    ]
+    own = [one for one in towers if line.dense and one[0] == line.dense.place]
+    return min(own or towers, key=lambda one: one[1].amount.value, default=None)
+
+
+def _same_device(a: Line, b: Line) -> bool:
+    devices = [one.table.device or a.facts.device for one in (a, b)]
+    return None not in devices and devices[0] == devices[1]
+
+
+def _surrounded(line: Line, decoder: Printed) -> Iterator[Finding]:
+    """The share of the dense time around the decoder, by which a decoder's speed-up becomes the end-to-end one."""
+    whole = line.row.printed("ttft_speedup")
+    if whole is None or not 1 < whole.value < decoder.value:
+        return
+    around = _around(whole.value, decoder.value)
+    ends = (_around(whole.allowed.high, decoder.allowed.low), _around(whole.allowed.low, decoder.allowed.high))
+    why = (
+        f"{decoder.text}× of the decoder is {whole.text}× end to end if what surrounds the decoder takes "
+        f"(1 / {whole.text} - 1 / {decoder.text}) / (1 - 1 / {decoder.text}) = {number(around)} of the dense time. "
+        f"However fast the decoder is, the whole is then at most 1 / {number(around)} = {number(1 / around)} times as "
+        "fast. The time of the tower would decide it."
+    )
+    subject = Subject("tower", line.place, "ttft_speedup", whole.text, "share")
+    yield subject.finding("underdetermined", why, Interval(max(ends[0], Fraction(0)), ends[1], around))
+
+
+def _around(whole: Fraction, decoder: Fraction) -> Fraction:
+    """The share r of the dense time for which r + (1 - r) / decoder is 1 / whole."""
+    return (1 / whole - 1 / decoder) / (1 - 1 / decoder)
+
+
+def _by_shares(line: Line, dense: Printed, own: Printed) -> Finding:
+    """The speed-up of the time to first token, from the tower's share of it before and after."""
+    ratio = own.allowed / dense.allowed
+    others = [
+        (text, other.place)
+        for other in line.facts.lines
+        if (other.row.model, other.row.method) == (line.row.model, line.row.method)
+        if (text := other.row.printed("ttft_speedup")) is not None
+    ]
+    why = (
+        f"The tower takes {dense.text} % of the dense time to first token and {own.text} % of this one. If it takes as "
+        f"long in both, the whole is {own.text} / {dense.text} = {number(ratio.value)} times as fast."
+    )
+    verdict: Verdict = "underdetermined"
+    if others:
+        agree = any(text.allowed.meets(ratio) for text, _ in others)
+        verdict = "supported" if agree else "not_comparable"
+        why += f" Printed are {listed([f'{text.text} in {place}' for text, place in others])}."
+    subject = Subject("tower", line.place, "vision_of_ttft_pct", own.text, "×")
+    return subject.finding(verdict, why, ratio)
