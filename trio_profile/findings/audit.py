@@ -110,11 +110,12 @@ def _verdict_page(document: AuditDocument) -> Page:
 def _unchecked(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
     """Count the findings that hold if the digest is right, and tell the others in plain words."""
     taken = [one.model_copy(update={"verdict": one.arithmetic}) for one in findings]
-    holding = sum(one.verdict == "supported" for one in taken)
-    lines = [f"These figures are from a digest. If it is right, {holding} of {len(taken)} findings hold. The others:"]
-    for verdicts in (INCONSISTENT, ("underdetermined",)):
-        lines += plain([one for one in taken if one.verdict in verdicts], document)
-    return lines
+    others = [one for one in taken if one.verdict != "supported"]
+    holding = f"{len(taken) - len(others)} of {units.number_of(len(taken), 'finding')}"
+    return [
+        f"These figures are from a digest. If it is right, {holding} hold.{' The others:' if others else ''}",
+        *plain(others, document),
+    ]
 
 
 def plain(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
