@@ -137,21 +137,11 @@ class _Run:
         needs_dense = self.contents is None or self.contents.dense is None
         needs_picture = bool(cells) and (self.contents is None or self.contents.picture is None)
         counts = shares_of(cells, shares, with_dense=needs_dense)
-        parts, early, progress = Parts(shares), list[Any](), [0.0] * shares
+        progress = [0.0] * shares
 
-        def handle(number: int, event: Event) -> None:
-            if isinstance(event, Step):
-                progress[number] = event.done / event.total if event.total else progress[number]
-                self._show_counting(event.text, min(progress))
-                return
-            if not isinstance(event, Session):
-                early.append(event)
-            elif number == 0:  # all shares belong to the session of the first process
-                self._open(event)
-            if self.store.session:
-                for record in (record for part in early for record in parts.add(part)):
-                    self._write(record)
-                early.clear()
+        def show(number: int, step: Step) -> None:
+            progress[number] = step.done / step.total if step.total else progress[number]
+            self._show_counting(step.text, min(progress))
 
         orders = [
             self._order(
@@ -167,6 +157,27 @@ class _Run:
             )
             for number in range(shares)
         ]
+        self._carry_out(orders, show, server)
+
+    def _carry_out(self, orders: Sequence[Order], show: Callable[[int, Step], None], server: Server | None) -> None:
+        """Let a process carry out each order, and write each record that is complete.
+
+        All records belong to the session of the first process. show: called with each step, and who takes it.
+        """
+        parts, early = Parts(len(orders)), list[Any]()
+
+        def handle(number: int, event: Event) -> None:
+            if isinstance(event, Step):
+                show(number, event)
+            elif not isinstance(event, Session):
+                early.append(event)
+            elif number == 0:
+                self._open(event)
+            if self.store.session:
+                for record in (record for part in early for record in parts.add(part)):
+                    self._write(record)
+                early.clear()
+
         measure(orders, handle, server, load=self._loads_once())
 
     def _processes_that_count(self, server: Server | None) -> int:
@@ -197,16 +208,11 @@ class _Run:
                 ratio=round_over_process(contents) or USUAL_RATIO,
             )
 
-            def handle(_: int, event: Event, name: str = f"process {number}", since: float = begin - spent) -> None:
-                if isinstance(event, Session):
-                    self._open(event)
-                elif isinstance(event, Step):
-                    self._show(f"{name}: {event.text}", time.monotonic() - since)
-                else:
-                    self._write(event)
+            def show(_: int, step: Step, name: str = f"process {number}", since: float = begin - spent) -> None:
+                self._show(f"{name}: {step.text}", time.monotonic() - since)
 
             order = self._order(times=tuple(cells), allowance=allowance, number=number)
-            measure([order], handle, server, load=self._loads_once())
+            self._carry_out([order], show, server)
             self._foresee()
             # A cell that failed in this run is not tried again by the next process.
             tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
@@ -254,20 +260,18 @@ def measure(
     """Give each order to a process of its own, and hear them until all are done.
 
     handle: is called with the number of the process, from 0, and with each thing that it tells.
-    server: forks the processes. None: this process carries out the orders itself.
+    server: forks the processes. None: this process carries out the only order itself.
     load: whether the server loads the model, so that the processes have it.
     Raises the first error that a process meets.
     """
     if server is None:
         from trio_profile.engine import measuring
 
-        for number, order in enumerate(orders):
+        def say(answer: dict[str, Any]) -> None:
+            for event in events_of(answer):
+                handle(0, event)
 
-            def say(answer: dict[str, Any], number: int = number) -> None:
-                for event in events_of(answer):
-                    handle(number, event)
-
-            measuring.measure([order.model_dump(mode="json")], say)
+        measuring.measure([order.model_dump(mode="json") for order in orders], say)
         return
     children = [server.fork(orders[0].model_dump(mode="json") if load else None) for _ in orders]
     try:

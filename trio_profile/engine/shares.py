@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from trio_profile.records.record import Record, ZeroOrMore
-from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture
+from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture, Round
+from trio_profile.stats.orders import in_order
 
 DENSE_WEIGHT = 2.5
 """The exact counts of the dense model take as long as those of so many cells: they include thirteen prefills."""
@@ -30,7 +31,8 @@ class Answers(Record):
     correct: tuple[bool, ...] = ()
 
 
-Counted = Dense | Picture | Measurement
+Complete = Dense | Picture | Measurement | Round
+"""A record of the log."""
 
 
 class Parts:
@@ -40,27 +42,26 @@ class Parts:
         self.shares = shares
         self._records: dict[str, Dense | Measurement] = {}
         self._answers: dict[str, list[Answers]] = {}
-        self._complete: set[str] = set()
+        self._failed: set[str] = set()
 
-    def add(self, part: Counted | Answers) -> Iterator[Counted]:
+    def add(self, part: Complete | Answers) -> Iterator[Complete]:
         """Add a part. Yield the record that it completes. A cell that fails or is refused is complete at once."""
-        if isinstance(part, Picture):
+        if isinstance(part, Picture | Round):
             yield part
             return
         cell = part.cell if isinstance(part, Answers) else part.cell.id if isinstance(part, Measurement) else ""
-        if cell in self._complete:
+        if cell in self._failed:
+            return
+        if isinstance(part, Measurement) and part.status != "counted":
+            self._failed.add(cell)
+            yield part
             return
         if isinstance(part, Answers):
             self._answers.setdefault(cell, []).append(part)
         else:
             self._records[cell] = part
-        record, answers = self._records.get(cell), self._answers.get(cell, [])
-        if record is None:
-            return
-        has_failed = isinstance(record, Measurement) and record.status != "counted"
-        if has_failed or len(answers) == self.shares:
-            self._complete.add(cell)
-            yield record if has_failed else _with_answers(record, answers)
+        if cell in self._records and len(self._answers.get(cell, ())) == self.shares:
+            yield _with_answers(self._records.pop(cell), self._answers.pop(cell))
 
 
 def shares_of(cells: Sequence[str], shares: int, *, with_dense: bool) -> list[list[str]]:
@@ -80,7 +81,7 @@ def shares_of(cells: Sequence[str], shares: int, *, with_dense: bool) -> list[li
 def _with_answers(record: Dense | Measurement, answers: Sequence[Answers]) -> Dense | Measurement:
     """Return a record with the answers of all shares, in the order of the questions."""
     if isinstance(record, Dense):
-        return record.model_copy(update={"correct": _in_order(answers, [part.correct for part in answers])})
+        return record.model_copy(update={"correct": in_order((part.numbers, part.correct) for part in answers)})
     answers = [part for part in answers if part.numbers]
     parts = [part.fidelity for part in answers if part.fidelity is not None]
     if not parts:
@@ -90,7 +91,9 @@ def _with_answers(record: Dense | Measurement, answers: Sequence[Answers]) -> De
     for name in ("kl_nats", "top1", "same", "correct"):
         columns = [_by_draw(getattr(part, name), draws) for part in parts]
         fields[name] = tuple(
-            value for draw in range(draws) for value in _in_order(answers, [column[draw] for column in columns])
+            value
+            for draw in range(draws)
+            for value in in_order((part.numbers, column[draw]) for part, column in zip(answers, columns, strict=True))
         )
     return record.model_copy(update={"fidelity": Fidelity(draws=draws, **fields)})
 
@@ -99,14 +102,3 @@ def _by_draw(values: Sequence[Any], draws: int) -> list[Sequence[Any]]:
     """Return the values of each seed."""
     each = len(values) // draws
     return [values[draw * each : (draw + 1) * each] for draw in range(draws)]
-
-
-def _in_order(answers: Sequence[Answers], values: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """Return the values of all shares in the order of their questions; empty if there are none."""
-    paired = [
-        pair
-        for part, some in zip(answers, values, strict=True)
-        if some
-        for pair in zip(part.numbers, some, strict=True)
-    ]
-    return tuple(value for _, value in sorted(paired, key=lambda pair: pair[0]))

@@ -24,7 +24,7 @@ from trio_profile.records.differences import require_same_environment, require_s
 from trio_profile.records.leases import LEASES
 from trio_profile.records.lock import lock_file
 from trio_profile.records.run import DENSE, Run
-from trio_profile.records.schema import Measurement, Round, Session, Study
+from trio_profile.records.schema import Measurement, Session, Study
 from trio_profile.records.store import Store
 from trio_profile.records.workers import FIRST, Measured, WorkerFile, agree
 
@@ -183,13 +183,9 @@ class _Process:
             "allowance": allowance if key.number > 0 else None,
             "number": key.number,
         }
-        parts, lines = Parts(1), list[Measured]()
-        for event in self._ask(child, self.order.model_copy(update=fields)):
-            if isinstance(event, Round) or (isinstance(event, Measurement) and event.status != "counted"):
-                lines.append(event)
-            else:
-                lines += parts.add(event)
-        return lines
+        parts = Parts(1)
+        told = self._ask(child, self.order.model_copy(update=fields))
+        return [record for part in told for record in parts.add(part)]
 
     def _ask(self, child: Child, order: Order) -> list[Part]:
         """Give an order to the process, and return what it has measured. It begins the session of the process."""

@@ -6,7 +6,7 @@ questions, the prefill of random pictures shows how far the next token's distrib
 weights this says how much of the dense computation is left, and nothing about answers.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Signal
@@ -21,6 +22,7 @@ from trio_profile.errors import MeasurementError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
 from trio_profile.records.schema import Fidelity
+from trio_profile.stats.orders import in_order
 
 Answered = Callable[[int, int], None]
 """Called with how many answers there are, and of how many."""
@@ -122,10 +124,7 @@ class Reference:
 
 def _bytes_of(output: Any) -> int:
     """Return the bytes of all tensors in a nested output."""
-    if isinstance(output, Tensor):
-        return output.numel() * output.element_size()
-    parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, list | tuple) else ()
-    return sum(map(_bytes_of, parts))
+    return sum(part.nbytes for part in tree_leaves(output) if isinstance(part, Tensor))
 
 
 def reference(
@@ -203,15 +202,6 @@ def kl_nats(dense: Tensor, pruned: Tensor) -> list[float]:
     """KL(dense ‖ pruned) in nats, for each row of [B, V] log-probabilities."""
     # Rounding may give a value just below 0.
     return (dense.exp() * (dense - pruned)).sum(dim=-1).clamp_min(0).tolist()
-
-
-def in_order(parts: Any) -> tuple[Any, ...]:
-    """The values of all batches in the order of their questions.
-
-    parts: (numbers of the questions, values) of each batch.
-    """
-    paired = [pair for numbers, values in parts if values for pair in zip(numbers, values, strict=True)]
-    return tuple(value for _, value in sorted(paired, key=lambda pair: pair[0]))
 
 
 def _answer_length(workload: Workload) -> int:
