@@ -18,6 +18,7 @@ from fvcore.nn import FlopCountAnalysis
 from fvcore.nn.jit_handles import get_shape
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from trio_core.methods.method import Method
@@ -153,8 +154,7 @@ class _Ledger(TorchDispatchMode):
         output = func(*args, **(kwargs or {}))
         packet = getattr(func, "_overloadpacket", func)
         calls, output_bytes = self.seen.get(packet, (0, 0))
-        parts = output if isinstance(output, tuple | list) else (output,)
-        made = sum(part.nbytes for part in parts if isinstance(part, Tensor))
+        made = sum(part.nbytes for part in tree_leaves(output) if isinstance(part, Tensor))
         self.seen[packet] = calls + 1, output_bytes + made
         return output
 

@@ -5,6 +5,7 @@ Nothing is selected on the meta device. The work of a selection is what the meth
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from inspect import signature
 from typing import Any
 
@@ -58,16 +59,11 @@ def _prefill(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], c
     known = signature(features).parameters
     # Pixels go to the meta device. Sizes stay on the host, which reads them. A hook moves the positions that Qwen's
     # towers compute from the sizes.
-    handles = [
-        module.register_forward_pre_hook(_to_meta)
-        for name, module in model.named_modules()
-        if name.endswith("rotary_pos_emb")
-    ]
-    try:
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if name.endswith("rotary_pos_emb"):
+                stack.enter_context(module.register_forward_pre_hook(_to_meta))
         features(**{name: _shape_only(value) for name, value in inputs.items() if name in known})
-    finally:
-        for handle in handles:
-            handle.remove()
     _decoder(adapter, tokens_by_layer, cache, batch=len(inputs["input_ids"]))
 
 

@@ -73,16 +73,14 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
 
     # The start is at the first module of any kind: `generate` may encode the pictures before it calls the model.
     # Both marks are outside all other hooks, so that pruning is inside the timed part.
-    before = register_module_forward_pre_hook(first_module)
-    after = model.register_forward_hook(first_forward)
-    try:
-        with parts.watching(_parts(adapter)):
-            start = clock.mark()
-            generate()
-            end = clock.mark()
-    finally:
-        before.remove()
-        after.remove()
+    with (
+        register_module_forward_pre_hook(first_module) as before,
+        model.register_forward_hook(first_forward) as after,
+        parts.watching(_parts(adapter)),
+    ):
+        start = clock.mark()
+        generate()
+        end = clock.mark()
     preparing_ms = clock.elapsed_ms(prepared[0], marks[0])
     return Times(
         prefill_ms=clock.elapsed_ms(*marks),

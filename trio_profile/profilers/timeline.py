@@ -6,7 +6,7 @@ regions (hooks, Python) is a gap, named by its position.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -153,29 +153,24 @@ class _Recorder:
 @contextmanager
 def _listening(workload: Workload, clock: Clock) -> Iterator[_Recorder]:
     recorder, adapter, model = _Recorder(clock), workload.adapter, workload.model
-    handles: list[Any] = []
 
     def watch(kind: Kind, name: str, module: Any, layer: int | None = None) -> None:
         # On the whole model and on its layers our hooks are outside all other hooks; elsewhere they are inside.
         first = kind in ("prefill", "layer")
         enter = recorder.enter_layer if kind == "layer" else recorder.enter
-        handles.append(module.register_forward_pre_hook(partial(enter, name), prepend=first))
-        handles.append(module.register_forward_hook(partial(recorder.leave, kind, layer, name)))
+        stack.enter_context(module.register_forward_pre_hook(partial(enter, name), prepend=first))
+        stack.enter_context(module.register_forward_hook(partial(recorder.leave, kind, layer, name)))
 
-    try:
+    with ExitStack() as stack, listening(recorder.span):
         watch("prefill", "prefill", model)
         for path, module in beside_the_decoder(adapter):
             watch("module", path, module)
         preparation = f"{adapter.decoder_path}: masks and positions"
-        handles.append(adapter.decoder.register_forward_pre_hook(partial(recorder.enter_decoder, preparation)))
+        stack.enter_context(adapter.decoder.register_forward_pre_hook(partial(recorder.enter_decoder, preparation)))
         for name, module in adapter.decoder.named_children():
             if name != "layers":
                 watch("module", f"{adapter.decoder_path}.{name}", module)
         watch("module", "lm_head", model.get_output_embeddings())
         for number, module in enumerate(adapter.layers, start=1):
             watch("layer", f"layer {number}", module, number)
-        with listening(recorder.span):
-            yield recorder
-    finally:
-        for handle in handles:
-            handle.remove()
+        yield recorder

@@ -182,33 +182,29 @@ class Answerer:
         held: list[int] = []
 
         def after_prefill(_module: Any, _args: Any, output: Any) -> None:
-            handle.remove()
+            hook.remove()
             held.append(sum(held_bytes(output.past_key_values)))
 
         def generate() -> None:
-            nonlocal handle
+            nonlocal hook
             # `timed` has marked the end of the prefill when this hook runs, because its own hook is older.
-            handle = self.model.register_forward_hook(after_prefill)
-            # A checkpoint may set a temperature, but greedy answers have none.
-            generated.append(
-                self.model.generate(
-                    **inputs,
-                    max_new_tokens=question.most_new_tokens,
-                    do_sample=False,
-                    num_beams=1,
-                    temperature=None,
-                    top_p=None,
-                    top_k=None,
-                    pad_token_id=padding(self.workload.processor),
+            with self.model.register_forward_hook(after_prefill) as hook:
+                # A checkpoint may set a temperature, but greedy answers have none.
+                generated.append(
+                    self.model.generate(
+                        **inputs,
+                        max_new_tokens=question.most_new_tokens,
+                        do_sample=False,
+                        num_beams=1,
+                        temperature=None,
+                        top_p=None,
+                        top_k=None,
+                        pad_token_id=padding(self.workload.processor),
+                    )
                 )
-            )
 
-        handle: Any = None
-        try:
-            times = timed(self.model, self.workload.adapter, generate, self._clock)
-        finally:
-            if handle is not None:
-                handle.remove()
+        hook: Any = None
+        times = timed(self.model, self.workload.adapter, generate, self._clock)
         new = generated[0][0, inputs["input_ids"].shape[1] :]
         return Answer(
             text=self._text(new, question.until),

@@ -10,7 +10,7 @@ the paper's method does.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -98,14 +98,12 @@ def by_layer(workload: Workload, sample: Inputs, k_pos: int, rows: Rows) -> ByLa
 
     visual = adapter.visual_tokens(sample["input_ids"])[0].nonzero().squeeze(1)
     end = sample["input_ids"].shape[1] - (1 if rows == "shifted" else 0)
-    handles = [layer.register_forward_pre_hook(enter, with_kwargs=True) for layer in adapter.layers]
-    handles += [layer.register_forward_hook(leave) for layer in adapter.layers]
     with torch.inference_mode(False), torch.enable_grad(), _frozen(workload.model):
-        try:
+        with ExitStack() as hooks:
+            for layer in adapter.layers:
+                hooks.enter_context(layer.register_forward_pre_hook(enter, with_kwargs=True))
+                hooks.enter_context(layer.register_forward_hook(leave))
             workload.model(**sample, use_cache=False, logits_to_keep=1)
-        finally:
-            for handle in handles:
-                handle.remove()
         logits = [adapter.readout(hidden[:, end - k_pos : end]) for hidden in leaving]
         current = [_saliency(own, [hidden], visual)[0] for own, hidden in zip(logits, entering, strict=True)]
         last = _saliency(logits[-1], entering, visual)
