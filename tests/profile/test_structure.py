@@ -110,7 +110,6 @@ CRUMBS = {
     "trio_profile.profilers.kept_tokens",
     "trio_profile.render.snippet",
     "trio_profile.render.token_data",
-    "trio_profile.studies.compare",
 }
 ONE_FILE_EACH = (
     *("trio_core.methods.", "trio_core.models."),

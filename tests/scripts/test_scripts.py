@@ -13,7 +13,7 @@ from tests import warm
 from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
-from trio_profile.studies.compare import CONTROLS
+from trio_profile.studies.comparisons import CONTROLS
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
 

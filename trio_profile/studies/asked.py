@@ -110,7 +110,7 @@ def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Draft:
     made = draft("eval", {**alone, **given, "verb": "eval"})
     if any(made.study.ablations.values()):
         return made
-    from trio_profile.studies.ablate import variants_of
+    from trio_profile.studies.comparisons import variants_of
 
     variants = variants_of(made.study, tuple(made.study.ablations))
     return made._replace(study=made.study.model_copy(update={"ablations": variants}))

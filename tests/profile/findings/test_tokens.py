@@ -16,7 +16,7 @@ from trio_profile.findings.blocks import Page, Report, Tokens
 from trio_profile.findings.tokens import tokens_page
 from trio_profile.inputs.picture import UNPLACED
 from trio_profile.records.schema import Cell, KeptTokens, Measurement
-from trio_profile.studies.compare import CONTROLS
+from trio_profile.studies.comparisons import CONTROLS
 
 
 def of_cell(method: str, retention: float, found: KeptTokens, **options) -> CellTokens:

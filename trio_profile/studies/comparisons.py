@@ -1,7 +1,7 @@
-"""The kind `ablate`: TRIO with one option changed at a time. All other options keep their values.
+"""The kinds that compare methods: `compare`, and `ablate`, which changes one option of TRIO at a time.
 
-Source: arXiv 2602.04657, tables "Ablation on K_pos", "Ablation on NMS and τ" and the table of nearby pruning layers.
-The groups `probe` and `saliency` are ours.
+Source of the ablations: arXiv 2602.04657, tables "Ablation on K_pos", "Ablation on NMS and τ" and the table of nearby
+pruning layers. The groups `probe` and `saliency` are ours.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,29 @@ from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.records.schema import Options, Study
-from trio_profile.studies.compare import with_inputs
 
+CONTROLS = ("random", "downsample")
+"""The methods of every comparison: a random selection, and a smaller picture."""
+DRAWN = 8
+"""The number of random pictures for a model without questions."""
 K_POS = range(1, 9)
 THRESHOLDS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 Layers = tuple[int, ...]
+
+
+def prepare_compare(study: Study) -> Study:
+    """Return the study with its methods (all of them if it names none), with the controls, and with its inputs."""
+    named = study.methods or tuple(catalogue.method_names())
+    return with_inputs(study.model_copy(update={"methods": tuple(dict.fromkeys((*named, *CONTROLS)))}))
+
+
+def with_inputs(study: Study) -> Study:
+    """Return the study, with random pictures if it has no questions. Raises StudyError if it has no input at all."""
+    if study.fidelity_inputs == 0:
+        raise StudyError(f"--asked 0: {study.verb} compares answers with the dense model and needs at least 1")
+    if study.fidelity_inputs is None and study.questions is None and not catalogue.has_own_questions(study):
+        return study.model_copy(update={"fidelity_inputs": DRAWN})
+    return study
 
 
 def variants_of(study: Study, only: Sequence[str] = ()) -> dict[str, dict[str, Options]]:
@@ -76,7 +94,7 @@ def _changes(variants: dict[str, Options], unchanged: dict[str, Any]) -> dict[st
     return changes if {} in changes.values() else {"unchanged": {}, **changes}
 
 
-def prepare(study: Study) -> Study:
+def prepare_ablate(study: Study) -> Study:
     """Return the study with its variants. `ablations` may name some groups; otherwise it gets all groups.
 
     Raises StudyError if a group or the model does not exist, or if a field is set that only tasks need.

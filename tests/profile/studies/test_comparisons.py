@@ -20,8 +20,8 @@ from trio_profile.inputs.catalogue import num_layers
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Study
 from trio_profile.records.store import to_toml
-from trio_profile.studies import ablate as ablations
 from trio_profile.studies import asked
+from trio_profile.studies import comparisons as ablations
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
