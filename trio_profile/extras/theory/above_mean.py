@@ -1,14 +1,14 @@
 """The paper's figure of layer-wise statistics: which share of the visual tokens lies above the mean saliency.
 
 Each benchmark has a curve. Where all questions come from one file, or from the model itself, each kind of question has
-one. Old documents have no shares. There the share is the count over the tokens of the first question.
+one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from trio_profile import units
-from trio_profile.extras.theory.document import Count, LayerTheory, TheoryDocument, TokenShare
+from trio_profile.extras.theory.document import Count, TheoryDocument, TokenShare
 from trio_profile.findings.blocks import Entry, Table
 from trio_profile.inputs.questions import FEWEST
 from trio_profile.quantities import entries
@@ -19,18 +19,9 @@ Step = tuple[int, int]
 """A layer and the next one."""
 
 
-def share(layer: LayerTheory, document: TheoryDocument) -> TokenShare:
-    """The share of the visual tokens that lie above the mean saliency of a layer, over all questions."""
-    if layer.above_mean_share is not None:
-        return layer.above_mean_share
-    count, tokens = layer.above_mean, document.visual_tokens
-    low, high = count.ci95
-    return TokenShare(value=count.value / tokens, ci95=(low / tokens, high / tokens), samples=count.samples)
-
-
 def shares(document: TheoryDocument) -> dict[str, list[TokenShare]]:
     """The share at each layer: first that of all questions, then that of each benchmark, by its name."""
-    found = {ALL: [share(layer, document) for layer in document.layers]}
+    found = {ALL: [layer.above_mean_share for layer in document.layers]}
     first, *_ = document.layers
     for name in _in_order(first.above_mean_share_by_benchmark, document):
         found[name] = [layer.above_mean_share_by_benchmark[name] for layer in document.layers]

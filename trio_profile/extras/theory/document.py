@@ -110,7 +110,7 @@ class LayerTheory(Record):
         the last layer's loss (the paper's fig:vs as a number).
     top_overlap: the share of the top 11 % that both saliencies have in common. Random selections share 11 %.
     above_mean: the number of visual tokens with a saliency above the layer's mean (the paper's fig:avg_token).
-    above_mean_share: the same as a share of the question's visual tokens. None in old documents.
+    above_mean_share: the same as a share of the question's visual tokens.
     above_mean_by_benchmark, above_mean_share_by_benchmark: the same for the questions of each benchmark, by its name.
         A benchmark with fewer than ten questions is left out.
     """
@@ -119,7 +119,7 @@ class LayerTheory(Record):
     last_layer_agreement: Correlation | None
     top_overlap: Overlap
     above_mean: Count
-    above_mean_share: TokenShare | None = None
+    above_mean_share: TokenShare
     above_mean_by_benchmark: dict[str, Count] = Field(default_factory=dict)
     above_mean_share_by_benchmark: dict[str, TokenShare] = Field(default_factory=dict)
 
@@ -142,9 +142,9 @@ class TheoryDocument(StudyDocument):
     """What `trio-profile theory --json` prints.
 
     questions: number of questions, or of random pictures, that were measured.
-    planned: number of questions that the study has. It is larger if the study was interrupted. None in old documents.
+    planned: number of questions that the study has. It is larger if the study was interrupted.
     visual_tokens: number of visual tokens of the first question.
-    visual_tokens_range: the fewest and the most visual tokens of a question. None in old documents.
+    visual_tokens_range: the fewest and the most visual tokens of a question.
     probe, rows, k_pos: options of TRIO that define the saliency in the bound.
     stages: the layers after which the bound was tested.
     layers: the saliency at every layer.
@@ -156,9 +156,9 @@ class TheoryDocument(StudyDocument):
     """
 
     questions: int
-    planned: int | None = None
+    planned: int
     visual_tokens: int
-    visual_tokens_range: tuple[int, int] | None = None
+    visual_tokens_range: tuple[int, int]
     probe: str
     rows: str
     k_pos: int
@@ -171,7 +171,7 @@ class TheoryDocument(StudyDocument):
     @property
     def interrupted(self) -> bool:
         """Whether questions of the study are missing, because it was interrupted."""
-        return self.planned is not None and self.questions < self.planned
+        return self.questions < self.planned
 
 
 def stage(layer: int, removals: Sequence[Removal], seed: int = 0, pictures: Sequence[int] = ()) -> StageTheory:

@@ -83,14 +83,14 @@ _MEANINGS = (
 
 def _questions(document: TheoryDocument) -> str:
     """`30 questions`, or `12 of 30 questions` of an interrupted study."""
-    if document.interrupted and document.planned is not None:
+    if document.interrupted:
         return f"{units.exact(document.questions)} of {units.number_of(document.planned, 'question')}"
     return units.number_of(document.questions, "question")
 
 
 def _visual_tokens(document: TheoryDocument) -> str:
     """`576 visual tokens`, or `8 to 32 visual tokens` if the pictures differ."""
-    return f"{units.span(*(document.visual_tokens_range or [document.visual_tokens] * 2))} visual tokens"
+    return f"{units.span(*document.visual_tokens_range)} visual tokens"
 
 
 def _interrupted(document: TheoryDocument) -> Iterator[Sentences]:
@@ -173,7 +173,7 @@ def counts_page(document: TheoryDocument) -> Page:
             _correlation(layer.last_layer_agreement),
             Entry(units.percent_within(layer.top_overlap.value, layer.top_overlap.ci95)),
             above_mean.above_entry(layer.above_mean),
-            above_mean.above_entry(above_mean.share(layer, document)),
+            above_mean.above_entry(layer.above_mean_share),
         ]
         for layer in document.layers
     ]

@@ -30,6 +30,7 @@ def theory_document(names: Sequence[str] = ("",) * 10, tokens: int = 20) -> Theo
         environment=examples.environment(),
         study=Study(verb="theory"),
         questions=count,
+        planned=count,
         visual_tokens=20,
         visual_tokens_range=(20, tokens),
         probe="next",
