@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trio_profile.records.differences import require_same_inputs
 from trio_profile.records.files import ANSWERS
 from trio_profile.records.log import ContinuedLog, records_of
 from trio_profile.records.record import Record, ZeroOrMore
@@ -160,8 +159,6 @@ class AnswerStore(ContinuedLog[Answered]):
         """
         path = None if directory is None else directory / ANSWERS
         super().__init__(path, "finished questions", Header(study=study), session)
-        if directory is not None:
-            require_same_inputs(study, self.contents.sessions, session.inputs, directory)
         self.start()
 
     def must_keep(self, *, is_same_study: bool) -> bool:  # noqa: ARG002 - without an answer nothing is lost

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
 from trio_profile.reading import open_regular, parse_json
-from trio_profile.records.differences import require_same, require_same_environment
+from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.record import FORMAT, VERSION, Record, first_problem, is_newer_minor
 from trio_profile.records.run import Run
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
@@ -224,7 +224,7 @@ class ContinuedLog(Log, Generic[_C]):
         header: of the study.
         session: the one that begins.
         Raises StoreError if the file is no log, cannot be read or has a newer format, or if it must be kept and holds
-        another study or another kind of machine.
+        another study, another kind of machine, or answers about files that have changed since.
         """
         super().__init__(path, finished, session.id)
         self._header, self._opened = header, session
@@ -241,6 +241,7 @@ class ContinuedLog(Log, Generic[_C]):
         if self.must_keep(is_same_study=reader.study == header.study):
             require_same("study", reader.study.model_dump(), header.study.model_dump(), path.parent)
             require_same_environment(self.contents.sessions, session.environment, path.parent)
+            require_same_inputs(header.study, self.contents.sessions, session.inputs, path.parent)
         else:
             self.contents = self.empty()
 

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from trio_profile.kinds.servers.document import LoadBreakEven, Quantity, Status
 from trio_profile.kinds.servers.study import Loop
+from trio_profile.stats.crossing import Line, first_crossing
 from trio_profile.stats.two_way import centre_of
-
-_Line = NDArray[np.float64]
 
 
 def break_even(
@@ -56,26 +54,16 @@ def break_even(
     )
 
 
-def _place(x: _Line, fit: _Line, low: _Line, high: _Line) -> tuple[Status, float | None, tuple[float, float] | None]:
+def _place(x: Line, fit: Line, low: Line, high: Line) -> tuple[Status, float | None, tuple[float, float] | None]:
     """Return the status, the crossing and its interval, of a fit with a band from `low` to `high`."""
-    crossing = _first_zero(x, fit)
+    crossing = first_crossing(x, fit)
     if np.isposinf(crossing) and high[-1] < 0:
         return "always", None, None
     if np.isneginf(crossing) and low[0] > 0:
         return "never", None, None
     # The interval begins where the upper line first reaches 0, and ends where the lower line last leaves it.
-    begin, end = _first_zero(x, high), -_first_zero(-x[::-1], -low[::-1])
+    begin, end = first_crossing(x, high), -first_crossing(-x[::-1], -low[::-1])
     ends = float(np.clip(begin, x[0], x[-1])), float(np.clip(end, x[0], x[-1]))
     if np.isinf(crossing) or np.isinf([begin, end]).all():
         return "inconclusive", None, ends
     return "crossing", crossing, ends
-
-
-def _first_zero(x: _Line, line: _Line) -> float:
-    """Return where a line first reaches 0: +inf if it stays below 0, −inf if it begins at 0 or above."""
-    reached = np.flatnonzero(line >= 0)
-    if len(reached) == 0:
-        return np.inf
-    if (i := int(reached[0])) == 0:
-        return -np.inf
-    return float(x[i - 1] - line[i - 1] / (line[i] - line[i - 1]) * (x[i] - x[i - 1]))

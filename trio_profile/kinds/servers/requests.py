@@ -17,7 +17,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trio_profile.kinds.servers.study import EndpointStudy, Load
-from trio_profile.records.differences import require_same_inputs
 from trio_profile.records.files import REQUESTS
 from trio_profile.records.log import ContinuedLog, records_of
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
@@ -264,8 +263,6 @@ class RequestStore(ContinuedLog[RequestLog]):
         """
         path = None if directory is None else directory / REQUESTS
         super().__init__(path, "finished segments", RequestHeader(study=study), session)
-        if directory is not None:
-            require_same_inputs(study, self.contents.sessions, session.inputs, directory)
 
     def must_keep(self, *, is_same_study: bool) -> bool:
         """Return whether a segment is finished, or pictures of this study may be used up."""
