@@ -6,7 +6,7 @@ format.
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -72,15 +72,6 @@ class SuiteTable(Record):
     averages: dict[Share, dict[str, Annotated[float, Field(gt=0, le=1000)]]] = Field(default_factory=dict)
 
 
-class _File(Record):
-    """The file, before its benchmarks and tables are checked."""
-
-    title: str = ""
-    source: str = ""
-    benchmarks: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
-    tables: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
-
-
 class Suite(Record):
     """A suite.
 
@@ -91,8 +82,8 @@ class Suite(Record):
 
     title: str = ""
     source: str = ""
-    benchmarks: dict[str, SuiteBenchmark]
-    tables: dict[str, SuiteTable]
+    benchmarks: Annotated[dict[Name, SuiteBenchmark], Field(min_length=1)]
+    tables: Annotated[dict[Name, SuiteTable], Field(min_length=1)]
 
 
 class Chosen(NamedTuple):
@@ -208,13 +199,7 @@ def read(name: str) -> Suite:
 
 def _checked(source: Source) -> Suite:
     """Return the suite of a parsed file. Raises ClaimsError at the first fault."""
-    file = source.record((), _File, source.tree)
-    suite = Suite(
-        title=file.title,
-        source=file.source,
-        benchmarks={n: source.record(("benchmarks", n), SuiteBenchmark, one) for n, one in file.benchmarks.items()},
-        tables={n: source.record(("tables", n), SuiteTable, one) for n, one in file.tables.items()},
-    )
+    suite = source.record((), Suite, source.tree)
     for name, table in suite.tables.items():
         place = ("tables", name)
         for number, benchmark in enumerate(table.benchmarks):
