@@ -4,6 +4,7 @@ A convention says what is counted: which layers, which tokens, which parts of th
 is on whole numbers and on the digits of the claim. Nothing here imports torch.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
@@ -20,6 +21,8 @@ Step = tuple[str, int]
 """One step from a claim to a count: its name, and the MACs that it adds."""
 _MOST_TEXT = 4096
 """The largest number of text tokens that is tried. Prompts of this field's benchmarks are far shorter."""
+_BEYOND = 10**12
+"""With so many text tokens no convention gives a claim: figures of work end at 1e24."""
 
 
 @dataclass(frozen=True)
@@ -249,22 +252,13 @@ def _text_that_prints(claimed: Decimal, convention: Convention, prefill: Prefill
     def value(text: int) -> int:
         return convention.value(replace(prefill, shape=prefill.shape.model_copy(update={"text_tokens": text})))
 
-    low, high = 0, _MOST_TEXT
-    while low < high:
-        middle = (low + high) // 2
-        if _printed(claimed, value(middle)) != "no" or value(middle) >= claimed:
-            high = middle
-        else:
-            low = middle + 1
-    if _printed(claimed, value(low)) == "no":
+    def prints(text: int) -> bool:
+        return _printed(claimed, value(text)) != "no"
+
+    least = bisect_left(range(_MOST_TEXT), True, key=lambda text: prints(text) or value(text) >= claimed)
+    if not prints(least):
         return None
-    most, beyond = low, low + 1
-    while _printed(claimed, value(beyond)) != "no":
-        most, beyond = beyond, 2 * beyond
-    while beyond - most > 1:
-        middle = (most + beyond) // 2
-        most, beyond = (middle, beyond) if _printed(claimed, value(middle)) != "no" else (most, middle)
-    return low, most
+    return least, least - 1 + bisect_left(range(least, _BEYOND), True, key=lambda text: not prints(text))
 
 
 def _printed(claimed: Decimal, value: int) -> Printed:

@@ -21,7 +21,7 @@ The verdicts are those of criterion (an interval and a noise threshold) and of n
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, hypot, isfinite, log, sqrt
+from math import hypot, isfinite, log, sqrt
 from typing import Any, TypeAlias
 
 from pydantic import FiniteFloat
@@ -30,7 +30,7 @@ from scipy.special import stdtrit
 from trio_profile import units
 from trio_profile.analysis.gate import Outcome, Verdict
 from trio_profile.errors import MeasurementError
-from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, sum_of_errors
+from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, quotient_interval, sum_of_errors
 from trio_profile.stats.two_way import Centre, parts_of
 
 MAX_RATIO = 1.03
@@ -334,7 +334,7 @@ def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_r
         _require_times(quantity, where, side.values)
     medians = median(base.values), median(new.values)
     intervals = [
-        _ratio_of(medians, [paired_interval(side.values, confidence) for side in (base, new)])
+        quotient_interval(medians, [paired_interval(side.values, confidence) for side in (base, new)])
         for confidence in (CONFIDENCE, ALARM_CONFIDENCE)
     ]
     values, samples = (*medians, medians[1] / medians[0]), min(len(base.values), len(new.values))
@@ -348,23 +348,9 @@ def _judge_summaries(quantity: str, where: str, base: Summary, new: Summary, max
         if not side.ci95[0] <= side.median <= side.ci95[1]:
             raise MeasurementError(f"{quantity} of {where}: {side.median:g} lies outside its interval {side.ci95}")
     medians = base.median, new.median
-    intervals = [_ratio_of(medians, (base.ci95, new.ci95), wider) for wider in (1.0, _WIDER_WHEN_SURE)]
+    intervals = [quotient_interval(medians, (base.ci95, new.ci95), wider) for wider in (1.0, _WIDER_WHEN_SURE)]
     values, samples = (*medians, medians[1] / medians[0]), min(base.samples, new.samples)
     return _timed(quantity, where, values, intervals, max_ratio, samples=samples)
-
-
-def _ratio_of(medians: Interval, intervals: Sequence[Interval], wider: float = 1.0) -> Interval:
-    """The interval of new / base from the intervals of two independent sides.
-
-    The distances to the ends are added in quadrature, on the logarithmic scale (MOVER: Zou & Donner 2008).
-
-    medians, intervals: of the base and of the new side.
-    wider: a factor on the distances.
-    """
-    (base, new), ((base_low, base_high), (new_low, new_high)) = medians, intervals
-    below = sqrt(log(new / new_low) ** 2 + log(base_high / base) ** 2)
-    above = sqrt(log(new_high / new) ** 2 + log(base / base_low) ** 2)
-    return new / base * exp(-wider * below), new / base * exp(wider * above)
 
 
 def _require_times(quantity: str, where: str, values: Sequence[float], samples: int | None = None) -> None:

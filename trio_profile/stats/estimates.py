@@ -1,11 +1,11 @@
 """Make an Estimate from raw samples, or from two other estimates."""
 
-from math import exp, hypot, isfinite, log
+from math import hypot, isfinite
 from typing import TypeVar
 
 from trio_profile.records.estimate import Accuracy, Difference, Measured, Ratio, SpeedupRatio
 from trio_profile.records.schema import Stopped
-from trio_profile.stats.intervals import Groups, median, median_interval
+from trio_profile.stats.intervals import Groups, median, median_interval, quotient_interval
 from trio_profile.stats.two_way import Centre, centre_of
 
 M = TypeVar("M", bound=Measured)
@@ -41,17 +41,10 @@ def ratio_of(groups: Groups, stopped: Stopped) -> Ratio:
 
 
 def quotient_of(new: Ratio, base: Ratio) -> SpeedupRatio:
-    """Return the quotient of two ratios that were measured independently of each other.
-
-    The distances to the ends of the two intervals are added in quadrature, on the logarithmic scale (MOVER: Zou &
-    Donner 2008).
-    """
-    below = hypot(log(new.value / new.ci95[0]), log(base.ci95[1] / base.value))
-    above = hypot(log(new.ci95[1] / new.value), log(base.value / base.ci95[0]))
-    value = new.value / base.value
+    """Return the quotient of two ratios that were measured independently of each other."""
     return SpeedupRatio(
-        value=value,
-        ci95=(value * exp(-below), value * exp(above)),
+        value=new.value / base.value,
+        ci95=quotient_interval((base.value, new.value), (base.ci95, new.ci95)),
         samples=min(new.samples, base.samples),
         sessions=min(new.sessions, base.sessions),
     )

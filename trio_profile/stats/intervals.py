@@ -8,7 +8,7 @@ measurement.
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, hypot, sqrt
+from math import comb, exp, hypot, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,3 +242,19 @@ def cluster_quantile(clusters: Sequence[int], confidence: float = 0.95) -> float
     if are_alone(clusters):
         return float(ndtri(tail))
     return float(stdtrit(max(len(set(clusters)) - 1, 1), tail))
+
+
+def quotient_interval(
+    values: tuple[float, float], intervals: Sequence[tuple[float, float]], wider: float = 1.0
+) -> tuple[float, float]:
+    """Return the interval of new / base from the intervals of two independent values.
+
+    The distances to the ends are added in quadrature, on the logarithmic scale (MOVER: Zou & Donner 2008).
+
+    values, intervals: of the base and of the new side.
+    wider: a factor on the distances.
+    """
+    (base, new), ((base_low, base_high), (new_low, new_high)) = values, intervals
+    below = hypot(log(new / new_low), log(base_high / base))
+    above = hypot(log(new_high / new), log(base / base_low))
+    return new / base * exp(-wider * below), new / base * exp(wider * above)

@@ -4,6 +4,7 @@ A layer's work is convex in its tokens. So of all schedules with one average the
 share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -96,16 +97,14 @@ def of_line(line: Line) -> Schedule | None:
 
 def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
     """The average at which a schedule of the same proportion has this work, to a thousandth of a token."""
-    low, high = 0, 1000 * model.visual_tokens
-    while low < high:
-        middle = (low + high) // 2
-        scaled = _scaled(schedule.published, model, Fraction(middle, 1000))
-        too_few = middle <= 1000 * schedule.published.layers[0] * model.visual_tokens // model.layers
-        if too_few or (scaled is not None and sum(map(cost, scaled.tokens), Fraction(0)) < figure):
-            low = middle + 1
-        else:
-            high = middle
-    return Fraction(low, 1000) if _scaled(schedule.published, model, Fraction(low, 1000)) else None
+    unpruned = 1000 * schedule.published.layers[0] * model.visual_tokens // model.layers
+
+    def is_enough(thousandths: int) -> bool:
+        scaled = _scaled(schedule.published, model, Fraction(thousandths, 1000))
+        return thousandths > unpruned and (scaled is None or sum(map(cost, scaled.tokens), Fraction(0)) >= figure)
+
+    average = Fraction(bisect_left(range(1000 * model.visual_tokens), True, key=is_enough), 1000)
+    return average if _scaled(schedule.published, model, average) else None
 
 
 def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: Cost) -> Bounds | None:
