@@ -35,22 +35,11 @@ def test_json_is_the_document_of_show(kept, capsys):
     assert json.loads(printed(capsys, kept, "--format", "json")) == document(capsys, "show", kept)
 
 
-def test_the_end_of_the_file_decides_the_format(kept, tmp_path, capsys):
-    for name, begins in (("a.md", "## "), ("a.tex", "% written"), ("a.json", "{"), ("pairs.csv", "model,")):
-        pairs = ["--pairs"] if name == "pairs.csv" else []
-        printed(capsys, kept, "--out", tmp_path / name, *pairs)
-        assert (tmp_path / name).read_text().startswith(begins)
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "--format is missing: choose md, latex, csv, parquet, json"),
         (["--format", "parquet"], "parquet is no text, so it is not printed: name a file with --out"),
         (["--figure", "prefill", "--to", "png"], "png is no text"),
-        (["--figure", "nonesuch"], "no figure is called 'nonesuch'; choose one of"),
-        (["--figure", "prefill", "--out", "fig.jpg"], "no figure is written as .jpg; choose .svg, .pdf, .png"),
-        (["--figure", "prefill", "--to", "pdf", "--out", "a.svg"], "a.svg is named as svg, and --to says pdf"),
         (["--figure", "prefill", "--format", "csv"], "--figure takes --to and --out"),
         (["--format", "csv", "--to", "svg"], "--to is the form of a figure"),
         (["--format", "csv", "--out", "measurements.jsonl"], "is the name of a file of a study"),
@@ -64,8 +53,6 @@ def test_what_cannot_be_exported_is_one_line_and_exit_2(arguments, says, kept, c
     assert (kept / "measurements.jsonl").read_bytes() == before
 
 
-def test_a_missing_extra_is_one_line(kept, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--out", tmp_path / "a.parquet")
+def test_a_missing_extra_is_one_line(kept, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "kaleido", None)
     assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--figure", "prefill")

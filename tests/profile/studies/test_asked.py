@@ -3,7 +3,6 @@ from itertools import permutations
 import pytest
 
 from tests.profile.studying import make
-from trio_core.errors import UnknownName
 from trio_profile.errors import StudyError
 from trio_profile.records.store import to_toml
 from trio_profile.records.study import Study
@@ -31,11 +30,6 @@ def test_a_bad_field_is_named_with_its_value(fields, says):
         make(**fields)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_method_is_refused_before_anything_is_loaded():
-    with pytest.raises(UnknownName, match="unknown method 'fastw'; known: cdpruner, dart"):
-        make(methods=("fastw",))
 
 
 def test_a_study_file_is_read_and_one_that_cannot_be_read_is_named(tmp_path):

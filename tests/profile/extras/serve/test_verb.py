@@ -85,10 +85,7 @@ def test_ctrl_c_ends_a_request_that_would_take_minutes(process):
     ("arguments", "says"),
     [
         ((), "Missing argument 'MODEL'"),
-        (("llava-1.5-7b",), "model 'llava-1.5-7b' has random weights; serve pocket or a checkpoint"),
-        (("pocket", "--method", "trio", "--retention", "0.02"), "lowest possible is 0.0642"),
         (("pocket", "--retention", "0.5"), "--retention needs --method: name one, such as --method trio"),
-        (("pocket", "--pixels", "64,128"), "model 'pocket' is built in and its pictures have one size"),
         (("pocket", "--host", "192.0.2.1"), "host '192.0.2.1' with port 0: "),
         (("pocket", "--port", "70000"), "port must be 0-65535"),
     ],
