@@ -91,6 +91,7 @@ TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
     "holov": (0.3, [{"chunks": 3, "diversity": 0.0}, {"chunks": 3, "diversity": 0.09}]),
     "prumerge": (0.2, [{"retention": share, "plus": plus} for share in (0.1, 0.5) for plus in (True, False)]),
     "scope": (0.3, [{"retention": 0.17}, {}, {"budgets": (2,), "layers": (0,)}]),
+    "split-cdpruner": (0.3, [{"retention": 0.17}, {}, {"split": False}]),
     "tome": (0.2, [{"retention": share} for share in (0.2, 0.5, 0.8)]),  # several rounds, one, and part of one
     "trio-ve": (0.3, [{"retention": 0.4}, {"retention": 0.4, "saliency": "autograd"}]),
     "vispruner": (0.3, [{"retention": 0.17}, {}]),
@@ -203,8 +204,9 @@ def waits_per_stage(side: int, method: Method) -> list[int]:
     return [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
 
 
-WAITS = dict.fromkeys(BUILT_IN, 1) | {"random": 0, "grid": 0, "vtw": 0, "dart": 3, "sparsevlm": 2, "visionzip": 2}
-"""For the check of the inputs. VisionZip checks twice in each crop: what it ranks, and what it merges."""
+TWO = dict.fromkeys(("sparsevlm", "split-cdpruner", "visionzip"), 2)
+WAITS = dict.fromkeys(BUILT_IN, 1) | {"random": 0, "grid": 0, "vtw": 0, "dart": 3} | TWO
+"""For the check of the inputs. VisionZip checks what it ranks and what it merges, split CDPruner each half."""
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
