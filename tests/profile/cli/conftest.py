@@ -1,4 +1,4 @@
-"""Arguments that tests of several verbs share."""
+"""Arguments and studies that tests of several verbs share."""
 
 from contextlib import redirect_stdout
 from io import StringIO
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.profile.documents import KEPT
 from trio_profile.cli import run
 
 
@@ -26,3 +27,11 @@ def sweep_arguments(checkpoint, photograph):
         *("--retention", "0.4,0.8", "--new-tokens", "3", "--seconds", "0.05", "--processes", "1"),
         *("--device", "cpu"),
     ]
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A directory that holds a small sweep."""
+    (tmp_path / "study").mkdir()
+    KEPT["sweep"](tmp_path / "study")
+    return tmp_path / "study"

@@ -6,16 +6,7 @@ import sys
 import pytest
 
 from tests.profile.command import complaint, document
-from tests.profile.documents import KEPT
 from trio_profile.cli import run
-
-
-@pytest.fixture
-def kept(tmp_path):
-    """A directory that holds a small sweep."""
-    (tmp_path / "study").mkdir()
-    KEPT["sweep"](tmp_path / "study")
-    return tmp_path / "study"
 
 
 def printed(capsys, *arguments: object) -> str:

@@ -52,13 +52,11 @@ def test_a_study_of_every_kind_is_shown_and_reported_without_torch(tmp_path):
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
-    """A directory that holds a small sweep, and a working directory of its own."""
-    (tmp_path / "study").mkdir()
-    KEPT["sweep"](tmp_path / "study")
+def kept(kept, tmp_path, monkeypatch):
+    """The directory of a small sweep, and a working directory of its own."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    return tmp_path / "study"
+    return kept
 
 
 def test_a_page_of_somebody_else_is_kept(kept, capsys):

@@ -4,20 +4,10 @@ import pytest
 
 from tests.profile.command import complaint, document
 from tests.profile.documents import keep
-from tests.profile.examples import dense, failed, in_processes, measurement, session, study
+from tests.profile.examples import failed, in_processes, measurement, study
 from trio_profile.cli import run
 from trio_profile.records.store import Store
 from trio_profile.records.study import Study
-
-
-@pytest.fixture
-def kept(tmp_path):
-    """A directory that holds the measurements of a sweep."""
-    store = Store(tmp_path)
-    store.open(study(), session())
-    for record in (dense(), measurement(retention=0.11), measurement(retention=0.55)):
-        store.append(record)
-    return tmp_path
 
 
 def test_a_study_is_shown_and_nothing_is_written(kept, capsys):
@@ -45,13 +35,6 @@ def test_the_document_is_the_one_that_report_prints(kept, capsys):
     shown = document(capsys, "show", kept)
     reported = document(capsys, "report", kept)
     assert shown | {"report": reported["report"]} == reported
-
-
-def test_a_torn_last_line_is_dropped_with_a_warning(kept, capsys):
-    with (kept / "measurements.jsonl").open("ab") as file:
-        file.write(b'{"record": "measurem')
-    assert run(["show", str(kept)]) == 0
-    assert "warning: line 6 dropped" in capsys.readouterr().err
 
 
 # --- what is doubtful ------------------------------------------------------------------------------------------------
