@@ -42,7 +42,7 @@ class PruMerge(MergingMethod):
         arxiv="2403.15388",
         repository="42Shawn/LLaVA-PruMerge",
         commit="097c04116a58465e4bcb58cec44a94018a68ff1a",
-        trained="optional",
+        trained="optional",  # README.md at this commit: LoRA checkpoints
         note="By default the released code adapts the number of tokens to the picture: it keeps each patch with an "
         "attention above Q3 + 1.5 · (Q3 − Q1). There may be no such patch. Here you choose the budget, as in the "
         "released fixed mode (reduction_ratio). You cannot let each picture decide how many tokens it keeps. "

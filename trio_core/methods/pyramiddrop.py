@@ -31,7 +31,7 @@ class PyramidDrop(ScoreMethod):
         arxiv="2410.17247",
         repository="Cooperx521/PyramidDrop",
         commit="6444f304aee4b7edcb022839fb9e8cd07859704a",
-        trained="optional",
+        trained="optional",  # README.md at this commit: inference, and "Efficient Training"
         note="The factor λ between stages is solved for, so that the retention is the average over layers. Budgets "
         "are whole numbers that meet it exactly. The code rounds each of them down. The code projects queries, keys "
         "and values of all tokens to get one row of attention. Here only the keys of all tokens are projected. The "

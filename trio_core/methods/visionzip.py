@@ -35,7 +35,7 @@ class VisionZip(MergingMethod):
         arxiv="2412.04467",
         repository="dvlab-research/VisionZip",
         commit="3151f6df4fca36a4cd1c985e5956e725b1f9ad02",
-        trained="optional",
+        trained="optional",  # README.md at this commit: training-free, efficient tuning, training
         note="A merged token is its target plus the mean of the patches that join it, as in the released code. "
         f"{GAPS} By default a merged token stands at its target's place, and the CLS token at the place of the first "
         "patch that leaves. With positions='compact' each crop has the released order: CLS, dominant patches, merged "

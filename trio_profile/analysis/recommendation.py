@@ -4,7 +4,6 @@ Controls are simple rules for comparison. They are never recommended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Literal
 
 from trio_profile import units
@@ -44,7 +43,7 @@ class Pick(Record):
 
 
 class Confidence(Record):
-    """How far a recommendation can be trusted. reasons: why; the weightiest first."""
+    """How far a recommendation, or a part of it, can be trusted. reasons: why; the weightiest first."""
 
     level: Literal["high", "medium", "low"]
     reasons: tuple[str, ...]
@@ -63,6 +62,8 @@ class Recommendation(Record):
     floor: the lowest retention of the method that keeps the answers, above `below`.
     below: the next lower retention than `floor`, which loses more than two points; None if none was measured.
     confidence: in what the status says; None if nothing is measured.
+    confidence_in_speed: in its speed alone; None if nothing is measured.
+    confidence_in_answers: in what it says of the answers; None if it says nothing of them.
     """
 
     status: Literal["use", "cost_alone", "answers_lost", "slower", "undecided", "unmeasured"]
@@ -71,6 +72,8 @@ class Recommendation(Record):
     floor: float | None = None
     below: Pick | None = None
     confidence: Confidence | None = None
+    confidence_in_speed: Confidence | None = None
+    confidence_in_answers: Confidence | None = None
 
 
 def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommendation:
@@ -88,8 +91,8 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
     kept = [cell for cell in paying if keeps_answers(cell)]
     if not kept:
         least = max(paying, key=_difference)
-        weak = chain(_weak_times(least, doubts), _weak_losses(paying))
-        return Recommendation(status="answers_lost", pick=_pick(least), confidence=_confidence(least, weak))
+        sure = _sureness(least, _weak_times(least, doubts), _weak_losses(paying))
+        return Recommendation(status="answers_lost", pick=_pick(least), **sure)
     best = _best(kept)
     others = (_best(same) for name in _methods(kept) if (same := [cell for cell in kept if cell.method == name]))
     ties = [cell for cell in others if cell.method != best.method and _overlap(cell, best)]
@@ -100,7 +103,7 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
         ties=tuple(_pick(cell) for cell in sorted(ties, key=lambda cell: cell.speed, reverse=True)),
         floor=floor.realised,
         below=None if below is None else _pick(below),
-        confidence=_confidence(best, chain(_weak_times(best, doubts), _weak_answers(best))),
+        **_sureness(best, _weak_times(best, doubts), _weak_answers(best)),
     )
 
 
@@ -151,12 +154,10 @@ def _without_gain(judged: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Rec
     """Return what follows if no cell is shown to pay."""
     best = max(judged, key=lambda cell: cell.speed)
     if all(_may_gain(cell) <= MATTERS for cell in judged):
-        return Recommendation(
-            status="slower", pick=_pick(best), confidence=_confidence(best, _weak_times(best, doubts))
-        )
+        return Recommendation(status="slower", pick=_pick(best), **_sureness(best, _weak_times(best, doubts)))
     most = max(judged, key=_may_gain)
     wide: list[_Weak] = [(2, "the intervals hold both a gain and a loss")]
-    return Recommendation(status="undecided", pick=_pick(most), confidence=_confidence(most, wide))
+    return Recommendation(status="undecided", pick=_pick(most), **_sureness(most, wide))
 
 
 def _may_gain(cell: CellSummary) -> float:
@@ -193,16 +194,37 @@ def _limits(best: CellSummary, same: Sequence[CellSummary]) -> tuple[CellSummary
 # Confidence
 
 
-def _confidence(cell: CellSummary, weak: Iterable[_Weak]) -> Confidence:
-    """Return how far what was said of a cell can be trusted."""
-    found = sorted(weak, key=lambda one: -one[0])
-    if found:
-        return Confidence(level=_LEVELS[found[0][0]], reasons=tuple(dict.fromkeys(reason for _, reason in found)))
+def _sureness(
+    cell: CellSummary, times: Iterable[_Weak], answers: Iterable[_Weak] | None = None
+) -> dict[str, Confidence | None]:
+    """Return the three confidences of a Recommendation.
+
+    cell: of which it speaks.
+    times, answers: what weakens its times and its answers; None if it says nothing of answers.
+    """
     assert cell.prefill_speedup is not None
-    sure = [f"{cell.prefill_speedup.sessions} processes agree", "no doubt about this cell"]
-    if cell.accuracy_difference is not None:
-        sure.append(units.number_of(cell.accuracy_difference.samples, "question"))
-    return Confidence(level="high", reasons=tuple(sure))
+    lost, answers = cell.accuracy_difference, None if answers is None else list(answers)
+    fast = [f"{cell.prefill_speedup.sessions} processes agree", "no doubt about this cell"]
+    right = [] if lost is None else [_excluded(lost)]
+    weak = list(times)
+    return {
+        "confidence": _confidence([*weak, *(answers or [])], [*fast, *right]),
+        "confidence_in_speed": _confidence(weak, fast),
+        "confidence_in_answers": None if answers is None or lost is None else _confidence(answers, right),
+    }
+
+
+def _confidence(weak: Sequence[_Weak], sure: Sequence[str]) -> Confidence:
+    """Return the confidence that is left. sure: the reasons of a high one."""
+    found = sorted(weak, key=lambda one: -one[0])
+    reasons = [reason for _, reason in found] or sure
+    return Confidence(level=_LEVELS[found[0][0]] if found else "high", reasons=tuple(dict.fromkeys(reasons)))
+
+
+def _excluded(lost: Difference) -> str:
+    """Return which loss the questions exclude."""
+    larger = f" of more than {units.score(-100 * lost.ci95[0])} points" if lost.ci95[0] < 0 else ""
+    return f"{units.number_of(lost.samples, 'question')} exclude a loss{larger}"
 
 
 def _weak_times(cell: CellSummary, doubts: Sequence[Doubt]) -> Iterator[_Weak]:

@@ -317,10 +317,17 @@ class Confidence:
     """How far the numbers of a report can be trusted.
 
     why: the reason, in a few words.
+    about: a part of what the report says, such as the speed; empty for all of it.
     """
 
     level: Literal["high", "medium", "low"]
     why: str
+    about: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its subject and its level."""
+        return f"Confidence{self.about and f' in the {self.about}'}: {self.level}"
 
 
 @dataclass(frozen=True)
@@ -330,7 +337,7 @@ class Report:
     subject, preposition, model: the heading, in three parts: `trio`, `on`, `pocket`.
     facts: the line below the heading.
     banner: what readers must know before they read on; empty if there is nothing.
-    confidence: a badge beside the heading; None for none.
+    confidence: badges below the first sentences.
     data: the document as JSON, embedded in the page; empty for what is not kept.
     """
 
@@ -341,4 +348,4 @@ class Report:
     data: str = ""
     preposition: str = "on"
     banner: str = ""
-    confidence: Confidence | None = None
+    confidence: Sequence[Confidence] = ()

@@ -15,16 +15,16 @@ def find(document: Any, method: str, quantity: str) -> BreakEven:
     return document.break_even_by_method.get(method, {}).get(quantity, _UNKNOWN)
 
 
-def pays(document: Any, method: str, quantity: str) -> str:
-    """Up to which retention a method pays: `pays certainly up to 77.0 %, certainly not from 94.0 %`."""
+def pays(document: Any, method: str, quantity: str, *, with_loss: bool = True) -> str:
+    """Up to which retention a method pays: `pays certainly up to 77.0 % retention`, and from which it costs more."""
     found = find(document, method, quantity)
     if found.status in ("always", "never"):
         return f"pays at {'every' if found.status == 'always' else 'no'} retention measured"
     if found.certain_gain is None and found.certain_loss is None:
         return "may pay or not: nothing is certain"
-    gain = [] if found.certain_gain is None else [f"pays certainly up to {units.percent(found.certain_gain)}"]
+    gain = [] if found.certain_gain is None else [f"pays certainly up to {units.percent(found.certain_gain)} retention"]
     loss = [] if found.certain_loss is None else [f"costs certainly more from {units.percent(found.certain_loss)}"]
-    return ", ".join(gain + loss)
+    return ", ".join(gain + loss if with_loss or not gain else gain)
 
 
 def table(document: Any, first: str) -> Table:

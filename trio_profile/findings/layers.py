@@ -24,6 +24,10 @@ _STEP: dict[str, Callable[[Step], Entry]] = {
     "adds": lambda step: Entry(units.milliseconds(step.added_ms)),
     "speed-up after it": lambda step: Entry(units.times(step.speedup)),
 }
+_LONG, _SHORT = "time that does not follow work", "more time than work"
+"""The end of the name of a step, and what a bar says for it."""
+_SMALL_STEP = 0.02
+"""The share of the whole time below which a step has no bar and no word of its own."""
 _STOPPED = {
     "converged": "the interval is as narrow as asked",
     "budget": "the time was up",
@@ -78,22 +82,36 @@ def walk_page(cell: PrefillTimes) -> Page:
 
 
 def _summary(cell: PrefillTimes) -> list[str]:
-    """The claim, the measured prefill, the largest step between them, and the whole generation."""
+    """The claim, the measured prefill, where the time between them goes, and the whole generation."""
     totals, decode = cell.totals, cell.decode
     speedup = totals.prefill_speedup
-    most = max(cell.attribution[1:], key=lambda step: step.added_ms)
     return [
         f"The formula claims {units.times(cell.claimed_ratio)}. Measured, the prefill is "
         f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
         f"It takes {units.milliseconds(totals.prefill_ms.value)}, dense takes "
         f"{units.milliseconds(totals.dense_prefill_ms.value)} ({units.number_of(speedup.samples, 'round')}; sampling "
         f"stopped because {_STOPPED[speedup.stopped]}).",
-        f"The largest step from claim to measurement is {most.name}: {units.milliseconds(most.added_ms)}.",
+        _gap(cell.attribution),
         f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
         f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
         f"{units.times(cell.total_attribution[-1].speedup)} as fast as dense.",
         *_with_factor(cell),
     ]
+
+
+def _gap(steps: Sequence[Step]) -> str:
+    """The time that a prefill takes beyond the claim, and its largest parts. steps: as in `_attribution`."""
+    parts: dict[str, float] = {}
+    for step in steps[1:]:
+        of_layers, _, what = step.name.partition(": ")
+        name = f"layers with {_SHORT}" if what == _LONG else step.name if what else of_layers.rpartition(".")[2]
+        parts[name] = parts.get(name, 0.0) + step.added_ms
+    whole = sum(parts.values())
+    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if parts[name] > _SMALL_STEP * whole]
+    if whole <= 0:
+        return "It takes no longer than claimed."
+    told = "; ".join(f"{name}, {units.milliseconds(parts[name])}" for name in large)
+    return f"It takes {units.milliseconds(whole)} longer than claimed: {told}."
 
 
 def _with_factor(cell: PrefillTimes) -> list[str]:
@@ -232,10 +250,6 @@ def _by_layer(name: str, colour: int | None, layers: Sequence[LayerTimes], found
     return line(name, points, colour=colour, group=name)
 
 
-_SMALL_STEP = 0.02
-"""The share of the measured time below which a step has no bar of its own."""
-
-
 def _bar(name: str, milliseconds: float) -> Bar:
     return Bar(name, milliseconds, units.milliseconds(milliseconds))
 
@@ -249,10 +263,7 @@ def _attribution(steps: Sequence[Step]) -> Waterfall:
     end = sum(step.added_ms for step in steps)
     small = [step for step in steps[1:] if abs(step.added_ms) < _SMALL_STEP * end]
     large = [step for step in steps if step not in small]
-    first, *rest = (
-        _bar(step.name.replace("time that does not follow work", "more time than work"), step.added_ms)
-        for step in large
-    )
+    first, *rest = (_bar(step.name.replace(_LONG, _SHORT), step.added_ms) for step in large)
     if small:
         rest.append(_bar(f"{units.number_of(len(small), 'small step')} together", sum(step.added_ms for step in small)))
     last = _bar("measured, sum of the parts", end)

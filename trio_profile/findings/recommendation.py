@@ -1,4 +1,4 @@
-"""The recommendation in words: it stands first on the page and in the terminal. The badge says how sure it is."""
+"""The recommendation in words: it stands first on the page and in the terminal. The badges say how sure it is."""
 
 from collections.abc import Iterator, Sequence
 
@@ -56,11 +56,10 @@ def further(found: Recommendation) -> Iterator[str]:
         yield f"{pick.method} was not measured below {floor}."
 
 
-def badge(found: Recommendation) -> blocks.Confidence | None:
-    """How sure the recommendation is, and why; None if nothing is measured."""
-    if found.confidence is None:
-        return None
-    return blocks.Confidence(found.confidence.level, "; ".join(found.confidence.reasons))
+def badges(found: Recommendation) -> list[blocks.Confidence]:
+    """How sure the speed and the answers are, and why; of the speed alone where nothing is said of answers."""
+    parts = {"speed": found.confidence_in_speed, "answers": found.confidence_in_answers}
+    return [blocks.Confidence(part.level, "; ".join(part.reasons), about) for about, part in parts.items() if part]
 
 
 def banner(model: str, sessions: Sequence[Session]) -> str:

@@ -125,13 +125,13 @@ def _shared(document: SideBySide) -> list[SideCell]:
     return [cell for cell in document.cells if sum(one is not None for one in cell.cells) > 1]
 
 
-def _confidence(document: SideBySide) -> Confidence | None:
-    """The confidence of the weakest study, with the reasons of each; None if no study recommends anything."""
-    badges = [(side.name, badge) for side in document.sides if (badge := recommendation.badge(side.recommendation))]
-    if not badges:
-        return None
-    weakest = min((badge for _, badge in badges), key=lambda badge: _WEAKEST_FIRST.index(badge.level))
-    return Confidence(weakest.level, ". ".join(f"{name}: {badge.level}, {badge.why}" for name, badge in badges))
+def _confidence(document: SideBySide) -> list[Confidence]:
+    """The confidence of the weakest study, with the reasons of each; none if no study recommends anything."""
+    known = [(side.name, sure) for side in document.sides if (sure := side.recommendation.confidence) is not None]
+    if not known:
+        return []
+    weakest = min((sure.level for _, sure in known), key=_WEAKEST_FIRST.index)
+    return [Confidence(weakest, ". ".join(f"{name}: {sure.level}, {'; '.join(sure.reasons)}" for name, sure in known))]
 
 
 def _finished(document: SideBySide, number: int) -> list[Cell]:

@@ -38,7 +38,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         facts=facts,
         pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
         data=json_with_pairs(document),
-        confidence=recommendation.badge(document.recommendation) if hasattr(document, "recommendation") else None,
+        confidence=recommendation.badges(document.recommendation) if hasattr(document, "recommendation") else (),
     )
 
 

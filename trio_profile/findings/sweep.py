@@ -32,7 +32,7 @@ def report(document: SweepDocument) -> Report:
 
 def verdict_page(document: SweepDocument) -> Page:
     """What to do, the speed-up over retention, each method in a table, and the break-even of every quantity."""
-    blocks: list[Block] = [recommendation.block(document.recommendation)]
+    blocks: list[Block] = [Sentences("", [recommendation.sentence(document.recommendation), *_range(document)])]
     if any(cell.status == "done" for cell in document.cells):
         blocks.append(speedup(document))
     if document.cells:
@@ -49,6 +49,13 @@ def verdict_page(document: SweepDocument) -> Page:
 def speedup(document: SweepDocument) -> Chart:
     """The speed-up of the prefill, with the certain gain of the recommended method, or of the first one."""
     return charts.speedups(document, "prefill", "Speed-up of the prefill", "prefill_ms", _picked(document))
+
+
+def _range(document: SweepDocument) -> list[str]:
+    """The range of retentions at which the recommended method, or the first one, pays."""
+    method = _picked(document)
+    pays = break_even.pays(document, method, "prefill_ms", with_loss=False)
+    return [f"By prefill time, {method} {pays}."] if document.cells else []
 
 
 def _picked(document: SweepDocument) -> str:

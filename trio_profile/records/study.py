@@ -148,9 +148,7 @@ class Study(Record):
         ge=0,
         le=10_000,
     )
-    cold_l2: bool = option(
-        False, SAMPLING, "CUDA: overwrite the L2 cache before each run.", flags=("--cold-l2/--warm-l2",)
-    )
+    cold_l2: bool = option(False, SAMPLING, "CUDA: overwrite the L2 cache before each run.")
     questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = option(
         None,
         INPUT,

@@ -26,6 +26,7 @@ _AXIS = {
     "ticks": "",
     "automargin": True,
     "ticklabelstandoff": 6,
+    "exponentformat": "SI",  # G for 10⁹, as in the tables
 }
 _LEGEND = {
     "orientation": "h",

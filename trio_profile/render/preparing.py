@@ -88,8 +88,8 @@ def whole_text(report: Report, form: Form) -> str:
     lines = [*form.begin, form.title.format(told(f"{report.subject} {report.preposition} {report.model}")), ""]
     lines += [told(" · ".join(report.facts)), ""] if report.facts else []
     lines += [form.banner.format(told(report.banner)), ""] if report.banner else []
-    if (sure := report.confidence) is not None:
-        lines += [f"{form.strong.format(f'Confidence: {sure.level}')}, because {told(sure.why)}.", ""]
+    for sure in report.confidence:
+        lines += [f"{form.strong.format(sure.title)}, because {told(sure.why)}.", ""]
     for page in report.pages:
         lines += [form.section.format(told(page.title)), ""]
         lines += [told(page.how_to_read), ""] if page.how_to_read else []

@@ -23,8 +23,7 @@ def snippet(report: Report) -> str:
     parts = [f"<p><b>{heading}</b><br><small>{_text(' · '.join(report.facts))}</small></p>"]
     parts += [f"<p><b>{_text(report.banner)}</b></p>"] if report.banner else []
     parts += [f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in sentences.lines)}</ul>"] if sentences else []
-    if report.confidence is not None:
-        parts.append(f"<p>Confidence: {_text(report.confidence.level)}, because {_text(report.confidence.why)}.</p>")
+    parts += [f"<p>{_text(one.title)}, because {_text(one.why)}.</p>" for one in report.confidence]
     parts += [_table(table)] if table else []
     return f'<div class="trio-profile">{"".join(parts)}</div>'
 

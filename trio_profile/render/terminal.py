@@ -21,6 +21,7 @@ from trio_profile import units
 from trio_profile.findings.blocks import (
     Block,
     Chart,
+    Confidence,
     Entry,
     Page,
     Report,
@@ -64,22 +65,19 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
         )
         left_out = left_out or blocks != list(page.blocks)
         if blocks or (everything and not page.blocks):
-            _show_page(page, blocks, console, titled=everything or page.title != "Verdict")
+            sure = report.confidence if page is report.pages[0] else ()
+            _show_page(page, blocks, console, sure, titled=everything or page.title != "Verdict")
     if left_out:
         console.print("", Text(hint, style="dim"), sep="\n")
 
 
 def _show_head(report: Report, console: Console) -> None:
-    """The heading, the facts, the banner and the confidence."""
+    """The heading, the facts and the banner."""
     console.print(_text(f"{report.subject} {report.preposition} {report.model}", console.width, "bold"))
     if report.facts:
         console.print(_text(" · ".join(report.facts), console.width, "dim"))
     if report.banner:
         console.print(_text(report.banner, console.width, "bold yellow"))
-    if (found := report.confidence) is not None:
-        console.print(
-            _text(f"Confidence: {found.level}, because {found.why}.", console.width, _CONFIDENCE[found.level])
-        )
 
 
 def _first(block: Block, width: int) -> Block:
@@ -101,13 +99,17 @@ def _first(block: Block, width: int) -> Block:
     return table
 
 
-def _show_page(page: Page, blocks: Sequence[Block], console: Console, *, titled: bool) -> None:
+def _show_page(
+    page: Page, blocks: Sequence[Block], console: Console, sure: Sequence[Confidence], *, titled: bool
+) -> None:
+    """Print a page. sure: the confidence that follows its first block."""
     if titled:
         console.print("", Text(page.title, style="bold underline"), sep="\n")
-    for block in blocks:
-        console.print("", *drawn(block, console.width), sep="\n")
-    if not blocks:
-        console.print(_text(page.empty, console.width))
+    first, *others = [["", *drawn(block, console.width)] for block in blocks] or [[_text(page.empty, console.width)]]
+    badges = [_text(f"{one.title}, because {one.why}.", console.width, _CONFIDENCE[one.level]) for one in sure]
+    for drawing in (first, badges, *others):
+        if drawing:
+            console.print(*drawing, sep="\n")
 
 
 def drawn(block: Block, width: int = 80) -> list[RenderableType]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trio_core.trace import Trace
+from trio_profile import units
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.ladders import clamped_above, idle_stages
 from trio_profile.analysis.layers import (
@@ -202,7 +203,7 @@ def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
         runs = [getattr(pair, side) for pair in measured.samples.pairs]
         return measured.milliseconds([run.total_ms - run.ttft_ms for run in runs])
 
-    name = f"decode of {new_tokens - 1} tokens"
+    name = f"decode of {units.number_of(new_tokens - 1, 'token')}" if new_tokens > 1 else "without a further token"
     return PartTimes(name=name, ms=after_first_token("pruned"), dense_ms=after_first_token("dense"))
 
 

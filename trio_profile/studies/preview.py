@@ -10,7 +10,6 @@ from torch.nn.functional import linear
 from trio_profile.analysis.preview import Preview, PreviewCell, PreviewRetention, RefusedCell
 from trio_profile.cost.formula import decoder_macs
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
-from trio_profile.engine.shares import DENSE_WEIGHT
 from trio_profile.errors import StudyError
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.large_weights import LARGE
@@ -26,8 +25,15 @@ from trio_profile.stats.intervals import median
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
 
-COUNT_PREFILLS = 14
-"""All exact counts of a cell take as long as so many prefills. Of `pocket` with one thread: 1.8 s and 0.13 s."""
+COUNT_RUNS, DENSE_RUNS = 8, 14
+"""How many prefills the exact counts of a cell take, and those of the dense model, which has new pictures too."""
+COUNT_SHARE = 0.23
+"""Beside their prefills, the counts of a cell spend this share of the time that the imports take: both are Python's. In
+CPU time 2.0 to 2.1 s and 8.0 to 9.7 s, of `pocket` and of `pocket-deep`."""
+FEW_QUESTIONS = 2
+"""How many questions a CPU answers here. It needs as long for each as in a larger batch."""
+SLOW_SECONDS = 0.5
+"""If a product of matrices takes longer than this, it is estimated from an eighth of its rows."""
 USEFUL_CORES = 0.75
 """Two processes of one thread each count in so much of the time that one of two threads takes: threads wait for each
 other."""
@@ -45,28 +51,31 @@ class Pace:
 
     prefill, generation: for one of each.
     questions: for the answers to all questions; 0 without questions.
+    python: for what the counts of one cell do beside their prefills.
     """
 
     prefill: float
     generation: float
     questions: float
+    python: float
 
     @classmethod
-    def of(cls, plan: Plan, clock: Clock) -> "Pace":
-        """Time a few runs of the dense model."""
+    def of(cls, plan: Plan, clock: Clock, python: float) -> "Pace":
+        """Time a few runs of the dense model. python: as the field."""
         workload = plan.workload
         rounds.run(workload, clock, "prefill")
         times = rounds.run(workload, clock, "generation")
         questions = times.prefill_ms / 1000 * (plan.study.fidelity_inputs or 0)
         if workload.questions:
-            few = workload.with_questions(workload.questions[:ASKED_TOGETHER])
+            on_cpu = workload.device.type == "cpu"
+            few = workload.with_questions(workload.questions[: FEW_QUESTIONS if on_cpu else ASKED_TOGETHER])
             start = time.perf_counter()
             fidelity.reference(few, 0, plan.study.seed)
             questions = (time.perf_counter() - start) * len(workload.questions) / len(few.questions)
-        return cls(times.prefill_ms / 1000, times.total_ms / 1000, questions)
+        return cls(times.prefill_ms / 1000, times.total_ms / 1000, questions, python)
 
     @classmethod
-    def by_work(cls, plan: Plan) -> "Pace":
+    def by_work(cls, plan: Plan, python: float) -> "Pace":
         """Time products of matrices as the model has them, for a model that takes long to load and to run."""
         shape, dtype = plan.workload.shape, getattr(torch, plan.study.dtype)
         tokens = shape.visual_tokens + shape.text_tokens
@@ -74,36 +83,44 @@ class Pace:
         def seconds(rows: int) -> float:
             """Return the seconds of one token in all layers, if so many rows go through a product at once."""
             weights = [torch.ones(shape.intermediate, shape.hidden, dtype=dtype) for _ in range(3)]
-            row_block, taken = torch.ones(rows, shape.hidden, dtype=dtype), list[float]()
-            for weight in 2 * weights:  # one after another, so that none is in the cache
-                start = time.perf_counter()
+
+            def product(weight: torch.Tensor, rows: int) -> float:
+                row_block, start = torch.ones(rows, shape.hidden, dtype=dtype), time.perf_counter()
                 linear(row_block, weight)
-                taken.append(time.perf_counter() - start)
-            return median(taken) / rows * decoder_macs([1] * shape.num_layers, shape) / weights[0].numel()
+                return (time.perf_counter() - start) / rows
+
+            one = product(weights[0], max(rows // 8, 1))
+            if one * rows < SLOW_SECONDS:
+                one = median([product(weight, rows) for weight in 2 * weights])  # in turn: none is in the cache
+            return one * decoder_macs([1] * shape.num_layers, shape) / weights[0].numel()
 
         prefill = seconds(tokens) * tokens * shape.batch
         steps = plan.workload.new_tokens - 1
-        return cls(prefill, prefill + steps * seconds(1), prefill * (plan.study.fidelity_inputs or 0))
+        return cls(prefill, prefill + steps * seconds(1), prefill * (plan.study.fidelity_inputs or 0), python)
 
-    def cells(self, plan: Plan, load: float) -> float:
+    def counting(self, plan: Plan) -> float:
+        """Return the seconds of all exact counts."""
+        shares = [cost_share(planned, plan.workload.shape) for planned in plan.cells]
+        return (DENSE_RUNS + COUNT_RUNS * sum(shares)) * self.prefill + (1 + len(shares)) * self.python
+
+    def cells(self, plan: Plan) -> float:
         """Return the seconds of a study of cells: its counts and answers on all cores, then its times."""
         study, shape, on_cpu = plan.study, plan.workload.shape, plan.study.device.startswith("cpu")
-        counts, answers = DENSE_WEIGHT * COUNT_PREFILLS * self.prefill, self.questions
+        answers = self.questions
         for planned in plan.cells:
             draws = fidelity.SEEDS if fidelity.selects_at_random(planned.method) else 1
-            counts += COUNT_PREFILLS * self.prefill
             answers += draws * cost_share(planned, shape) * self.questions
         # The runs above used all cores, as all processes that count do together.
         cores = (os.cpu_count() or 1) if on_cpu and study.processes != 1 else 1
-        counting = (counts + answers) * (USEFUL_CORES if cores > 1 else 1)
-        least = load + 3 * self.prefill * (len(plan.cells) + 2)
+        counting = (self.counting(plan) + answers) * (USEFUL_CORES if cores > 1 else 1)
+        # Each process runs some cells to warm up, and all of them in a round; the first one also lets them generate.
+        a_round = sum(cost_share(planned, shape) for planned in plan.cells) + rounds.dense_runs(len(plan.cells))
+        least = a_round * (2 * self.prefill * (study.processes or 1) + self.generation)
         return counting + max(study.seconds * len(study.blocks()), least)
 
     def prefills(self, plan: Plan, kind: Kind) -> float:
         """Return the seconds of a study of one prefill: its counts, and its sampling if the kind takes `--seconds`."""
-        cells = max(1, len(plan.cells))
-        sampling = plan.study.seconds if "seconds" in kind.options else 0.0
-        return (1 + cells) * COUNT_PREFILLS * self.prefill + sampling
+        return self.counting(plan) + (plan.study.seconds if "seconds" in kind.options else 0.0)
 
 
 def cost_share(planned: PlannedCell, shape: Shape) -> float:
@@ -126,11 +143,12 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
     if reason is None:
         watch(Step("timing a few runs of the dense model"))
         if plan.workload.device.type == "meta":
-            pace, load = Pace.by_work(plan), load + models()[study.model].parameters * LARGE_SECONDS
+            pace = Pace.by_work(plan, COUNT_SHARE * imports)
+            load += models()[study.model].parameters * LARGE_SECONDS
         else:
             clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
-            pace = Pace.of(plan, clock)
-        seconds = load + (pace.cells(plan, load) if kind.file == MEASUREMENTS else pace.prefills(plan, kind))
+            pace = Pace.of(plan, clock, COUNT_SHARE * imports)
+        seconds = load + (pace.cells(plan) if kind.file == MEASUREMENTS else pace.prefills(plan, kind))
     return Preview(
         environment=collect("cpu" if study.device == "meta" else study.device),
         study=study,

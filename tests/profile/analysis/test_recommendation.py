@@ -181,6 +181,22 @@ def test_confidence_falls_with_each_weakness_of_the_recommended_cell(changed, do
     assert found.reasons[0].startswith(reason)
 
 
+def test_few_questions_weaken_what_is_said_of_answers_and_not_the_speed():
+    found = recommend([cell("trio", 0.22, 1.4, 0.0, questions=24)], [])
+    speed, answers = found.confidence_in_speed, found.confidence_in_answers
+    assert speed is not None and speed.level == "high"
+    assert answers is not None and answers.level == "low"
+    assert recommend([cell("trio", 0.22, 1.4)], []).confidence_in_answers is None
+
+
+def test_enough_questions_say_which_loss_they_exclude():
+    found = recommend([cell("trio", 0.22, 1.4, 0.0, processes=1, questions=1000)], []).confidence_in_answers
+    assert found is not None and (found.level, found.reasons) == (
+        "high",
+        ("1\u202f000 questions exclude a loss of more than 0.3 points",),
+    )
+
+
 def test_the_front_is_the_one_worked_out_by_hand():
     points = [(3.0, 0.5), (2.0, 0.1), (1.5, 0.1), (2.5, 0.6), (2.0, 0.1)]
     assert front(points) == [0, 1, 4]

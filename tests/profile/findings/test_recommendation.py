@@ -29,9 +29,12 @@ def test_each_status_has_a_sentence():
 
 
 def test_a_badge_stands_wherever_something_was_measured():
-    badge = recommendation.badge(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
-    assert badge is not None and badge.level == "high"
-    assert recommendation.badge(Recommendation(status="unmeasured")) is None
+    badges = recommendation.badges(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
+    assert [(badge.title, badge.level) for badge in badges] == [
+        ("Confidence in the speed: high", "high"),
+        ("Confidence in the answers: high", "high"),
+    ]
+    assert recommendation.badges(Recommendation(status="unmeasured")) == []
 
 
 def test_a_banner_says_what_a_built_in_model_is():

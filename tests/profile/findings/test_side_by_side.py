@@ -143,6 +143,6 @@ def test_the_badge_is_that_of_the_weakest_study_with_the_reasons_of_each():
     low = Confidence(level="low", reasons=("one process",))
     doubted = found.sides[1].recommendation.model_copy(update={"confidence": low})
     second = found.sides[1].model_copy(update={"recommendation": doubted})
-    badge = pages._confidence(found.model_copy(update={"sides": (found.sides[0], second)}))
-    assert badge is not None and badge.level == "low"
+    [badge] = pages._confidence(found.model_copy(update={"sides": (found.sides[0], second)}))
+    assert badge.level == "low"
     assert badge.why == "A: medium, no answers are known. B: low, one process"

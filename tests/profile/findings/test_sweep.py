@@ -35,7 +35,8 @@ def test_only_the_verdict_is_in_sight(several: SweepDocument):
 
 def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument):
     what, chart, *others = sweep.verdict_page(several).blocks
-    assert isinstance(what, Sentences) and len(what.lines) == 1
+    assert isinstance(what, Sentences) and len(what.lines) == 2
+    assert what.lines[1].startswith("By prefill time, trio pays certainly up to ") and "costs" not in what.lines[1]
     assert isinstance(chart, Chart) and chart.id == "prefill"
     assert [type(block) for block in others] == [Table, Table, Sentences, Sentences]
 

@@ -363,7 +363,7 @@ def everything() -> Report:
     blocks = [picked(), sorted_table(), folded(), wide(60), titled()]
     extra = Page("extra", "Extra", "How to read.", blocks)
     badge = Confidence("medium", "one of six cells is doubted")
-    return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", confidence=badge)
+    return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", confidence=[badge])
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])

@@ -135,7 +135,7 @@ def test_a_default_sweep_is_smaller_than_six_megabytes():
 
 def test_the_confidence_leads_to_the_doubts_if_the_report_has_them():
     blocks = [Sentences("", ["one"])]
-    report = Report("a", "b", [], [Page("page", "Page", "", blocks)], confidence=Confidence("low", "few pairs"))
+    report = Report("a", "b", [], [Page("page", "Page", "", blocks)], confidence=[Confidence("low", "few pairs")])
     assert 'href="#doubts"' not in html.render(report)
     report = replace(report, pages=[*report.pages, Page("doubts", "Doubts", "", blocks)])
     assert html.render(report).count('href="#doubts"') == 2  # one of them in the list of pages

@@ -59,7 +59,7 @@ def report(document: EndpointsDocument) -> Report:
         facts=facts,
         pages=[build(document) for build in PAGES],
         data=document.model_dump_json(),
-        confidence=badge(document),
+        confidence=[badge(document)],
     )
 
 
@@ -80,7 +80,7 @@ def preview_report(document: EndpointsPreview) -> Report:
     return Report("Dry run of endpoints", study.model or study.dense, [], [page])
 
 
-def badge(document: EndpointsDocument) -> Confidence | None:
+def badge(document: EndpointsDocument) -> Confidence:
     """How far the findings can be trusted."""
     kinds = list(dict.fromkeys(doubt.kind for doubt in document.doubts))
     serious = [kind for kind in kinds if kind in _SERIOUS]
