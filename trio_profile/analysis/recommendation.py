@@ -4,7 +4,7 @@ Controls are simple rules for comparison. They are never recommended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
@@ -194,9 +194,7 @@ def _limits(best: CellSummary, same: Sequence[CellSummary]) -> tuple[CellSummary
 # Confidence
 
 
-def _sureness(
-    cell: CellSummary, times: Iterable[_Weak], answers: Iterable[_Weak] | None = None
-) -> dict[str, Confidence | None]:
+def _sureness(cell: CellSummary, times: Iterable[_Weak], answers: Iterable[_Weak] | None = None) -> dict[str, Any]:
     """Return the three confidences of a Recommendation.
 
     cell: of which it speaks.
