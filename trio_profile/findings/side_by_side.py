@@ -130,8 +130,10 @@ def _confidence(document: SideBySide) -> list[Confidence]:
     known = [(side.name, sure) for side in document.sides if (sure := side.recommendation.confidence) is not None]
     if not known:
         return []
-    weakest = min((sure.level for _, sure in known), key=_WEAKEST_FIRST.index)
-    return [Confidence(weakest, ". ".join(f"{name}: {sure.level}, {'; '.join(sure.reasons)}" for name, sure in known))]
+    weakest = min((sure for _, sure in known), key=lambda sure: _WEAKEST_FIRST.index(sure.level))
+    return [
+        Confidence(weakest.level, ". ".join(f"{name}: {sure.level}, {'; '.join(sure.reasons)}" for name, sure in known))
+    ]
 
 
 def _finished(document: SideBySide, number: int) -> list[Cell]:
