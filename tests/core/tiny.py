@@ -6,6 +6,7 @@ each token's hidden state is its own. LLaVA-1.5's toy has as many keys as querie
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,7 +19,7 @@ from transformers import PreTrainedModel
 
 from trio_core import prune
 from trio_core.methods.method import Method
-from trio_core.methods.view import Picture, Signal, View
+from trio_core.methods.view import Picture, Signal, Video, View
 from trio_core.models import families
 from trio_core.models.encoder import Encoder
 from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY, WORDS, Size, build
@@ -41,6 +42,8 @@ CACHED = (*BY_HAND, "qwen3_vl", "internvl")
 """Families whose cache holds every key. Qwen3-VL norms queries and keys, and adds to its first layers' input."""
 MULTI_AXIS = tuple(name for name, family in NAMES.items() if families[family].multi_axis_positions)
 """Families whose positions have several axes."""
+WITH_VIDEOS = ("video_llava", "llava_next_video", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+"""Families whose videos have frames."""
 ATTENTION = ("eager", "sdpa")
 SLOW = pytest.mark.slow
 QUICK = ("llava", "qwen2_5_vl", "gemma3")
@@ -175,6 +178,12 @@ def pair(family: str) -> list[dict[str, Tensor]]:
     return [sample(family, "small", seed=1), sample(family, after=12)]
 
 
+def videos(family: str, after: int = 9) -> list[dict[str, Tensor]]:
+    """One video, and two with more words behind them; no pictures."""
+    adapter = families[NAMES[family]]
+    return [adapter.toy_video_sample(1, after, seed=1), adapter.toy_video_sample(2, after + 3)]
+
+
 @torch.no_grad()
 def run(model: Any, inputs: dict[str, Tensor], method: Method | str, **options: Any) -> tuple[Tensor, Trace]:
     """The logits and the trace of one prefill. options: of a method that is given by its name."""
@@ -231,6 +240,13 @@ def view(
     picture = Picture(torch.arange(2, 2 + count), torch.arange(count), budget, text, schedule)
     hidden = torch.zeros(1, length, 2) if hidden is None else hidden
     return View(layer, hidden, torch.ones(1, length, dtype=torch.bool), False, (picture,), signals or {})
+
+
+def video_view(features: Tensor, frames: list[list[int]], budget: int) -> View:
+    """A stage before the decoder on one sample with one video. features: [N, D]. frames: the numbers [F, P]."""
+    hidden = torch.cat([features.new_zeros(2, features.shape[1]), features, features.new_zeros(2, features.shape[1])])
+    stage = view(len(features), budget, hidden=hidden[None])
+    return replace(stage, pictures=(replace(stage.pictures[0], videos=(Video(torch.tensor(frames)),)),))
 
 
 def unused(*_: Any) -> Any:

@@ -23,6 +23,7 @@ class GuardedGenerate:
     generating: whether a generate() is running.
     pruned: whether it has run a prompt with pictures.
     copies: how often it repeats each sample.
+    inputs: its keyword arguments while it runs. If it runs the tower itself, the forward does not get all of them.
     """
 
     def __init__(self, model: nn.Module, tower: Tower | None):
@@ -31,6 +32,7 @@ class GuardedGenerate:
         self.generating = False
         self.pruned = False
         self.copies = 1
+        self.inputs: dict[str, Any] = {}
         self.generate = getattr(model, "generate", None)
 
     def install(self) -> list[Replacement]:
@@ -56,11 +58,11 @@ class GuardedGenerate:
             self.tower.forget()
         repeats = ("num_beams", "num_return_sequences")
         self.copies = max(next((source[n] for source in sources if source.get(n)), 1) for n in repeats)
-        self.generating, self.pruned = True, False
+        self.generating, self.pruned, self.inputs = True, False, kwargs
         try:
             return self.generate(*args, **kwargs)
         finally:
-            self.generating = self.pruned = False
+            self.generating, self.pruned, self.inputs = False, False, {}
 
 
 def _refuse_continuous_batching(*_args: Any, **_kwargs: Any) -> NoReturn:

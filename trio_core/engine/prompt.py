@@ -1,6 +1,6 @@
 """From the inputs of a model's forward to the pictures of each sample. Every refusal of an input stands here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ from trio_core.engine.cache import check_cache
 from trio_core.engine.frames import Frame
 from trio_core.engine.passes import Setup
 from trio_core.errors import UnsupportedInput
-from trio_core.methods.view import Picture
+from trio_core.methods.method import Method
+from trio_core.methods.view import Picture, Video
+from trio_core.models.video import VideoShape
 from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_core.tensors import MaskBS, to_device
@@ -43,10 +45,17 @@ class Prompt:
         return any(picture.schedule.budgets[-1] < len(picture.rows) for picture in self.pictures)
 
 
-def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[PromptSizes], Schedule]) -> Prompt:
+def read_prompt(
+    setup: Setup,
+    inputs: dict[str, Any],
+    schedule_of: Callable[[PromptSizes], Schedule],
+    shown: dict[str, Any],
+    copies: int = 1,
+) -> Prompt:
     """The pictures of a prompt, and what is planned for them.
 
     inputs: the arguments of the model's forward. schedule_of: the schedule of a sample by its token counts.
+    shown: the arguments that have the videos. copies: how often each of their samples stands in the batch.
 
     Raises UnsupportedInput for a prompt on which pruning would be wrong.
     """
@@ -54,25 +63,20 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
     visual = setup.adapter.visual_tokens(input_ids) & valid
     candidates = setup.method.candidates(visual, valid)
     begins, predicting = _documents(setup, inputs), _predicting(inputs)
-    marks = [visual, candidates, valid, *(mark for mark in (begins, predicting) if mark is not None)]
+    video = torch.isin(input_ids, input_ids.new_tensor(setup.adapter.video_ids)) & valid
+    marks = [visual, candidates, valid, video, *(mark for mark in (begins, predicting) if mark is not None)]
     # Here the host waits for the device: the places of the pictures and the lengths fix every later shape.
-    visual_BS, candidates_BS, valid_BS, *rest = torch.stack(marks).cpu()
+    visual_BS, candidates_BS, valid_BS, video_BS, *rest = torch.stack(marks).cpu()
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
+    shapes = iter(setup.adapter.videos(shown, int(video_BS.sum()) // copies) if video_BS.any() else ())
+    videos: tuple[Video, ...] = ()
     pictures, unpadded, text_at_end = [], min(lengths) == input_ids.shape[1], input_ids.shape[1]
     for sample, candidate in enumerate(candidates_BS):
-        if not visual_BS[sample].any():
-            raise UnsupportedInput(
-                f"sample {sample} of the batch has no visual tokens and others have: run text-only samples in a batch "
-                "of their own"
-            )
-        rows = candidate.nonzero().squeeze(1)
-        text_after = int(valid_BS[sample, rows[-1] + 1 :].sum())
-        if text_after == 0:
-            raise UnsupportedInput(
-                f"sample {sample} of the batch ends with its picture: pass the text behind it in the same forward"
-            )
+        rows, text_after = _rows(sample, visual_BS[sample], candidate, valid_BS[sample])
+        videos = videos if sample % copies else _videos(video_BS[sample, rows], shapes, input_ids.device)
+        _check_media(setup.method, sample, videos, shown=bool(video_BS[sample].any()))
         behind = input_ids.shape[1] - 1 - int(rows[-1])
         text_at_end = min(text_at_end, behind if text_after == behind else 0)
         number = torch.arange(len(rows), device=input_ids.device)
@@ -86,20 +90,60 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], schedule_of: Callable[[Pro
                 text_after,
                 schedule,
                 first=int(rows[0]) if side_by_side else None,
+                videos=videos,
             )
         )
     prompt = Prompt(tuple(pictures), lengths, frame, int(text_at_end))  # a tracer's sizes are tensors
     if prompt.prunes:
-        if isinstance(inputs.get("logits_to_keep"), Tensor):
-            raise UnsupportedInput(
-                "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; "
-                "pass the number of last tokens, or leave it out and take the rows from the logits"
-            )
-        if predicting is not None:
-            _check_labels(rest[-1] & (candidates_BS | ~valid_BS))
-        if begins is not None and unpadded:
-            _check_one_document(rest[0], setup.adapter.attention)
+        marks = iter(rest)
+        begins = begins if begins is None else next(marks)
+        predicting = predicting if predicting is None else next(marks)
+        _check_pruned(setup, inputs, begins if unpadded else None, predicting, candidates_BS | ~valid_BS)
     return prompt
+
+
+def _rows(sample: int, visual: Tensor, candidate: Tensor, valid: Tensor) -> tuple[Tensor, int]:
+    """[N], the places of the tokens of one sample that may go, and how many tokens follow the last of them.
+
+    visual, candidate, valid: [S], on the host: True at visual tokens, at tokens that may go, and False at padding.
+
+    Raises UnsupportedInput for a sample without visual tokens, or without a token behind them.
+    """
+    if not visual.any():
+        raise UnsupportedInput(
+            f"sample {sample} of the batch has no visual tokens and others have: run text-only samples in a batch "
+            "of their own"
+        )
+    rows = candidate.nonzero().squeeze(1)
+    text_after = int(valid[rows[-1] + 1 :].sum())
+    if text_after == 0:
+        raise UnsupportedInput(
+            f"sample {sample} of the batch ends with its picture: pass the text behind it in the same forward"
+        )
+    return rows, text_after
+
+
+def _videos(is_video: Tensor, shapes: Iterator[VideoShape], device: torch.device) -> tuple[Video, ...]:
+    """The videos of one sample. is_video: [N] on the host. shapes: of this sample's videos and those behind it."""
+    number, videos = is_video.nonzero().squeeze(1), []
+    while len(number) and (shape := next(shapes, None)):
+        frames = number[: shape.frames * shape.frame_tokens].view(shape.frames, shape.frame_tokens)
+        videos.append(Video(to_device(frames, device), shape.frame_seconds))
+        number = number[shape.tokens :]
+    return tuple(videos)
+
+
+def _check_media(method: Method, sample: int, videos: tuple[Video, ...], *, shown: bool) -> None:
+    """Raise UnsupportedInput where a method is not for what a sample shows. shown: whether that is a video too."""
+    if method.media == "pictures" and shown:
+        raise UnsupportedInput(
+            f"sample {sample} of the batch has a video, and method {method.name!r} is for pictures: choose another one"
+        )
+    if method.media == "videos" and not videos:
+        raise UnsupportedInput(
+            f"sample {sample} of the batch has no video whose frames are known, and method {method.name!r} is for "
+            "videos: give it a video, or choose a method for pictures"
+        )
 
 
 def check_run(setup: Setup, inputs: dict[str, Any]) -> None:
@@ -161,6 +205,25 @@ def _predicting(inputs: dict[str, Any]) -> MaskBS | None:
     if not isinstance(labels, Tensor) or labels.shape != ids.shape:
         return None
     return (labels != NOT_LABELLED).to(ids.device).roll(-1, dims=1).index_fill(1, ids.new_tensor([ids.shape[1] - 1]), 0)
+
+
+def _check_pruned(
+    setup: Setup, inputs: dict[str, Any], begins: MaskBS | None, predicting: MaskBS | None, without_logits: MaskBS
+) -> None:
+    """Refuse what only a dense prefill can give. All masks are on the host.
+
+    begins: [1, S], True where a new document begins. predicting: [B, S], True at places that predict a labelled token.
+    without_logits: [B, S], True at padding and at tokens that may be dropped.
+    """
+    if isinstance(inputs.get("logits_to_keep"), Tensor):
+        raise UnsupportedInput(
+            "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; "
+            "pass the number of last tokens, or leave it out and take the rows from the logits"
+        )
+    if predicting is not None:
+        _check_labels(predicting & without_logits)
+    if begins is not None:
+        _check_one_document(begins, setup.adapter.attention)
 
 
 def _check_one_document(begins: MaskBS, attention: str) -> None:

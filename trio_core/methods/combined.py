@@ -54,8 +54,13 @@ class TwoParts(Method):
                 raise OptionError(
                     f"tokens 'all': {self.name} begins in the encoder, which has no text; use {part.name} alone"
                 )
+        media = {part.media for part in (encoder, decoder)} - {"both"} or {"both"}
+        if len(media) > 1:
+            raise OptionError(f"{self.name}: one part is for pictures only, the other for videos only; use one alone")
         # What a part needs may depend on the options, so it is a fact about the object.
-        vars(self).update(encoder_part=encoder, decoder_part=decoder, needs=encoder.needs | decoder.needs)
+        vars(self).update(
+            encoder_part=encoder, decoder_part=decoder, needs=encoder.needs | decoder.needs, media=media.pop()
+        )
 
     @property
     def needs_layer_parts(self) -> bool:

@@ -30,6 +30,7 @@ from trio_core.rules.selection import top_k
 from trio_core.tensors import MaskBS, ScoresBS, ScoresN
 
 Positions = Literal["original", "compact"]
+Media = Literal["pictures", "videos", "both"]
 
 
 class Stage(StrEnum):
@@ -129,6 +130,9 @@ class Method(ABC):
     stage: ClassVar[Stage] = Stage.DECODER
     needs: ClassVar[frozenset[Signal]] = frozenset()
     """The signals that the method reads from its view."""
+    media: ClassVar[Media] = "both"
+    """What the method is for. `pictures` refuses a prompt with a video. `videos` refuses a sample without one whose
+    frames are known (`Sample.videos`)."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
     original_where_compact_is_undefined: ClassVar[bool] = False

@@ -36,6 +36,19 @@ class Signal(StrEnum):
 
 
 @dataclass(frozen=True)
+class Video:
+    """A video of one sample: F frames of P visual tokens. With Qwen a frame is two pictures, which the tower merges.
+
+    number: [F, P], the numbers of the tokens on the picture (`Picture.number`). Before the decoder,
+        `sample.features[video.number]` is [F, P, D]. A newline is in no frame.
+    frame_seconds: the time from one frame to the next, in seconds. None where the model is not told it.
+    """
+
+    number: Tensor
+    frame_seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class Picture:
     """The visual tokens of one sample at a stage. Of the V0 that entered the decoder, N are left.
 
@@ -45,6 +58,7 @@ class Picture:
     text_after: how many tokens follow the last visual token.
     schedule: the stages and budgets planned for the sample.
     first: the place of the first token, if the batch has no padding and the tokens stand side by side. Otherwise None.
+    videos: the videos among the V0 tokens, in their order. Empty where there are none or their frames are not known.
     """
 
     rows: Tensor
@@ -53,6 +67,7 @@ class Picture:
     text_after: int
     schedule: Schedule
     first: int | None = None
+    videos: tuple[Video, ...] = ()
 
     def of(self, values: Tensor) -> Tensor:
         """[N, …], the picture's rows of one sample's values [S, …].
@@ -297,6 +312,21 @@ class Sample:
     def features(self) -> FeaturesND:
         """[N, D], a copy of the input of the next layer at the visual tokens."""
         return self.view.features(self.index)
+
+    @property
+    def videos(self) -> tuple[Video, ...]:
+        """The videos of the sample, in their order."""
+        return self.picture.videos
+
+    @property
+    def frame(self) -> Tensor:
+        """[N], the frame of each visual token, counted over all videos of the sample; −1 for a token in no frame."""
+        frame, before = self.rows.new_full((self.picture.schedule.visual_tokens,), -1), 0
+        for video in self.videos:
+            frames = len(video.number)
+            frame[video.number] = torch.arange(before, before + frames, device=frame.device)[:, None]
+            before += frames
+        return frame[self.picture.number]
 
     @property
     def text_rows(self) -> Tensor:

@@ -12,6 +12,7 @@ from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import Tower
 from trio_core.models.layer import extra_behaviour, feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
+from trio_core.models.video import VideoShape, shapes_by_pixels
 from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
@@ -119,6 +120,24 @@ class Adapter(ToyFamily):
     def visual_tokens(self, input_ids: Tensor) -> MaskBS:
         """[B, S]: True at visual tokens."""
         return torch.isin(input_ids, torch.tensor(self.placeholder_ids(), device=input_ids.device))
+
+    @property
+    def video_ids(self) -> tuple[int, ...]:
+        """The token ids that stand for visual tokens of videos. Empty in a family that shows them as pictures."""
+        config = self.model.config
+        image, video = (
+            getattr(config, f"{kind}_token_id", getattr(config, f"{kind}_token_index", None))
+            for kind in ("image", "video")
+        )
+        return () if video in (None, image) else (video,)
+
+    def videos(self, inputs: dict[str, Any], tokens: int) -> tuple[VideoShape, ...]:
+        """The videos of a forward in their order. Empty where its arguments do not tell their frames.
+
+        inputs: the arguments of the model's forward.
+        tokens: visual tokens of all videos of the batch.
+        """
+        return shapes_by_pixels(inputs.get("pixel_values_videos"), tokens, self.video_extra)
 
     # --- its decoder layers ------------------------------------------------------------------------------------------
 

@@ -125,6 +125,7 @@ class LlavaOnevision(Tiled):
     toy_vision: ClassVar[dict[str, Any]] = toy.SIGLIP
     toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "model_type": "qwen2"}
     toy_video_tokens: ClassVar[int] = 2 * 4 + 1
+    video_extra: ClassVar[int] = 1
 
 
 class VideoLlava(Adapter):

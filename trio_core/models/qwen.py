@@ -14,6 +14,7 @@ from trio_core.models import toy
 from trio_core.models.adapter import Adapter
 from trio_core.models.encoder import Tower
 from trio_core.models.qwen_tower import QwenTower
+from trio_core.models.video import VideoShape, shapes_by_grids
 from trio_core.rules.cost import LayerShape
 
 _TOY_VISION = {
@@ -33,6 +34,23 @@ class Qwen(Adapter):
     takes_pixels: ClassVar[bool] = True
     toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "rope_parameters": toy.MROPE}
     toy_options: ClassVar[dict[str, Any]] = toy.FRAMED_PLACEHOLDERS
+    frames_apart: ClassVar[bool] = False
+    """Whether the prompt has text between the frames of a video."""
+
+    def videos(self, inputs: dict[str, Any], tokens: int) -> tuple[VideoShape, ...]:
+        """The videos of a forward in their order. Two pictures are one frame. The arguments are Adapter's."""
+        merged = self.model.config.vision_config.spatial_merge_size**2
+        shapes = shapes_by_grids(inputs.get("video_grid_thw"), merged, inputs.get("second_per_grid_ts"))
+        return shapes if sum(shape.tokens for shape in shapes) == tokens else ()
+
+    @classmethod
+    def toy_videos(cls, random: toy.Random, count: int) -> toy.ToyPicture:
+        """A video of three frames of 4 × 4 patches, and others of two frames of 4 × 6 patches."""
+        videos = [_frames(random, 3, 4, 4, apart=cls.frames_apart)]
+        videos += [_frames(random, 2, 4, 6, apart=cls.frames_apart) for _ in range(count - 1)]
+        names = ("pixel_values_videos", "video_grid_thw")
+        inputs = {name: torch.cat([video.inputs[name] for video in videos]) for name in names}
+        return toy.ToyPicture(inputs, [token for video in videos for token in video.ids])
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
@@ -136,6 +154,7 @@ class Qwen3VL(Qwen):
         "deepstack_visual_indexes": [0, 1, 2],
     }
     toy_text: ClassVar[dict[str, Any]] = {**Qwen.toy_text, "head_dim": 8}
+    frames_apart: ClassVar[bool] = True
 
 
 _PATCH_PIXELS = 3 * 2 * 4 * 4
@@ -149,6 +168,14 @@ def _picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
 
 
 def _video(random: toy.Random) -> toy.ToyPicture:
-    """A word and a video of 4 × 4 patches."""
-    inputs = {"pixel_values_videos": random.pixels(16, _PATCH_PIXELS), "video_grid_thw": torch.tensor([[1, 4, 4]])}
-    return toy.ToyPicture(inputs, [*random.words(1), toy.VISION_START, *[toy.VIDEO] * 4, toy.VISION_END])
+    """A word and a video of one frame of 4 × 4 patches."""
+    return _frames(random, 1, 4, 4, apart=False)
+
+
+def _frames(random: toy.Random, frames: int, height: int, width: int, *, apart: bool) -> toy.ToyPicture:
+    """A video between a start and an end id, with a word before it. apart: each frame stands so by itself."""
+    pixels = random.pixels(frames * height * width, _PATCH_PIXELS)
+    inputs = {"pixel_values_videos": pixels, "video_grid_thw": torch.tensor([[frames, height, width]])}
+    runs = [height * width // 4] * frames if apart else [frames * height * width // 4]
+    ids = [token for run in runs for token in (*random.words(1), toy.VISION_START, *[toy.VIDEO] * run, toy.VISION_END)]
+    return toy.ToyPicture(inputs, ids)

@@ -85,6 +85,8 @@ class ToyFamily:
     """Pixels along the side of a picture of which the toy's tower makes 16 visual tokens."""
     toy_video_tokens: ClassVar[int] = 0
     """Placeholders of the video that the large sample has behind its picture; 0 without one."""
+    video_extra: ClassVar[int] = 0
+    """Visual tokens behind the last frame of a video, such as a newline."""
 
     @classmethod
     def toy_config(cls) -> PreTrainedConfig:
@@ -96,6 +98,32 @@ class ToyFamily:
     def toy(cls, attention: str = "sdpa", seed: int = 0) -> PreTrainedModel:
         """The family's class at toy size. The weights depend on the seed and not on the attention."""
         return build(getattr(transformers, cls.classes[0]), cls.toy_config(), attention, seed)
+
+    @classmethod
+    def toy_video_sample(cls, videos: int = 1, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
+        """One unpadded sample without a picture: videos of three frames or two, with a word before each.
+
+        videos: how many.
+        after: words after the last video.
+        seed: words and pixels depend on it.
+        """
+        random = Random(seed)
+        shown = cls.toy_videos(random, videos)
+        ids = torch.tensor([random.words(3) + shown.ids + random.words(after)])
+        return {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            **shown.inputs,
+            **cls.toy_token_types(ids),
+        }
+
+    @classmethod
+    def toy_videos(cls, random: "Random", count: int) -> "ToyPicture":
+        """Videos of three frames."""
+        tokens = (cls.toy_video_tokens - cls.video_extra) // 2 * 3 + cls.video_extra
+        pixels = random.pixels(count, 3, 3, 16, 16)
+        ids = [token for _ in range(count) for token in (*random.words(1), *[VIDEO] * tokens)]
+        return ToyPicture({"pixel_values_videos": pixels}, ids)
 
     @classmethod
     def toy_sample(cls, size: Size = "large", before: int = 3, after: int = 9, seed: int = 0) -> dict[str, Tensor]:

@@ -27,19 +27,25 @@ WORDS = 9
 METHODS = {name: methods.find(name)(retention=0.5) for name in (*BUILT_IN, "visionzip+trio")}
 READ_TOWERS = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
 """The families whose tower a method may look into. PruMerge needs a CLS token, which Qwen's towers do not have."""
-PAIRS = [
-    (family, name)
-    for family in tiny.FAMILIES
-    for name, method in METHODS.items()
-    if Signal.ENCODER not in method.needs
-    or (family in READ_TOWERS and not (name == "prumerge" and family.startswith("qwen")))
-]
-KINDS = ("dart", "random", "sparsevlm", "trio", "vtw", "visionzip")
-"""One of each kind: keys with positions, no score, merged tokens, gradients, nothing left, the encoder."""
+
+
+def prunes(family: str, name: str, method: Method) -> bool:
+    """Whether a method prunes a family."""
+    if method.media == "videos":
+        return family in tiny.WITH_VIDEOS
+    read = family in READ_TOWERS and not (name == "prumerge" and family.startswith("qwen"))
+    return read or Signal.ENCODER not in method.needs
+
+
+PAIRS = [(family, name) for family in tiny.FAMILIES for name, method in METHODS.items() if prunes(family, name, method)]
+KINDS = ("dart", "evs", "random", "sparsevlm", "trio", "vtw", "visionzip")
+"""One of each kind: keys with positions, no score, merged tokens, gradients, nothing left, the encoder, videos."""
 
 
 def samples(family: str, method: Method) -> list[Inputs]:
     """Two samples of unequal length, the shorter one first."""
+    if method.media == "videos":
+        return tiny.videos(family, WORDS)
     # Qwen's large sample has a video beside its picture, and a tower is read for one of them only.
     reads_qwen = Signal.ENCODER in method.needs and family in tiny.MULTI_AXIS
     size = "small" if reads_qwen else "large"

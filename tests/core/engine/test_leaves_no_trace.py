@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.methods.test_methods import BUILT_IN
+from tests.core.methods.test_methods import FOR_PICTURES
 from tests.core.tiny import BY_HAND
 from trio_core import OptionError, Trio, UnsupportedInput, methods, prune
 from trio_core.methods.method import Method, Reference
@@ -133,7 +133,7 @@ def test_a_context_does_not_keep_caches_alive():
 def test_a_prompt_of_text_alone_runs_dense_and_the_trace_says_so():
     model, text = tiny.model("llava"), {"input_ids": torch.tensor([[5, 7, 9, 11]])}
     dense = model(**text).logits
-    for name in BUILT_IN:
+    for name in FOR_PICTURES:
         with prune(model, name, retention=0.5) as trace:
             model(**tiny.sample("llava"))
             assert torch.equal(model(**text).logits, dense), name
@@ -148,7 +148,7 @@ def test_what_no_method_can_prune_is_refused_by_each(untouched):
     model, one = untouched
     dense, end = model(**one).logits, int(tiny.visual_rows(one)[-1]) + 1
     ends = {n: v[:, :end] if n in ("input_ids", "attention_mask", "mm_token_type_ids") else v for n, v in one.items()}
-    for name in BUILT_IN:
+    for name in FOR_PICTURES:
         layers = methods.find(name)(retention=1.0).default_layers(6)[:1]
         for options, inputs, error, message in (
             ({"retention": 0.5}, ends, UnsupportedInput, "sample 0 of the batch ends with its picture"),

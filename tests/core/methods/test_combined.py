@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.methods.test_methods import BUILT_IN
+from tests.core.methods.test_methods import FOR_PICTURES
 from trio_core import OptionError, Selection, Trio, TrioError, View, methods, prune
 from trio_core.methods.combined import combine, split
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.models import adapter_for
 
-ENCODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.ENCODER]
-DECODER = [name for name in BUILT_IN if methods.find(name).stage is Stage.DECODER]
+ENCODER = [name for name in FOR_PICTURES if methods.find(name).stage is Stage.ENCODER]
+DECODER = [name for name in FOR_PICTURES if methods.find(name).stage is Stage.DECODER]
 
 
 @torch.inference_mode()

@@ -10,6 +10,7 @@ from trio_core.methods.method import Method
 from trio_core.methods.method import registry as all_methods
 
 BUILT_IN = sorted(name for name, cls in all_methods.items() if cls.__module__.startswith("trio_core.methods."))
+FOR_PICTURES = [name for name in BUILT_IN if all_methods[name].media != "videos"]
 
 
 @pytest.fixture(autouse=True)

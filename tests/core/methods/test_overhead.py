@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from tests.core.methods.test_methods import BUILT_IN
+from tests.core.methods.test_methods import BUILT_IN, FOR_PICTURES
 from tests.core.rules.drawn import Waits
 from trio_core import Trio, methods, prune
 from trio_core.methods import fitprune
@@ -99,7 +99,7 @@ TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
     "visionzip+trio": (0.3, [{"budgets": (5, 4, 3), "layers": (0, 1, 3)}]),
 }
 """Methods that read the tower: how far the estimate for cut tiles may be off, and options."""
-FREE = {"grid", "random", "vtw"}
+FREE = {"evs", "grid", "random", "vtw"}
 
 
 def test_every_method_is_here():
@@ -205,11 +205,11 @@ def waits_per_stage(side: int, method: Method) -> list[int]:
 
 
 TWO = dict.fromkeys(("sparsevlm", "split-cdpruner", "visionzip"), 2)
-WAITS = dict.fromkeys(BUILT_IN, 1) | {"random": 0, "grid": 0, "vtw": 0, "dart": 3} | TWO
+WAITS = dict.fromkeys(FOR_PICTURES, 1) | {"random": 0, "grid": 0, "vtw": 0, "dart": 3} | TWO
 """For the check of the inputs. VisionZip checks what it ranks and what it merges, split CDPruner each half."""
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", FOR_PICTURES)
 def test_the_host_waits_as_often_for_many_tokens_as_for_few(name):
     for side, retention in ((8, 0.5), (24, 0.8)):
         assert set(waits_per_stage(side, made(name, retention=retention))) == {WAITS[name]}, (side, retention)

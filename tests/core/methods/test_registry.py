@@ -7,7 +7,7 @@ import torch
 
 from tests.core import tiny
 from tests.core.methods import towers
-from tests.core.methods.test_methods import BUILT_IN
+from tests.core.methods.test_methods import BUILT_IN, FOR_PICTURES
 from tests.core.models.test_families import CLOSE, apart
 from trio_core import OptionError, TrioError, methods
 from trio_core.methods.fitprune import FitPrune
@@ -25,7 +25,7 @@ every_family = pytest.mark.parametrize("family", tiny.fast_first(towers.FAMILIES
 
 def methods_of(family: str) -> list[str]:
     """The methods that prune a family."""
-    return [name for name in BUILT_IN if (name, family) not in REFUSED]
+    return [name for name in FOR_PICTURES if (name, family) not in REFUSED]
 
 
 def made(name: str, retention: float) -> Method:
@@ -60,7 +60,7 @@ def test_at_retention_1_a_method_gives_the_dense_model_to_the_last_bit(family):
 def test_a_method_keeps_its_budget_in_order_leaves_its_input_alone_and_does_so_again(side):
     model, samples = tiny.model("llava"), tiny.pair("llava")
     counts = [len(tiny.visual_rows(one)) for one in samples]
-    for name, budget in product({*BUILT_IN} - {"vtw"}, (1, 9, 31)):
+    for name, budget in product({*FOR_PICTURES} - {"vtw"}, (1, 9, 31)):
         layers = made(name, 1.0).default_layers(tiny.NUM_LAYERS)
         method = methods.find(name)(budgets=(budget,) * len(layers), layers=layers)
         watch(method)
@@ -99,7 +99,7 @@ def watch(method: Method) -> None:
 def test_selection_does_not_depend_on_the_kernel(attention):
     """No method needs the model to keep attention maps: the rows that it reads are made beside whatever kernel runs."""
     one, models = tiny.sample("llava"), [tiny.model("llava", kernel) for kernel in ("sdpa", attention)]
-    for name in BUILT_IN:
+    for name in FOR_PICTURES:
         ours, other = (tiny.run(model, one, made(name, 0.5))[1].stages for model in models)
         for stage, same in zip(ours, other, strict=True):
             assert stage.layer == same.layer and torch.equal(stage.kept[0], same.kept[0]), name
@@ -127,7 +127,7 @@ def check_batch(family: str, method: Method) -> None:
 def test_broken_pictures_are_named():
     one = tiny.sample("llava")
     broken = {**one, "pixel_values": one["pixel_values"] * torch.nan}
-    for name in {*BUILT_IN} - BLIND:
+    for name in {*FOR_PICTURES} - BLIND:
         with tiny.refused(OptionError, "NaN or infinity"):
             tiny.run(tiny.model("llava"), broken, made(name, 0.5))
 
