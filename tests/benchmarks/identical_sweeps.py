@@ -20,6 +20,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from tests.benchmarks.precision_per_second import half_width
+
 from tests.places import PYTHONPATH
 from trio_profile.analysis.times import ratios_by_session
 from trio_profile.records.store import Store
