@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.core import tiny
+from tests.core.methods.test_methods import FOR_PICTURES
 from trio_core import methods
 from trio_core.methods.method import Method
 from trio_core.methods.view import Selection, View
@@ -71,7 +72,7 @@ def test_a_kept_token_is_part_of_itself_and_others_go_into_kept_tokens(name, fam
 
 def test_the_methods_that_merge_are_these():
     merging = {}
-    for name in methods.names():
+    for name in FOR_PICTURES:
         stages = trace_of(methods.find(name)(retention=0.4)).stages
         if any(stage.merges for stage in stages):
             merging[name] = all(stage.merged_into is not None for stage in stages if stage.merges)
