@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trio_profile.errors import StoreError
 
 FORMAT = "trio-profile"
-VERSION = "2.0"
+VERSION = "2.1"
 """Major and minor. A reader ignores the further fields of a newer minor version and refuses a newer major version."""
 
 Version = str

@@ -1,0 +1,135 @@
+"""What the scripts of the engines share: an environment of the engine's own, servers, and the study of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from trio_profile.inputs.pocket.scenes import render, scene
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+TORCH = "torch==2.13.0"
+LOADS = ("--concurrency", "1,2,4,8", "--rounds", "4", "--requests", "32", "--seconds", "5", "--new-tokens", "8")
+PICTURES = 64
+
+
+def run(measure: Callable[[], None]) -> None:
+    """Call `measure` in the root of the repository. A step that fails ends the program in one line.
+
+    A signal to end also ends the servers.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    os.chdir(ROOT)
+    try:
+        measure()
+    except subprocess.CalledProcessError as error:
+        fail(f"{Path(error.cmd[0]).name} failed with exit code {error.returncode}; its messages are above")
+
+
+def fail(why: str) -> NoReturn:
+    """End the program with one line."""
+    print(f"{Path(sys.argv[0]).name}: {why}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def environment(place: Path, packages: Sequence[str], unwanted: Sequence[str]) -> Path:
+    """The directory of the programs of an environment below `place`. It is made once.
+
+    unwanted: packages that come with the others and do not import beside the CPU build of torch.
+    """
+    programs, done = place / "env" / "bin", place / "env" / "done"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", place / "env"], check=True)
+        pip = [programs / "pip", "--quiet"]
+        subprocess.run([*pip, "install", TORCH], check=True)
+        subprocess.run([*pip, "install", TORCH, *packages], check=True)
+        subprocess.run([*pip, "uninstall", "--yes", *unwanted], check=True)
+        done.touch()
+    return programs
+
+
+def checkpoint(place: Path, programs: Path) -> Path:
+    """The directory of a small Qwen2.5-VL with random weights."""
+    directory = place / "checkpoint"
+    if not (directory / "preprocessor_config.json").exists():  # the file that is written last
+        subprocess.run([programs / "python", HERE / "random_qwen.py", directory], check=True)
+    return directory
+
+
+def pictures(place: Path, side: int) -> Path:
+    """The directory of the drawn pictures.
+
+    side: in pixels. Cut-outs are a few pixels smaller.
+    """
+    directory = place / f"pictures-{side}"
+    directory.mkdir(parents=True, exist_ok=True)
+    for number in range(PICTURES):
+        path = directory / f"{number:02}.png"
+        if not path.exists():
+            render(scene(number)).resize((side, side)).save(path)
+    return directory
+
+
+def answers(address: str) -> bool:
+    """Whether a server answers at the address."""
+    try:
+        urlopen(f"{address}/v1/models", timeout=5).close()
+    except (URLError, TimeoutError, ConnectionError):
+        return False
+    return True
+
+
+@contextmanager
+def serving(
+    command: Sequence[str | Path], address: str, seconds: float, extra: Mapping[str, str], log: Path
+) -> Iterator[None]:
+    """A server that answers inside the block, and is ended after it.
+
+    seconds: how long it may take to start.
+    extra: variables that are added to its environment.
+    log: the file of its messages.
+    """
+    if answers(address):
+        fail(f"another server answers at {address}; end it first")
+    with log.open("wb") as messages:
+        named = {"stdout": messages, "stderr": subprocess.STDOUT, "start_new_session": True}
+        server = subprocess.Popen(command, env={**os.environ, **extra}, **named)
+    try:
+        end = time.monotonic() + seconds
+        while not answers(address):
+            if server.poll() is not None or time.monotonic() > end:
+                fail(f"the server at {address} did not start; its messages are in {log}")
+            time.sleep(1)
+        yield
+    finally:
+        end(server)
+
+
+def end(server: subprocess.Popen[bytes]) -> None:
+    """End a server with its processes. One that does not listen, as vLLM while it starts, is killed."""
+    for signal_number, seconds in ((signal.SIGTERM, 20), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(server.pid, signal_number)
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(seconds)
+            return
+
+
+def study(out: Path, shown: Path, servers: Sequence[str], more: Sequence[str]) -> None:
+    """Measure dense requests against pruned ones with `endpoints`. Ends the program if that fails.
+
+    shown: the directory of the pictures.
+    servers: the options that name the two servers.
+    more: further options of `endpoints`.
+    """
+    command = [sys.executable, "-m", "trio_profile", "endpoints", *servers, "--pictures", shown]
+    if code := subprocess.run([*command, *LOADS, "--out", out, *more]).returncode:
+        raise SystemExit(code)
