@@ -19,6 +19,8 @@ HERE = Path(__file__).resolve().parent
 TORCH = "torch==2.13.0"
 LOADS = ("--concurrency", "1,2,4,8", "--rounds", "4", "--requests", "32", "--seconds", "5", "--new-tokens", "8")
 PICTURES = 64
+GRACE_SECONDS = 20
+"""For a server to end, before it is killed."""
 
 
 def run(measure: Callable[[], None]) -> None:
@@ -100,36 +102,42 @@ def serving(
     if answers(address):
         fail(f"another server answers at {address}; end it first")
     with log.open("wb") as messages:
-        named = {"stdout": messages, "stderr": subprocess.STDOUT, "start_new_session": True}
-        server = subprocess.Popen(command, env={**os.environ, **extra}, **named)
+        server = subprocess.Popen(
+            command,
+            env={**os.environ, **extra},
+            stdout=messages,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        end = time.monotonic() + seconds
+        latest = time.monotonic() + seconds
         while not answers(address):
-            if server.poll() is not None or time.monotonic() > end:
+            with suppress(subprocess.TimeoutExpired):
+                server.wait(1)
+            if server.poll() is not None or time.monotonic() > latest:
                 fail(f"the server at {address} did not start; its messages are in {log}")
-            time.sleep(1)
         yield
     finally:
-        end(server)
+        stop(server)
 
 
-def end(server: subprocess.Popen[bytes]) -> None:
+def stop(server: subprocess.Popen[bytes]) -> None:
     """End a server with its processes. One that does not listen, as vLLM while it starts, is killed."""
-    for signal_number, seconds in ((signal.SIGTERM, 20), (signal.SIGKILL, None)):
+    for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):  # it has ended by itself
-            os.killpg(server.pid, signal_number)
+            os.killpg(server.pid, number)
         with suppress(subprocess.TimeoutExpired):
             server.wait(seconds)
             return
 
 
-def study(out: Path, shown: Path, servers: Sequence[str], more: Sequence[str]) -> None:
+def study(out: Path, photos: Path, servers: Sequence[str], more: Sequence[str]) -> None:
     """Measure dense requests against pruned ones with `endpoints`. Ends the program if that fails.
 
-    shown: the directory of the pictures.
+    photos: the directory of the pictures.
     servers: the options that name the two servers.
     more: further options of `endpoints`.
     """
-    command = [sys.executable, "-m", "trio_profile", "endpoints", *servers, "--pictures", shown]
+    command = [sys.executable, "-m", "trio_profile", "endpoints", *servers, "--pictures", photos]
     if code := subprocess.run([*command, *LOADS, "--out", out, *more]).returncode:
         raise SystemExit(code)

@@ -1,10 +1,13 @@
 """`scripts/engines`: what can be tested without an engine."""
 
 import runpy
+import socket
+import sys
 from pathlib import Path
 
 import pytest
 
+from engines import engine
 from tests.profile.documents import endpoints_document
 from trio_profile.errors import ProfileError
 
@@ -31,3 +34,46 @@ def test_a_run_repeats_itself_and_a_shifted_gain_is_listed(repeat, capsys):
 def test_studies_without_a_common_quantity_are_refused(repeat):
     with pytest.raises(ProfileError, match="two runs of the same command"):
         repeat["compare"](repeat["estimates"](endpoints_document()), {})
+
+
+# --- the servers -----------------------------------------------------------------------------------------------------
+
+SERVER = """
+import http.server, signal, sys
+signal.signal(signal.SIGTERM, signal.{ends})
+class Models(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Models).serve_forever()
+"""
+
+
+@pytest.fixture
+def port() -> str:
+    """A port of the loopback that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+@pytest.mark.parametrize("ends", ["SIG_DFL", "SIG_IGN"])
+def test_a_server_answers_in_its_block_and_is_ended_after_it_even_if_it_does_not_listen(
+    ends, port, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(engine, "GRACE_SECONDS", 1)
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-c", SERVER.format(ends=ends), port]
+    with engine.serving(command, address, 60, {}, tmp_path / "log"):
+        assert engine.answers(address)
+        with pytest.raises(SystemExit), engine.serving(command, address, 60, {}, tmp_path / "second"):
+            pass
+    assert not engine.answers(address)
+
+
+def test_a_server_that_fails_ends_the_program_in_one_line(port, tmp_path, capsys):
+    command, address = [sys.executable, "-c", "exit(3)"], f"http://127.0.0.1:{port}"
+    with pytest.raises(SystemExit) as ended, engine.serving(command, address, 60, {}, tmp_path / "log"):
+        pass
+    assert ended.value.code == 2
+    assert "did not start; its messages are in" in capsys.readouterr().err

@@ -242,8 +242,8 @@ class Attachment:
         if distributed.is_available() and distributed.is_initialized():
             check_whole(self.model)  # it may have been split inside the context
         encoded = bool(inputs.get("mm_encoder_outputs"))  # generate() ran the tower, and then repeated the samples
-        shown, copies = (self.guarded.inputs, self.guarded.copies) if encoded else (inputs, 1)
-        prompt = read_prompt(self.setup, inputs, self._schedule, shown, copies)
+        video_inputs, copies = (self.guarded.inputs, self.guarded.copies) if encoded else (inputs, 1)
+        prompt = read_prompt(self.setup, inputs, self._schedule, video_inputs, copies)
         if not prompt.pictures and self.guarded.pruned:
             # Guidance: beside each step that sees the picture, generate() runs one that does not.
             self.trace.add_notes("a prompt without visual tokens also ran in this generate(): it ran dense")

@@ -49,13 +49,13 @@ def read_prompt(
     setup: Setup,
     inputs: dict[str, Any],
     schedule_of: Callable[[PromptSizes], Schedule],
-    shown: dict[str, Any],
+    video_inputs: dict[str, Any],
     copies: int = 1,
 ) -> Prompt:
     """The pictures of a prompt, and what is planned for them.
 
     inputs: the arguments of the model's forward. schedule_of: the schedule of a sample by its token counts.
-    shown: the arguments that have the videos. copies: how often each of their samples stands in the batch.
+    video_inputs: the arguments that have the videos. copies: how often each of their samples stands in the batch.
 
     Raises UnsupportedInput for a prompt on which pruning would be wrong.
     """
@@ -70,13 +70,13 @@ def read_prompt(
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
-    shapes = iter(setup.adapter.videos(shown, int(video_BS.sum()) // copies) if video_BS.any() else ())
+    shapes = iter(setup.adapter.videos(video_inputs, int(video_BS.sum()) // copies) if video_BS.any() else ())
     videos: tuple[Video, ...] = ()
     pictures, unpadded, text_at_end = [], min(lengths) == input_ids.shape[1], input_ids.shape[1]
     for sample, candidate in enumerate(candidates_BS):
         rows, text_after = _rows(sample, visual_BS[sample], candidate, valid_BS[sample])
         videos = videos if sample % copies else _videos(video_BS[sample, rows], shapes, input_ids.device)
-        _check_media(setup.method, sample, videos, shown=bool(video_BS[sample].any()))
+        _check_media(setup.method, sample, videos, has_video=bool(video_BS[sample].any()))
         behind = input_ids.shape[1] - 1 - int(rows[-1])
         text_at_end = min(text_at_end, behind if text_after == behind else 0)
         number = torch.arange(len(rows), device=input_ids.device)
@@ -133,9 +133,12 @@ def _videos(is_video: Tensor, shapes: Iterator[VideoShape], device: torch.device
     return tuple(videos)
 
 
-def _check_media(method: Method, sample: int, videos: tuple[Video, ...], *, shown: bool) -> None:
-    """Raise UnsupportedInput where a method is not for what a sample shows. shown: whether that is a video too."""
-    if method.media == "pictures" and shown:
+def _check_media(method: Method, sample: int, videos: tuple[Video, ...], *, has_video: bool) -> None:
+    """Raise UnsupportedInput where a method is not for what a sample shows.
+
+    has_video: whether the sample has a video, its frames known or not.
+    """
+    if method.media == "pictures" and has_video:
         raise UnsupportedInput(
             f"sample {sample} of the batch has a video, and method {method.name!r} is for pictures: choose another one"
         )

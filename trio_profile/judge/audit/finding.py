@@ -1,5 +1,6 @@
 """A finding about one printed figure, and how a recomputed value becomes a verdict."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -62,7 +63,7 @@ class Finding(Record):
 
     def rests_on(self, place: str) -> bool:
         """Whether the finding is about the row of this place, or takes a figure from it."""
-        return place in self.where.split("; ") or place in self.why
+        return place in self.where.split("; ") or re.search(rf"(?<!\w){re.escape(place)}(?!\w)", self.why) is not None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from tests.profile.auditing import audited, audited_paper, found
 from tests.profile.papers import PLANTS, paper, planted
 from trio_profile.judge.audit.claims import TEMPLATE, builtin
 from trio_profile.judge.audit.document import VERDICTS, audit
+from trio_profile.judge.audit.finding import Finding
 from trio_profile.judge.audit.reader import read
 
 VIDEO = audit(read("video"))
@@ -146,3 +147,11 @@ def test_the_tower_caps_what_a_video_paper_says_of_its_decoder():
 def test_the_overall_latency_of_a_readme_is_not_that_of_its_table():
     one = found(VIDEO, "overall_reduction_pct")
     assert one.verdict == "overstated" and one.recomputed == pytest.approx(100 * (1 - (18 * 60 + 46) / (26 * 60 + 3)))
+
+
+def test_a_finding_rests_on_the_rows_that_it_names_and_not_on_rows_whose_names_hold_theirs():
+    finding = Finding(
+        check="ratios", where="b, trio", quantity="flops", printed="1", verdict="supported", why="a_1, trio 2: 3"
+    )
+    assert finding.rests_on("b, trio") and finding.rests_on("a_1, trio 2")
+    assert not finding.rests_on("1, trio 2") and not finding.rests_on("a_1, tri")
