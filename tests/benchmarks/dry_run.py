@@ -27,7 +27,7 @@ STUDIES = (
     "sweep --retention 0.22",
     "sweep --retention 0.22,0.55 --processes 8 --seconds 40",
     "sweep --retention 0.22,0.55 --processes 1",
-    "sweep --retention 0.22,0.55 --precision 0.01 --seconds 150",
+    "sweep --retention 0.22,0.55 --until 0.01 --seconds 150",
     "sweep --retention 0.22 --asked 0",
     "sweep --model pocket-deep --retention 0.22,0.55",
     "compare --method trio --method fastv --method visionzip --method divprune",

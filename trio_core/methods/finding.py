@@ -27,12 +27,11 @@ def find(name: str) -> type[Method]:
         return combine(*(find(part) for part in parts))
     if ":" in name:
         return _load(name)
-    for entry in entry_points(group="trio_core.methods"):
-        if entry.name == name and name not in registry:
-            return _load(entry.value)
-    if name not in registry:
-        raise UnknownName("method", name, names(), "or name your own as package.module:ClassName")
-    return registry[name]
+    if name in registry:  # before the packages, because reading their entry points takes long
+        return registry[name]
+    for entry in entry_points(group="trio_core.methods", name=name):
+        return _load(entry.value)
+    raise UnknownName("method", name, names(), "or name your own as package.module:ClassName")
 
 
 def parts_of(name: str) -> tuple[str, ...]:
