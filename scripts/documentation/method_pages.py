@@ -78,7 +78,7 @@ def paper(reference: Reference) -> str:
 def _section(cls: type[Method]) -> str:
     """The section of one method."""
     doc = without_items(cleandoc(cls.__doc__ or ""), cls.option_names()).removeprefix(cls.summary()).strip()
-    parts = [f"### {cls.name}", f"`trio_core.{cls.__name__}`. {_source(cls)}"] + ([doc] if doc else [])
+    parts = [f"### {cls.name}", f"`trio_core.{cls.__name__}`.{_source(cls)}"] + ([doc] if doc else [])
     own = [name for name in cls.option_names() if name not in Method.option_names()]
     other = [name for name in own if cls is Trio or _option(cls, name) != _option(Trio, name)]
     if other:
@@ -90,11 +90,11 @@ def _section(cls: type[Method]) -> str:
 
 
 def _source(cls: type[Method]) -> str:
-    """Where a rule comes from."""
+    """The rule of a control, and the code of a paper. The table has the paper. Each sentence begins with a space."""
     reference = cls.reference
     if cls is not Trio and reference.title == Trio.reference.title:
-        return "Source and code: those of [`trio`](#trio)."
-    text = f"Rule: {reference.title}." if reference.kind == "control" else f"Source: arXiv {paper(reference)}."
+        return " Code: that of [`trio`](#trio)."
+    text = f" Rule: {reference.title}." if reference.kind == "control" else ""
     if reference.repository:
         address = f"https://github.com/{reference.repository}"
         tree = f" at [`{reference.commit[:10]}`]({address}/tree/{reference.commit})" if reference.commit else ""

@@ -99,7 +99,7 @@ TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
     "visionzip+trio": (0.3, [{"budgets": (5, 4, 3), "layers": (0, 1, 3)}]),
 }
 """Methods that read the tower: how far the estimate for cut tiles may be off, and options."""
-FREE = {"evs", "grid", "random", "vtw"}
+FREE = {"evs", "grid", "random", "vidcom2", "vtw"}
 
 
 def test_every_method_is_here():
