@@ -20,7 +20,8 @@ class Grid(Method):
     In raster order these are the indices floor((i + ½) · N / K).
 
     shape: `stride` is this rule. `square` keeps the centres of a two-dimensional grid instead, where no token of the
-        picture was dropped yet and their number is a square. At later stages and in other pictures it is the stride.
+        picture was dropped yet and their number is a square. At later stages, in other pictures and in videos it is
+        the stride.
     """
 
     shape: Literal["stride", "square"] = "stride"
@@ -40,7 +41,7 @@ class Grid(Method):
     def _indices(self, picture: Picture) -> KeptK:
         count = len(picture.rows)
         side = isqrt(count)
-        if self.shape == "square" and count == picture.schedule.visual_tokens == side * side:
+        if self.shape == "square" and not picture.videos and count == picture.schedule.visual_tokens == side * side:
             return centres(side, side, picture.budget)
         return stride(count, picture.budget)
 

@@ -48,7 +48,8 @@ class TopV(Method):
         kind="description",
         note="No code is public. Weights, temperature, number of iterations and the recovered share are our choice. "
         "The distance of features is 1 − cosine. A target is the layer's output after the norm that follows it. If "
-        "the number of tokens is a square, their places are a square raster. Otherwise their places are their order.",
+        "the number of tokens is a square, their places are a square raster. Otherwise, and in a video, their places "
+        "are their order.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
@@ -61,7 +62,7 @@ class TopV(Method):
         target_BSD = view.probed("next").attention().norm(view.hidden)
         scores, kept = [], []
         for sample in view.samples:
-            places = raster(sample.picture.number, sample.picture.schedule.visual_tokens)
+            places = raster(sample.picture.number, sample.picture.schedule.visual_tokens, one_picture=not sample.videos)
             source, target = (stream[sample.index, sample.rows] for stream in (source_BSD, target_BSD))
             cost = costs(source, target, places, self._weights)
             scores.append(contribution(cost, self.temperature, self.iterations))
@@ -78,16 +79,17 @@ class TopV(Method):
         return sizes.visual * sizes.visual * shape.hidden
 
 
-def raster(number: Tensor, count: int) -> Tensor:
+def raster(number: Tensor, count: int, *, one_picture: bool = True) -> Tensor:
     """Where tokens lie on the picture, each axis from 0 to 1: [N, 2] rows and columns, or [N, 1] the order.
 
     Rows and columns are given where `count` is a square. Otherwise the shape of the picture is unknown here.
 
     number: [N], the tokens' numbers on the picture, 0 … count − 1.
     count: number of tokens of the whole picture.
+    one_picture: whether the tokens are of one picture. The frames of a video have their order.
     """
     side = isqrt(count)
-    if side * side != count:
+    if side * side != count or not one_picture:
         return number[:, None] / max(count - 1, 1)
     row = torch.div(number, side, rounding_mode="floor")
     return torch.stack([row, number - row * side], dim=1) / max(side - 1, 1)

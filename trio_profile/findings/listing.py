@@ -44,19 +44,20 @@ _PLACES = {"encoder output": "encoder", "decoder layers": "decoder", "encoder ou
 
 
 def methods(rows: Sequence[MethodFacts]) -> Report:
-    """The pruning methods: what each does, where it acts, what it needs, what it costs, where it comes from."""
+    """The pruning methods: what each does, where it acts and on what, what it needs and costs, where it comes from."""
     does = [[Entry(row.name), Entry(row.summary, note=f"({row.remark})" if row.remark else "")] for row in rows]
     facts = [
         [
             Entry(row.name),
             Entry(_PLACES.get(row.stage, row.stage), title=row.stage),
+            Entry(row.media),
             Entry(", ".join(row.needs) or "nothing"),
             Entry(units.percent(row.selection_share)),
             Entry(_source(row.reference)),
         ]
         for row in rows
     ]
-    columns = ("method", "acts at", "needs", "selection cost", "source")
+    columns = ("method", "acts at", "for", "needs", "selection cost", "source")
     cost = (
         "The selection cost is what the method declares; nothing is measured here. It is the work of all selections, "
         "as a share of one dense decoder layer. The size is LLaVA-1.5-7B's: 576 visual and 60 text tokens, a third of "
@@ -64,11 +65,13 @@ def methods(rows: Sequence[MethodFacts]) -> Report:
     )
     blocks: list[Block] = [
         Table("What each method does", ("method", "what it does"), does, prose=True),
-        Table("Where it acts, what it needs, what its selections cost", columns, facts),
+        Table("Where it acts and on what, what it needs, what its selections cost", columns, facts),
         Sentences("", [cost]),
         Terms("What a method may need besides the hidden states", _SIGNALS),
     ]
-    how = "A method acts at the encoder's output, after decoder layers, or at both."
+    how = (
+        "A method acts at the encoder's output, after decoder layers, or at both. It is for pictures, videos, or both."
+    )
     page = Page("methods", units.number_of(len(rows), "method"), how, blocks)
     return Report("Pruning methods", "trio-core", [], [page], preposition="of")
 

@@ -93,6 +93,7 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
         name=cls.name,
         summary=cls.summary(),
         stage=str(cls.stage),
+        media=cls.media,
         needs=tuple(sorted(map(str, cls.needs))),
         selection_macs=macs,
         selection_share=macs / dense,

@@ -14,6 +14,7 @@ class MethodFacts:
     """The facts that the class of a method declares.
 
     stage: where it acts.
+    media: `pictures`, `videos` or `both`.
     needs: the signals that it reads, sorted.
     selection_macs: the declared MACs of all its selections in one prompt of LLaVA-1.5-7B.
     selection_share: these MACs as a share of one dense decoder layer.
@@ -25,6 +26,7 @@ class MethodFacts:
     name: str
     summary: str
     stage: str
+    media: str
     needs: tuple[str, ...]
     selection_macs: int
     selection_share: float

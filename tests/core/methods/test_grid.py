@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core import tiny
 from tests.core.methods.test_overhead import of_size
 from trio_core import prune
 from trio_core.methods.grid import Grid, centres
@@ -49,3 +50,8 @@ def test_the_first_stage_of_a_square_is_square_and_the_next_a_stride():
     with torch.no_grad(), prune(model, Grid(budgets=(16,), layers=(1,))) as trace:
         model(**one)
     assert trace.stages[0].kept[0].tolist() == stride(64, 16).tolist()
+
+
+def test_frames_of_a_video_are_no_square():
+    view = tiny.video_view(torch.ones(4, 2), [[0, 1], [2, 3]], 1)
+    assert Grid(retention=0.5, shape="square").select(view).kept[0].tolist() == [2]

@@ -21,6 +21,7 @@ def test_places_on_a_square_and_in_order():
     assert raster(torch.tensor([0, 3, 6]), 7).tolist() == [[0], [0.5], [1]]
     assert raster(torch.tensor([0]), 1).tolist() == [[0, 0]]
     assert raster(torch.tensor([0, 1]), 2).tolist() == [[0], [1]]
+    assert raster(torch.tensor([0, 3]), 4, one_picture=False).tolist() == [[0], [1]]
 
 
 def test_costs_by_hand():

@@ -15,15 +15,19 @@ def test_methods_say_what_they_do_where_they_act_and_what_they_cost():
     paper, rule = ({"arxiv": arxiv, "repository": "", "title": ""} for arxiv in ("2602.04657", ""))
     report = listing.methods(
         [
-            MethodFacts("trio", "Keep some.", "decoder layers", ("layers", "readout"), 9, 0.5143, {}, paper, "ours"),
-            MethodFacts("grid", "Keep others.", "encoder output, then decoder layers", (), 0, 0.0, {}, rule, ""),
+            MethodFacts(
+                "trio", "Keep some.", "decoder layers", "both", ("layers", "readout"), 9, 0.5143, {}, paper, "ours"
+            ),
+            MethodFacts(
+                "grid", "Keep others.", "encoder output, then decoder layers", "videos", (), 0, 0.0, {}, rule, ""
+            ),
         ]
     )
     assert rows(table(report, "What each method does")) == [["trio", "Keep some. (ours)"], ["grid", "Keep others."]]
-    facts = rows(table(report, "Where it acts, what it needs, what its selections cost"))
+    facts = rows(table(report, "Where it acts and on what, what it needs, what its selections cost"))
     assert facts == [
-        ["trio", "decoder", "layers, readout", "51.4 %", "arXiv 2602.04657"],
-        ["grid", "both", "nothing", "0.0 %", "–"],
+        ["trio", "decoder", "both", "layers, readout", "51.4 %", "arXiv 2602.04657"],
+        ["grid", "both", "videos", "nothing", "0.0 %", "–"],
     ]
     assert "share of one dense decoder layer" in sentences(report)[0]
     assert set(terms(report)) == {"layers", "readout", "encoder", "embeddings", "norm"}
