@@ -17,7 +17,7 @@ def summary(state: "Overview") -> str:
     parts = [
         f"{state.measured} of {units.number_of(state.measured + state.given_up + state.left, 'run')} measured",
         f"{state.given_up} given up" if state.given_up else "",
-        f"{units.number_of(working, 'worker')} at work",
+        f"{working} in progress" if working else "",
         time_left(state.seconds_left),
         *(f"not used: {text}" for text in state.refused),
     ]

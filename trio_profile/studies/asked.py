@@ -90,6 +90,7 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -
     if isinstance(study, Study):
         _refuse_several(kind, study)
         _require_files(study)
+        _require_questions(study)
         if kind.runs_a_model and not kind.keep_refusals:
             _require_places(study)
     return Draft(study, _open_fields(kind, given))
@@ -196,6 +197,14 @@ def _require_files(study: Study) -> None:
         questions.require_picture(study.image)
     for file in study.question_files:
         questions.require_file(Path(file))
+
+
+def _require_questions(study: Study) -> None:
+    """Raise StudyError if fewer of the model's own questions are asked than an interval needs."""
+    if study.fidelity_inputs and study.questions is None and catalogue.has_own_questions(study):
+        from trio_profile.inputs.questions import enough
+
+        enough(study.fidelity_inputs, f"--asked {study.fidelity_inputs}", answered=True)
 
 
 def _require_places(study: Study) -> None:

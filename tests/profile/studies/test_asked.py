@@ -92,10 +92,11 @@ def test_a_field_of_another_kind_is_refused(kind, fields, says):
         ("flops", {"retentions": (0.2, 0.5)}, "flops measures one retention"),
         ("layers", {"methods": ("trio", "grid")}, "layers measures one method"),
         ("ablate", {"methods": ("trio", "grid")}, "methods"),
+        ("sweep", {"fidelity_inputs": 5}, "--asked 5: 5 questions with answers; an interval needs at least 10"),
         ("sweep", {"questions": ("a.jsonl", "b.jsonl")}, "questions = a.jsonl, b.jsonl: sweep takes one file"),
     ],
 )
-def test_several_values_are_refused_where_the_kind_takes_one(kind, fields, says):
+def test_too_many_or_too_few_values_are_refused_before_the_model_is_loaded(kind, fields, says):
     with pytest.raises(StudyError, match=says):
         asked.make(kind, fields)
 

@@ -6,10 +6,12 @@ the model that we loaded, reads no file and fetches nothing, and reports the tok
 """
 
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from fastapi import FastAPI, HTTPException
+from fastapi.responses import StreamingResponse
 from jinja2 import TemplateError
 from openai.types.completion_usage import CompletionUsage, PromptTokensDetails
 from transformers import PreTrainedModel
@@ -100,7 +102,10 @@ class ChatRequest(ChatCompletionHandler):
             checked = read(body, positions_of(self.served.model))
             # transformers would set the seed now, while another request may be running.
             self.generation.seed = checked.seed
-            return await super().handle_request(checked.passed_on() | {"seed": None}, request_id)
+            response = await super().handle_request(checked.passed_on() | {"seed": None}, request_id)
+            if isinstance(response, StreamingResponse):
+                await self._wait_for_a_token(response)
+            return response
         except HTTPException:
             raise
         except Refused as error:
@@ -111,6 +116,24 @@ class ChatRequest(ChatCompletionHandler):
             if isinstance(error, Stopped):
                 raise HTTPException(503, first_line(error)) from error
             raise HTTPException(500, f"{type(error).__name__}: {first_line(error)}") from error
+
+    async def _wait_for_a_token(self, response: StreamingResponse) -> None:
+        """Hold a stream back until its first token, because its status cannot change after it began.
+
+        Raises what the generation raised before.
+        """
+        pieces = aiter(response.body_iterator)
+        first = [await anext(pieces), await anext(pieces)]  # the role comes before any token
+        if self.generation.fault is not None:
+            raise self.generation.fault
+
+        async def all_pieces() -> AsyncIterator[Any]:
+            for piece in first:
+                yield piece
+            async for piece in pieces:
+                yield piece
+
+        response.body_iterator = all_pieces()
 
     def _resolve_model(self, body: dict[str, Any]) -> tuple[str, Any, Any]:
         """The name, the model and the processor. A request may leave the name out."""

@@ -92,6 +92,7 @@ class Generation:
     turns: those of all requests to this model.
     seed: of the random draws of this request; None leaves the generator as it is.
     prompt: the tokens that the decoder ran on; None before `generate` has finished.
+    fault: what a streamed `generate` raised; None if it did not.
     """
 
     def __init__(self, model: PreTrainedModel, method: Method | None, turns: Turns, seed: int | None = None):
@@ -100,6 +101,7 @@ class Generation:
         self.turns = turns
         self.seed = seed
         self.prompt: PromptTokens | None = None
+        self.fault: Exception | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
@@ -113,7 +115,6 @@ class Generation:
 
         Raises Stopped, and what `prune` and the model raise.
         """
-        self._require_room(inputs["input_ids"].shape[1], inputs.get("generation_config"))
         inputs["tokenizer"] = getattr(tokenizer, "tokenizer", tokenizer)
         inputs["stopping_criteria"] = StoppingCriteriaList([self._criterion])  # pyright: ignore[reportArgumentType]
         if streamer is None:
@@ -122,7 +123,9 @@ class Generation:
             made = self._pruned({**inputs, "streamer": _WithoutEnd(streamer)})
         except _GenerationCancelled:  # the client is gone
             raise
-        except Exception as error:  # transformers writes the message between quotation marks
+        except Exception as error:
+            self.fault = error
+            # transformers writes the message between quotation marks
             raise RuntimeError(json.dumps(first_line(error))[1:-1]) from error
         streamer.end()
         return made
@@ -140,6 +143,7 @@ class Generation:
             config.max_new_tokens = min(config.max_new_tokens or positions, positions - prompt)
 
     def _pruned(self, inputs: dict[str, Any]) -> Tensor:
+        self._require_room(inputs["input_ids"].shape[1], inputs.get("generation_config"))
         with self.turns.next():
             if self.seed is not None:
                 torch.manual_seed(self.seed)
