@@ -15,6 +15,7 @@ import pytest
 
 from tests import warm
 from tests.profile import examples
+from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.documents import layers_document
 from tests.profile.reading import blocks, in_terminal
 from trio_profile.analysis.compare import compare as compare_cells
@@ -107,21 +108,26 @@ quantities.__path__.append(sys.argv[1])
 
 from trio_profile.cli import run
 
-for verb in ("sweep --model pocket-deep --method grid --retention 0.5 --seconds 1 --processes 1 --out out",
+study = "--method grid --retention 0.5 --seconds 1 --processes 1 --asked 1 --prompt abc --out out"
+for verb in (f"sweep --model {sys.argv[2]} {study}",
              "show out --json", "report out --markdown", "export out --format csv --out cells.csv",
              "gate out out --json"):
     print("====")
     assert run([*verb.split()]) == 0, verb
 """
-"""The command line with one more file in quantities/, whose folder is the argument: one verb after the other."""
+"""The command line with one more file in quantities/, one verb after the other.
+
+Arguments: the folder of the file, and the model's directory.
+"""
 
 
 def test_a_quantity_is_one_file(tmp_path):
     (file,) = code_of("Add a quantity")
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "layer_tokens.py").write_text(file)
-    done = subprocess.run(
-        [sys.executable, "-c", WITH_THE_QUANTITY, tmp_path / "package"],
+    model = save_tiny_llava(tmp_path / "tiny")
+    done = subprocess.run(  # a fresh process: in a warm one the quantities are imported already
+        [sys.executable, "-c", WITH_THE_QUANTITY, tmp_path / "package", model],
         cwd=tmp_path,
         env={**os.environ, **warm.ENVIRONMENT},
         capture_output=True,
@@ -130,8 +136,8 @@ def test_a_quantity_is_one_file(tmp_path):
     assert done.returncode == 0, done.stderr
     _, _, document, shown, _, gate = done.stdout.split("====\n")
     dense, (cell,) = (json.loads(document)[name] for name in ("dense", "cells"))
-    # Of 576 visual and 60 text tokens in 32 layers, half of the visual ones stay.
-    assert (dense["layer_tokens"], cell["layer_tokens"]) == (32 * (576 + 60), 32 * (288 + 60))
+    # 36 visual tokens, and 21 of text: the bytes of "USER: \nabc ASSISTANT:". Half of the visual ones pass 6 layers.
+    assert (dense["layer_tokens"], cell["layer_tokens"]) == (6 * (36 + 21), 6 * (18 + 21))
     assert "layer tokens" in shown and "Tokens in all layers" in shown
     assert "layer tokens" in (tmp_path / "out" / "report.html").read_text()
     header, row = (tmp_path / "cells.csv").read_text().splitlines()

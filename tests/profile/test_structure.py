@@ -48,7 +48,7 @@ def room(path: Path) -> str:
 
 def imported_at_once(path: Path) -> set[str]:
     """The packages that a module imports when it is imported itself."""
-    return {name.partition(".")[0] for node in _run_at_once(ast.parse(path.read_text())) for name in _names(node)}
+    return {name.partition(".")[0] for node in _run_at_once(tree(path)) for name in _names(node)}
 
 
 def _run_at_once(node: ast.AST):

@@ -300,7 +300,8 @@ BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms, To
 class Page:
     """One section of the report.
 
-    how_to_read: a paragraph under its title; the terminal leaves it out. empty: what stands there without blocks.
+    how_to_read: a paragraph under its title, in the first section under its blocks; the terminal leaves it out.
+    empty: what stands there without blocks.
     folded: the line that the HTML page shows until the blocks are unfolded; empty if they are in sight.
     """
 

@@ -247,6 +247,11 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
             f"model {study.model!r} has random weights and no tokenizer; "
             "a picture or a prompt needs a checkpoint, --model DIR"
         )
+    if study.text_tokens is not None:
+        raise StudyError(
+            f"text_tokens {study.text_tokens}: random text is for a built-in model without picture and prompt; "
+            "give --prompt instead"
+        )
     image = open_picture(study.image) if study.image is not None else _random_picture(generator)
     text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT)
     return encode(loaded.processor, [image] * study.batch, [text] * study.batch)

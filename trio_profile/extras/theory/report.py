@@ -193,6 +193,7 @@ def counts_page(document: TheoryDocument) -> Page:
             *above_mean.tables(document),
             Table(f"Saliency by depth, {_visual_tokens(document)}", columns, rows),
         ],
+        folded="Show how many tokens are above the mean",
     )
 
 

@@ -1,6 +1,6 @@
 """What a study of servers recommends, and the words of its report for quantities, loads and break-evens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil, floor
 
 from trio_profile import units
@@ -36,7 +36,15 @@ def loops_of(document: EndpointsDocument) -> list[Loop]:
     return list(dict.fromkeys(at.loop for at in document.loads))
 
 
-def pays(one: LoadBreakEven) -> str:
+def undecided(document: EndpointsDocument, one: LoadBreakEven) -> list[float]:
+    """The loads whose own interval of the gain contains 1, although the fit over all loads is on one side of it."""
+    if one.status not in ("always", "never"):
+        return []
+    gains = [(at.load, at.gains.get(one.quantity)) for at in document.loads if at.loop == one.loop]
+    return [load for load, gain in gains if gain is not None and gain.ci95[0] <= 1 <= gain.ci95[1]]
+
+
+def pays(document: EndpointsDocument, one: LoadBreakEven) -> str:
     """Up to which load pruning pays, beginning with a verb: `pays up to a concurrency of 6.7 [5.9, 7.4]`."""
     word, ends = load_word(one.loop), one.measured
     if one.status == "crossing" and one.load is not None and one.ci95 is not None:
@@ -45,6 +53,12 @@ def pays(one: LoadBreakEven) -> str:
         return f"pays {side} a {word} of {units.load_within(one.load, one.ci95)}{note}"
     if one.status == "inconclusive":
         return "is inconclusive"
+    if open_loads := undecided(document, one):
+        decided = [at.load for at in document.loads if at.loop == one.loop and at.load not in open_loads]
+        certain = (
+            f"{'pays' if one.status == 'always' else 'does not pay'} at {_loads(decided)}, and " if decided else ""
+        )
+        return f"{certain}is undecided at {_loads(open_loads)}"
     measured = f", {units.load(ends[0])} to {units.load(ends[1])}" if ends else ""
     return f"pays at {'every' if one.status == 'always' else 'no'} {word} measured{measured}"
 
@@ -69,12 +83,11 @@ def recommendation(document: EndpointsDocument) -> Iterator[str]:
     for main in main_break_evens(document):
         if is_unpruned(document) and main.status == "inconclusive":
             continue
-        yield _advice(main)
+        yield _advice(document, main)
         known = [one for one in document.break_even if one.loop == main.loop]
         others = [one for one in known if one.quantity != main.quantity and _contradicts(one, main)]
-        for words in dict.fromkeys(map(pays, others)):
-            names = listed([in_words(one.quantity) for one in others if pays(one) == words])
-            yield f"For {names} the answer differs: pruning {words}."
+        for words, names in by_words(document, others).items():
+            yield f"For {listed([in_words(name) for name in names])} the answer differs: pruning {words}."
 
 
 def _without_answers(answers: ServedAnswers) -> str:
@@ -97,14 +110,20 @@ def main_break_evens(document: EndpointsDocument) -> Iterator[LoadBreakEven]:
             yield main
 
 
-def _advice(one: LoadBreakEven) -> str:
+def by_words(document: EndpointsDocument, break_evens: Iterable[LoadBreakEven]) -> dict[str, list[Quantity]]:
+    """The sentences of `pays`, each with the quantities of which it is true."""
+    alike: dict[str, list[Quantity]] = {}
+    for one in break_evens:
+        alike.setdefault(pays(document, one), []).append(one.quantity)
+    return alike
+
+
+def _advice(document: EndpointsDocument, one: LoadBreakEven) -> str:
+    """Advice by one break-even."""
     name, word = in_words(one.quantity), load_word(one.loop)
     ends = one.measured or (0.0, 0.0)
-    where = f"a {word} of {units.load(ends[0])}" if ends[0] == ends[1] else f"every {word} that was measured"
-    if one.status == "always":
-        return f"Use pruning: it is better in {name} at {where}."
-    if one.status == "never":
-        return f"Do not use pruning here: it is worse in {name} at {where}."
+    if one.status in ("always", "never") and (decided := _at_decided_loads(document, one)):
+        return decided
     if one.status == "crossing" and one.ci95 is not None and (advice := _around(one, one.ci95, ends)):
         return advice
     if one.against:
@@ -114,6 +133,26 @@ def _advice(one: LoadBreakEven) -> str:
             "the other side of 1."
         )
     return f"Measure longer: these rounds do not say whether pruning pays in {name}."
+
+
+def _at_decided_loads(document: EndpointsDocument, one: LoadBreakEven) -> str:
+    """Advice for the loads whose own intervals do not contain 1. Empty if there is none."""
+    open_loads, word = undecided(document, one), f"a {load_word(one.loop)} of"
+    decided = [at for at in document.loads if at.loop == one.loop and at.load not in open_loads]
+    gains = [gain.value for at in decided if (gain := at.gains.get(one.quantity))]
+    if not gains:
+        return ""
+    every = not open_loads and len(decided) > 1
+    where = f"every {load_word(one.loop)} that was measured" if every else f"{word} {_loads([a.load for a in decided])}"
+    rest = f" At {_loads(open_loads)} these rounds do not decide." if open_loads else ""
+    gain = units.times(gains[0]) if len(gains) == 1 else f"{units.times(min(gains))} to {units.times(max(gains))}"
+    if one.status == "always":
+        return f"Use pruning at {where}: its gain in {in_words(one.quantity)} is {gain}.{rest}"
+    return f"Do not use pruning at {where}: its gain in {in_words(one.quantity)} is {gain}, which is a loss.{rest}"
+
+
+def _loads(loads: Iterable[float]) -> str:
+    return listed([units.load(load) for load in loads])
 
 
 def _around(one: LoadBreakEven, ci95: tuple[float, float], ends: tuple[float, float]) -> str:

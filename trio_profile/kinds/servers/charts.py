@@ -7,7 +7,7 @@ from typing import Any
 from trio_profile import units
 from trio_profile.findings.blocks import Axis, Chart, Dash, Series, Upright
 from trio_profile.findings.charts import highest, line
-from trio_profile.kinds.servers.advice import NAMES, load_word, pays
+from trio_profile.kinds.servers.advice import NAMES, by_words, load_word
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, Quantity
 from trio_profile.kinds.servers.requests import ARMS
 from trio_profile.kinds.servers.study import Loop
@@ -37,6 +37,8 @@ def gains(document: EndpointsDocument, loop: Loop) -> Iterator[Chart]:
     break_evens = [one for one in document.break_even if one.loop == loop and one.quantity in _GAINS]
     low = min([0.9, *(bound for one in series for bound in one.low)])
     high = max(1.1, min(_top(series), max(bound for one in series for bound in one.high)))
+    about = by_words(document, break_evens).items()
+    said = "; ".join(f"{', '.join(NAMES[name] for name in names)} {words}" for words, names in about)
     uprights: list[Upright] = []
     for one in break_evens:
         if one.load is not None and one.ci95 is not None:
@@ -45,7 +47,7 @@ def gains(document: EndpointsDocument, loop: Loop) -> Iterator[Chart]:
     yield Chart(
         id=f"gains-{loop}",
         caption=f"Gain of pruning over {word}",
-        label=f"Gain of pruning by {word}: {'; '.join(f'{NAMES[one.quantity]} {pays(one)}' for one in break_evens)}",
+        label=f"Gain of pruning by {word}: {said}",
         x=_axis(at),
         y=Axis("Gain of pruning (above 1 it pays)", low - 0.05, high + 0.05, "×"),
         series=series,

@@ -11,11 +11,11 @@ from trio_profile.findings.table import tabulate
 from trio_profile.kinds.servers import charts
 from trio_profile.kinds.servers.advice import (
     NAMES,
+    by_words,
     is_unpruned,
     load_word,
     loops_of,
     main_break_evens,
-    pays,
     recommendation,
 )
 from trio_profile.kinds.servers.document import (
@@ -28,6 +28,7 @@ from trio_profile.kinds.servers.document import (
     Quantity,
 )
 from trio_profile.kinds.servers.requests import ARMS, ServerFacts
+from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
 
@@ -116,11 +117,8 @@ def findings_page(document: EndpointsDocument) -> Page:
         Sentences("What was found", list(_findings(document))),
     ]
     loops = loops_of(document)
-    for loop in loops:
-        if sum(one.loop == loop for one in document.loads) > 1:  # one load has no break-even
-            rows = [[Entry(NAMES[one.quantity]), Entry(pays(one))] for one in document.break_even if one.loop == loop]
-            caption = f"Break-even over {load_word(loop)}"
-            blocks.append(Table(caption, ("", "pruning"), rows, prose=True, compact=True))
+    several: list[Loop] = [loop for loop in loops if sum(one.loop == loop for one in document.loads) > 1]
+    blocks += [_break_even_table(document, loop) for loop in several]  # one load has no break-even
     blocks += [chart for loop in loops for chart in charts.gains(document, loop)]
     return Page(
         "endpoints",
@@ -131,6 +129,13 @@ def findings_page(document: EndpointsDocument) -> Page:
         "Between two loads it is interpolated, so measure loads near it.",
         blocks,
     )
+
+
+def _break_even_table(document: EndpointsDocument, loop: Loop) -> Table:
+    """Where pruning pays under the loads of one loop: a row for all quantities of which the same is true."""
+    about = by_words(document, [one for one in document.break_even if one.loop == loop])
+    rows = [[Entry(", ".join(NAMES[name] for name in names)), Entry(text)] for text, names in about.items()]
+    return Table(f"Break-even over {load_word(loop)}", ("", "pruning"), rows, prose=True, compact=True)
 
 
 def loads_page(document: EndpointsDocument) -> Page:
@@ -155,6 +160,7 @@ def loads_page(document: EndpointsDocument) -> Page:
         "counts. A percentile is computed within a segment. The value is the geometric mean over the rounds, or the "
         "mean if a round has 0.",
         [*blocks, Terms("Columns", terms, detail=True)],
+        folded="Show what each server does under each load",
     )
 
 
@@ -192,6 +198,7 @@ def study_page(document: EndpointsDocument) -> Page:
             tabulate("The client: the worst segment of each load", clients, document.clients, detail=True),
             sessions_table(document.sessions),
         ],
+        folded="Show the study, the servers and the client",
     )
 
 

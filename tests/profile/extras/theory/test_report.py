@@ -85,5 +85,5 @@ def _overlap(value: float) -> Overlap:
 def test_the_published_report_fits_the_terminal():
     report = pages.report(TheoryDocument.model_validate_json(PUBLISHED.read_bytes()))
     shown = in_terminal(report)
-    assert "agrees with" in shown and "0.29 [0.21, 0.36]" in shown
+    assert "Agreement with" in shown and "0.29 [0.21, 0.36]" in shown
     assert not list(too_wide(report))

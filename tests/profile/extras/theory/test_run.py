@@ -27,7 +27,7 @@ def test_the_verb_prints_one_document_and_its_report_is_rebuilt(capsys, tmp_path
     assert len(printed["layers"]) == 6 and printed["layers"][-1]["last_layer_agreement"]["value"] == pytest.approx(1)
     (tmp_path / "report.html").unlink()
     assert run(["report", str(tmp_path)]) == 0
-    assert "agrees with" in capsys.readouterr().out and (tmp_path / "report.html").exists()
+    assert "Agreement with" in capsys.readouterr().out and (tmp_path / "report.html").exists()
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from tests.profile.documents import endpoints_document
 from trio_profile.kinds.servers.advice import recommendation
-from trio_profile.kinds.servers.document import EndpointsDocument, LoadBreakEven
+from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, LoadBreakEven
 
 
 def with_break_evens(*break_evens: LoadBreakEven) -> EndpointsDocument:
@@ -26,3 +26,25 @@ def test_only_what_the_interval_decides_is_advised():
         (line,) = recommendation(with_break_evens(one))
         sides = [side for side in (below, above) if side]
         assert line.startswith(f"Use {', and '.join(sides)}, judged" if sides else "Measure longer")
+
+
+def test_a_load_whose_own_interval_contains_1_is_not_promised():
+    """At 1 and 2 the gain of throughput is 2 and 1.75; at 4 and 8 its interval is made to contain 1."""
+    document = endpoints_document()
+    for status, words in (("always", "Use pruning at"), ("never", "Do not use pruning at")):
+        for wide, sentence in (
+            ((), f"{words} every concurrency that was measured: its gain in throughput is 0.75× to 2.00×"),
+            ((4, 8), f"{words} a concurrency of 1 and 2: its gain in throughput is 1.75× to 2.00×"),
+            ((1, 2, 4, 8), "Measure longer: these rounds do not say whether pruning pays in throughput."),
+        ):
+            loads = tuple(_widened(at) if at.load in wide else at for at in document.loads)
+            one = _break_even(status=status)
+            line = next(recommendation(document.model_copy(update={"loads": loads, "break_even": (one,)})))
+            assert line.startswith(sentence)
+            assert ("At 4 and 8 these rounds do not decide." in line) == (len(wide) == 2)
+
+
+def _widened(at: AtLoad) -> AtLoad:
+    """The same load with an interval of the throughput's gain that contains 1."""
+    gain = at.gains["throughput"].model_copy(update={"ci95": (0.9, 2.5)})
+    return at.model_copy(update={"gains": {**at.gains, "throughput": gain}})
