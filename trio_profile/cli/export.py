@@ -25,6 +25,9 @@ def command(
     ] = None,
     out: Annotated[Path | None, flag("--out", "Write this file instead of printing.")] = None,
     pairs: Annotated[bool, flag("--pairs", "The raw pairs, one row for each pair: csv, parquet, json.")] = False,
+    requests: Annotated[
+        bool, flag("--requests", "The requests of `endpoints`, one row for each: csv, parquet, json.")
+    ] = False,
     cells: Annotated[bool, flag("--cells", "Only the table of all cells: md, latex.")] = False,
     figure: Annotated[
         str | None, flag("--figure", "Only this figure of the page.", panel=FIGURE, metavar="NAME")
@@ -41,8 +44,8 @@ def command(
     from trio_profile.studies import exporting
 
     if figure is not None:
-        if format is not None or pairs or cells:
-            raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs or --cells")
+        if format is not None or pairs or requests or cells:
+            raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs, --requests or --cells")
         form = exporting.picture_of(out, to)
         _require_file(out, form)
         content, found = exporting.figure(directory, figure, form)
@@ -51,7 +54,7 @@ def command(
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")
         form = exporting.format_of(out, format)
         _require_file(out, form)
-        content, found = exporting.exported(directory, form, pairs=pairs, cells=cells)
+        content, found = exporting.exported(directory, form, pairs=pairs, requests=requests, cells=cells)
     _deliver(content, found, out, form)
 
 

@@ -2,13 +2,14 @@
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from trio_profile.errors import StudyError
-from trio_profile.records.files import MEASUREMENTS, WRITTEN
+from trio_profile.records.files import MEASUREMENTS, REQUESTS, WRITTEN
 from trio_profile.records.store import Store
 from trio_profile.records.writing import write_whole
 from trio_profile.render.figures import Picture, picture
@@ -23,24 +24,30 @@ PICTURES: dict[str, Picture] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
 Rows = Sequence[Mapping[str, Any]]
 """All rows have the same columns. No number is rounded when they are written."""
 OF_PAIRS = ("csv", "parquet", "json")
-"""The formats in which the raw pairs can be written."""
+"""The formats in which the raw pairs, or the requests, can be written."""
 
 
 def exported(
-    directory: Path, format: Format, *, pairs: bool = False, cells: bool = False
+    directory: Path, format: Format, *, pairs: bool = False, requests: bool = False, cells: bool = False
 ) -> tuple[str | bytes, Finished]:
     """Return a study in a format, and the study.
 
     pairs: the raw pairs, one row a pair. As JSON: the document with its pairs.
+    requests: the requests of `endpoints`, one row a request.
     cells: only the table of all cells; md and latex alone.
-    Raises StoreError if the directory holds no study. Raises StudyError if the study has no pairs, no cells or no rows,
+    Raises StoreError if the directory holds no study. Raises StudyError if the study has no pairs, requests, cells or rows,
     or if the format needs an extra that is not installed.
     """
-    if pairs and format not in OF_PAIRS:
-        raise StudyError(f"--pairs takes --format {', '.join(OF_PAIRS)}, not {format}: a page of text cannot hold them")
+    if (pairs or requests) and format not in OF_PAIRS:
+        option, formats = "--pairs" if pairs else "--requests", ", ".join(OF_PAIRS)
+        raise StudyError(f"{option} takes --format {formats}, not {format}: a page of text cannot hold them")
     if cells and format not in ("md", "latex"):
         raise StudyError(f"--cells takes --format md or latex; {format} holds every cell anyway")
     found = running.read(directory)
+    if requests:
+        if found.kind.unfinished != REQUESTS:
+            raise StudyError(f"{directory} holds no requests: a study of kind {found.kind.name!r} asks no server")
+        return _of_requests(directory, format), found
     if pairs and found.kind.file != MEASUREMENTS:
         raise StudyError(f"{directory} holds no pairs: a study of kind {found.kind.name!r} is not timed cell by cell")
     contents = Store(directory).read() if pairs else None
@@ -107,6 +114,16 @@ def _require_one(path: Path | None, named: str | None, given: str | None, option
     """Raise StudyError if a file is named as one form, and an option asks for another."""
     if named and given and named != given:
         raise StudyError(f"{path} is named as {named}, and {option} says {given}: change one of them")
+
+
+def _of_requests(directory: Path, format: Format) -> str | bytes:
+    """The requests of `endpoints` as rows, or as a JSON list of them."""
+    from trio_profile.kinds.servers.requests import read_requests
+
+    rows = read_requests(directory).rows()
+    if format == "json":
+        return json.dumps(rows, ensure_ascii=False) + "\n"
+    return csv_text(rows) if format == "csv" else parquet_bytes(rows)
 
 
 def _json(found: Finished, *, pairs: bool) -> str:

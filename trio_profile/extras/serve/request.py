@@ -70,12 +70,14 @@ class Message(_Strict):
 
 class _StreamOptions(_Strict):
     include_usage: bool = True
+    continuous_usage_stats: bool = False
 
 
 class Body(_Strict):
     """A request that can be answered. A field that is None was not given.
 
-    stream_options: accepted, because the last chunk always has the usage.
+    stream_options: accepted, because the last chunk always has the usage. GuideLLM asks for it in every chunk, and
+        reads the last.
     user, metadata, store: accepted, because they have no effect on answers.
     n: one answer.
     generation_config: JSON of transformers' GenerationConfig, in place of the checkpoint's.

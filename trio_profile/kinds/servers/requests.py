@@ -12,13 +12,13 @@ pictures are used up. So an interrupted segment does not show its pictures again
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.records.files import REQUESTS
-from trio_profile.records.log import ContinuedLog, records_of
+from trio_profile.records.log import ContinuedLog, LogReader, records_of
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
 from trio_profile.records.schema import Session
 
@@ -224,6 +224,20 @@ class RequestLog:
         whole = [sorted(pair, key=lambda one: (one.arm, one.repeated)) for pair in found.values() if len(pair) == 2]
         return [(first, second) for first, second in whole]
 
+    def rows(self) -> list[dict[str, Any]]:
+        """The requests of finished segments: each with its segment, its own fields, and the times since it was due."""
+        return [
+            {
+                **{name: getattr(segment, name) for name in ("session", "test", "arm", "round")},
+                "loop": segment.load.loop,
+                "load": segment.load.value,
+                **request.model_dump(exclude={"record"}),
+                **{name: getattr(request, name) for name in ("ttft_ms", "total_ms", "tpot_ms")},
+            }
+            for segment in self.segments
+            for request in self.requests[segment.number]
+        ]
+
     def add(self, record: Record) -> None:
         """Add a record, as it is in the file."""
         match record:
@@ -241,6 +255,13 @@ class RequestLog:
                 self.requests[record.segment].append(record)
             case _:
                 pass
+
+
+def read_requests(directory: Path) -> RequestLog:
+    """Return the requests that a directory holds. Raises StoreError if they cannot be read."""
+    log = RequestLog()
+    LogReader(directory / REQUESTS, RECORDS).read(log.add)
+    return log
 
 
 class RequestStore(ContinuedLog[RequestLog]):

@@ -184,7 +184,7 @@ def test_fields_of_no_effect_are_accepted(server):
     question = exam(1)[0]
     given = {"n": 1, "user": "me", "store": False, "metadata": {"a": "b"}, "frequency_penalty": 0.0, "top_p": 1.0}
     assert server.ask(question, **given).choices[0].message.content == answer(server.served, question)[0]
-    *_, last = server.ask(question, stream=True, stream_options={"include_usage": True})
+    *_, last = server.ask(question, stream=True, stream_options={"include_usage": True, "continuous_usage_stats": True})
     assert last.usage.completion_tokens > 0
 
 
