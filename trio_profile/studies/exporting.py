@@ -35,8 +35,8 @@ def exported(
     pairs: the raw pairs, one row a pair. As JSON: the document with its pairs.
     requests: the requests of `endpoints`, one row a request.
     cells: only the table of all cells; md and latex alone.
-    Raises StoreError if the directory holds no study. Raises StudyError if the study has no pairs, requests, cells or rows,
-    or if the format needs an extra that is not installed.
+    Raises StoreError if the directory holds no study. Raises StudyError if the study has no pairs, requests, cells or
+    rows, or if the format needs an extra that is not installed.
     """
     if (pairs or requests) and format not in OF_PAIRS:
         option, formats = "--pairs" if pairs else "--requests", ", ".join(OF_PAIRS)
