@@ -16,9 +16,8 @@ from trio_profile.inputs.catalogue import facts_of
 
 TOP = """# Methods
 
-This page is made from the registry by `scripts/reference`. `trio-profile methods` prints the table, and
-`trio-profile methods --json` all of it, with each deliberate difference of a method from its paper or its code.
-[Your own method](../tutorials/your-method.md) needs no fork.
+`trio-profile methods` prints the table, and `trio-profile methods --json` all of it, with each deliberate difference of
+a method from its paper or its code. [Your own method](../tutorials/your-method.md) needs no fork.
 
 A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It
 [needs](../tutorials/your-method.md#signals) the signals that it reads besides the hidden states. The cost is the work
@@ -96,9 +95,8 @@ def _source(cls: type[Method]) -> str:
         return " Code: that of [`trio`](#trio)."
     text = f" Rule: {reference.title}." if reference.kind == "control" else ""
     if reference.repository:
-        address = f"https://github.com/{reference.repository}"
-        tree = f" at [`{reference.commit[:10]}`]({address}/tree/{reference.commit})" if reference.commit else ""
-        text += f" Code: [{reference.repository}]({address}){tree}."
+        tree, commit = (f"/tree/{reference.commit}", f"@{reference.commit[:10]}") if reference.commit else ("", "")
+        text += f" Code: [{reference.repository}{commit}](https://github.com/{reference.repository}{tree})."
     return text + (f" Its licence: {reference.licence}." if reference.licence else "")
 
 
@@ -113,7 +111,10 @@ def _option(cls: type[Method], name: str) -> list[str]:
     described: dict[str, str] = {}
     for parent in reversed(cls.__mro__):
         described |= meanings(cleandoc(parent.__doc__ or ""), by_name)
-    return [f"`{name}`", cell(described.get(name, "")), _default(by_name[name]) if name in by_name else ""]
+    row = [f"`{name}`", cell(described.get(name, "")), _default(by_name[name]) if name in by_name else ""]
+    if issubclass(cls, Trio) and cls is not Trio and row != (same := _option(Trio, name)) and row[1] == same[1]:
+        row[1] = "as in [`trio`](#trio)."  # only the default is another
+    return row
 
 
 def _default(field: Any) -> str:

@@ -66,8 +66,6 @@ def least_duplicated(
 class Dart(Method):
     """Keep a few strong visual tokens, and those that are least similar to them.
 
-    No attention is used.
-
     pivots_visual: how many visual tokens are pivots.
     pivots_text: how many tokens of the text after the picture are pivots.
     """

@@ -15,7 +15,7 @@ from trio_core.tensors import ScoresBS
 class FastV(ScoreMethod):
     """Keep the visual tokens that the last token attends to most in the layer that has just run.
 
-    Only this one row of attention is computed. The model's own attention kernel stays as it is.
+    Only this one row of attention is computed.
     """
 
     name: ClassVar[str] = "fastv"

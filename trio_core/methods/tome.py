@@ -21,9 +21,9 @@ class ToMe(MergingMethod):
     """Merge the patches with the most similar keys, pair by pair, until the budget is met.
 
     The paper merges a few tokens inside every block of the tower, and the tower then runs on fewer. Here the tower runs
-    whole, and the rule merges its output, round after round, by the keys of the layer that made it. So the decoder
-    saves work and the tower does not, and no attention is weighted by sizes.
-    Each crop keeps an equal share. A merged token stands at the place of the patch that the others joined.
+    whole, and the rule merges its output, round after round, by the keys of the layer that made it. No attention
+    is weighted by sizes. Each crop keeps an equal share. A merged token stands at the place of the patch that the
+    others joined.
     """
 
     name: ClassVar[str] = "tome"

@@ -198,10 +198,7 @@ class Trio(Probing):
 
 @dataclass(frozen=True, kw_only=True)
 class TrioPrinted(Trio):
-    """Run TRIO as its equations are printed: it probes the layer that has just run.
-
-    The options are those of `Trio`.
-    """
+    """Run TRIO as its equations are printed: it probes the layer that has just run."""
 
     probe: Probe = "current"
 
@@ -219,7 +216,7 @@ class TrioPrinted(Trio):
 class TrioReleased(Trio):
     """Run TRIO as its public code does on LLaVA: the last row is not part of the loss.
 
-    The options are those of `Trio`. Positions are renumbered, except in families whose positions have several axes.
+    Positions are renumbered, except in families whose positions have several axes.
     """
 
     rows: Rows = "shifted"

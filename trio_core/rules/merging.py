@@ -48,6 +48,25 @@ def to_denser(distance: SimilarityNN, density: ScoresN) -> ScoresN:
     return torch.empty_like(nearest).index_copy_(0, order, nearest)
 
 
+def density_peaks(features: FeaturesND, neighbours: int) -> KeptK:
+    """[N], the indices of all tokens: those that are denser than their surroundings first. Ties go to the lower index.
+
+    A token's density is exp(−d), where d is the mean squared distance to its nearest tokens. Its rank is by density
+    times distance from the nearest denser token. Distance is the Euclidean distance over √D.
+
+    features: [N, D].
+    neighbours: how many nearest tokens make the density, the token itself included.
+    """
+    wide = widened(features)
+    centred = wide - wide.mean(dim=0)  # products of differences from the mean lose fewer digits
+    product = centred @ centred.T
+    squares = product.diagonal()
+    squared = (squares[:, None] + squares - (product + product.T)).clamp_min(0) / features.shape[1]
+    sparsity = squared.topk(min(neighbours, len(features)), largest=False).values.mean(dim=1)
+    # The logarithm ranks as density · distance does, and does not underflow.
+    return (to_denser(squared.sqrt(), -sparsity).log() - sparsity).argsort(descending=True, stable=True)
+
+
 def nearest_centre(distance: SimilarityNN, centres: KeptK) -> Tensor:
     """[N], the number of the centre that each token is nearest to, 0 … K − 1; a centre's own number for a centre.
 

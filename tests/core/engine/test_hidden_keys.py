@@ -31,14 +31,13 @@ READ_TOWERS = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
 
 def prunes(family: str, name: str, method: Method) -> bool:
     """Whether a method prunes a family."""
-    if method.media == "videos":
-        return family in tiny.WITH_VIDEOS
     read = family in READ_TOWERS and not (name == "prumerge" and family.startswith("qwen"))
-    return read or Signal.ENCODER not in method.needs
+    has_media = method.media != "videos" or family in tiny.WITH_VIDEOS
+    return has_media and (read or Signal.ENCODER not in method.needs)
 
 
 PAIRS = [(family, name) for family in tiny.FAMILIES for name, method in METHODS.items() if prunes(family, name, method)]
-KINDS = ("dart", "evs", "random", "sparsevlm", "trio", "vtw", "visionzip")
+KINDS = ("dart", "evs", "fastvid", "random", "sparsevlm", "trio", "vtw", "visionzip")
 """One of each kind: keys with positions, no score, merged tokens, gradients, nothing left, the encoder, videos."""
 
 

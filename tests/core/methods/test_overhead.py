@@ -99,12 +99,17 @@ TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
     "visionzip+trio": (0.3, [{"budgets": (5, 4, 3), "layers": (0, 1, 3)}]),
 }
 """Methods that read the tower: how far the estimate for cut tiles may be off, and options."""
+VIDEO: dict[str, dict[str, Any]] = {"fastvid": {"retention": 0.75, "segments": 3}}
+"""Methods for videos. Options with which a video of three frames costs what is declared."""
 FREE = {"evs", "grid", "random", "vidcom2", "vtw"}
 
 
 def test_every_method_is_here():
     derived = {"trio-printed", "trio-released"}
-    assert {name for name, _ in ANYWHERE} | TOWER.keys() | FREE | derived == {*BUILT_IN, "visionzip+trio"}
+    assert {name for name, _ in ANYWHERE} | TOWER.keys() | VIDEO.keys() | FREE | derived == {
+        *BUILT_IN,
+        "visionzip+trio",
+    }
 
 
 @tiny.every_family
@@ -126,6 +131,11 @@ def test_declared_overhead_is_what_is_counted_in_the_tower(name, size):
             declared_is_counted(family, tiny.sample(family, size), method)
         for counts, declared in counted("llava_next", tiny.sample("llava_next", size), method):
             assert counts == pytest.approx(declared, rel=near), options
+
+
+@pytest.mark.parametrize("name", VIDEO)
+def test_declared_overhead_is_what_is_counted_in_a_video(name):
+    declared_is_counted("qwen2_5_vl", tiny.videos("qwen2_5_vl")[0], made(name, **VIDEO[name]))
 
 
 def test_more_options_cost_what_they_declare(monkeypatch):

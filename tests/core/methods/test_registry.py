@@ -17,7 +17,7 @@ from trio_core.rules.schedule import Schedule
 
 REFUSED = {("prumerge", "qwen2_5_vl")}
 """What a method names as out of its reach."""
-READERS = [name for name in BUILT_IN if Signal.ENCODER in methods.find(name).needs and name != "trio-ve"]
+READERS = [name for name in FOR_PICTURES if Signal.ENCODER in methods.find(name).needs and name != "trio-ve"]
 BLIND = {"grid", "random", "vtw"}
 """They look at nothing that a picture holds."""
 every_family = pytest.mark.parametrize("family", tiny.fast_first(towers.FAMILIES, "llava"))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.core import tiny
+from tests.core.engine.test_hidden_keys import METHODS, prunes
 from tests.core.methods.test_methods import BUILT_IN
 from tests.core.models.test_families import CLOSE, apart
 from trio_core import OptionError, Selection, View, methods, prune
@@ -15,12 +16,9 @@ from trio_core.methods.combined import combine
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.evs import Evs, dissimilarity
 from trio_core.methods.method import Method, Reference, registry
-from trio_core.methods.view import Signal
 from trio_core.models.video import VideoShape, shapes_by_grids, shapes_by_pixels
 
 VIDEO_ONLY = [name for name in BUILT_IN if methods.find(name).media == "videos"]
-LAWS = [name for name in BUILT_IN if Signal.ENCODER not in methods.find(name).needs]
-"""The methods that prune videos of every family."""
 every_video_family = pytest.mark.parametrize(
     "family", tiny.fast_first(tiny.WITH_VIDEOS, "llava_onevision", "qwen2_5_vl")
 )
@@ -40,6 +38,11 @@ class Watching(Method):
 
 
 registry.pop("watching")  # it is no method of the library
+
+
+def methods_of(family: str) -> list[str]:
+    """The methods that prune videos of a family."""
+    return [name for name in BUILT_IN if prunes(family, name, METHODS[name])]
 
 
 def frames_seen(family: str) -> list[tuple[list[list[list[int]]], list[int]]]:
@@ -112,7 +115,7 @@ def test_a_combination_is_for_what_both_parts_are_for(monkeypatch):
 def test_a_method_keeps_its_budget_in_order_whatever_stands_beside_the_sample(family, side):
     model, samples = tiny.model(family), tiny.videos(family)
     counts = [len(tiny.visual_rows(one)) for one in samples]
-    for name in LAWS:
+    for name in methods_of(family):
         method = methods.find(name)(retention=0.5)
         alone = [tiny.run(model, one, method) for one in samples]
         logits, together = tiny.run(model, tiny.batch(samples, side), method)
@@ -131,7 +134,7 @@ def test_at_retention_1_a_method_gives_the_dense_model_to_the_last_bit(family):
     inputs, model = tiny.batch(tiny.videos(family)), tiny.model(family)
     with torch.no_grad():
         dense = model(**inputs, use_cache=False).logits
-    for name in LAWS:
+    for name in methods_of(family):
         assert torch.equal(tiny.run(model, inputs, name, retention=1.0)[0], dense), name
 
 
