@@ -101,7 +101,7 @@ TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
 """Methods that read the tower: how far the estimate for cut tiles may be off, and options."""
 VIDEO: dict[str, dict[str, Any]] = {"fastvid": {"retention": 0.75, "segments": 3}}
 """Methods for videos. Options with which a video of three frames costs what is declared."""
-FREE = {"evs", "grid", "random", "vidcom2", "vtw"}
+FREE = {"dycoke", "evs", "grid", "random", "vidcom2", "vtw"}
 
 
 def test_every_method_is_here():
