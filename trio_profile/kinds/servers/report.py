@@ -32,7 +32,7 @@ from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
 
-_HEADS: dict[Quantity, str] = {
+HEADS: dict[Quantity, str] = {
     **NAMES,
     "ttft_p50_ms": "TTFT p50",
     "ttft_p95_ms": "TTFT p95",
@@ -208,7 +208,7 @@ def gain_table(at: Sequence[AtLoad]) -> Table:
     columns: dict[str, Callable[[AtLoad], Entry]] = {word: _load}
     for name in QUANTITIES:
         if any(name in load.gains for load in at):
-            columns[_HEADS[name]] = lambda load, name=name: speedup(load.gains.get(name))
+            columns[HEADS[name]] = lambda load, name=name: speedup(load.gains.get(name))
     return tabulate(f"Gain of pruning by {word}", columns, at)
 
 
@@ -221,7 +221,7 @@ def arm_table(at: Sequence[AtLoad]) -> Table:
     }
     for name in QUANTITIES:
         if any(getattr(load.dense, name) for load in at):
-            columns[_HEADS[name]] = lambda row, name=name: _value(getattr(row[2], name))
+            columns[HEADS[name]] = lambda row, name=name: _value(getattr(row[2], name))
     columns |= {
         "prompt": lambda row: _count(row[2].prompt_tokens),
         "answer": lambda row: _count(row[2].output_tokens),
