@@ -9,15 +9,15 @@ from documentation.docstrings import meanings, without_items
 from documentation.tables import cell, table
 from trio_core import methods
 from trio_core.methods.combined import Combined
-from trio_core.methods.method import Method, Reference, Stage
+from trio_core.methods.method import Method, Reference, Stage, registry
 from trio_core.methods.trio import Trio
 from trio_profile import units
 from trio_profile.inputs.catalogue import facts_of
 
 TOP = """# Methods
 
-`trio-profile methods` prints the table, and `trio-profile methods --json` all of it, with each deliberate difference of
-a method from its paper or its code. [Your own method](../tutorials/your-method.md) needs no fork.
+`trio-profile methods --json` has each deliberate difference of a method from its paper or its code. [Your own
+method](../tutorials/your-method.md) needs no fork.
 
 A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It
 [needs](../tutorials/your-method.md#signals) the signals that it reads besides the hidden states. The cost is the work
@@ -61,7 +61,7 @@ def _row(cls: type[Method]) -> list[str]:
     """The row of a method in its table."""
     remark = cls.reference.remark
     return [
-        f"[`{cls.name}`](#{cls.name})",
+        _link(cls),
         cell(cls.summary()) + (f" *{cell(remark[0].upper() + remark[1:])}.*" if remark not in ("", "control") else ""),
         ", ".join(sorted(cls.needs)) or "–",
         units.percent(facts_of(cls).selection_share).replace(" ", "\u00a0"),
@@ -79,20 +79,30 @@ def _section(cls: type[Method]) -> str:
     doc = without_items(cleandoc(cls.__doc__ or ""), cls.option_names()).removeprefix(cls.summary()).strip()
     parts = [f"### {cls.name}", f"`trio_core.{cls.__name__}`.{_source(cls)}"] + ([doc] if doc else [])
     own = [name for name in cls.option_names() if name not in Method.option_names()]
-    other = [name for name in own if cls is Trio or _option(cls, name) != _option(Trio, name)]
+    model = _model(cls)
+    other = [name for name in own if cls is model or _option(cls, name) != _option(model, name)]
     if other:
         parts.append(_options(cls, other))
     if len(other) < len(own):
-        like_trio = ", ".join(f"`{name}`" for name in own if name not in other)
-        parts.append(f"{'Other options' if other else 'Options'}, as in [`trio`](#trio): {like_trio}.")
+        shared = ", ".join(f"`{name}`" for name in own if name not in other)
+        parts.append(f"{'Other options' if other else 'Options'}, as in {_link(model)}: {shared}.")
     return "\n\n".join(parts)
+
+
+def _model(cls: type[Method]) -> type[Method]:
+    """The method whose section has the options that others share: the one that a method extends, or TRIO."""
+    return next((parent for parent in cls.__mro__[1:] if parent in registry.values()), Trio)
+
+
+def _link(cls: type[Method]) -> str:
+    return f"[`{cls.name}`](#{cls.name})"
 
 
 def _source(cls: type[Method]) -> str:
     """The rule of a control, and the code of a paper. The table has the paper. Each sentence begins with a space."""
     reference = cls.reference
     if cls is not Trio and reference.title == Trio.reference.title:
-        return " Code: that of [`trio`](#trio)."
+        return f" Code: that of {_link(Trio)}."
     text = f" Rule: {reference.title}." if reference.kind == "control" else ""
     if reference.repository:
         tree, commit = (f"/tree/{reference.commit}", f"@{reference.commit[:10]}") if reference.commit else ("", "")
@@ -112,8 +122,9 @@ def _option(cls: type[Method], name: str) -> list[str]:
     for parent in reversed(cls.__mro__):
         described |= meanings(cleandoc(parent.__doc__ or ""), by_name)
     row = [f"`{name}`", cell(described.get(name, "")), _default(by_name[name]) if name in by_name else ""]
-    if issubclass(cls, Trio) and cls is not Trio and row != (same := _option(Trio, name)) and row[1] == same[1]:
-        row[1] = "as in [`trio`](#trio)."  # only the default is another
+    model = _model(cls)
+    if issubclass(cls, model) and cls is not model and row != (same := _option(model, name)) and row[1] == same[1]:
+        row[1] = f"as in {_link(model)}."  # only the default is another
     return row
 
 

@@ -1,13 +1,15 @@
-"""DART: duplication matters more than importance (arXiv 2502.11494)."""
+"""DART: duplication matters more than importance (arXiv 2502.11494), inside the decoder and before it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from trio_core.methods.method import Method, Reference, within
-from trio_core.methods.view import Selection, Signal, View
+from trio_core.methods.method import Method, Reference, Stage, within
+from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.attention import rotate, rotate_back
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
@@ -116,3 +118,50 @@ class Dart(Method):
         if sizes.budget <= self.pivots_visual:
             return keys
         return keys + (self.pivots_visual + min(self.pivots_text, sizes.text_after)) * sizes.visual * shape.hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class DartOnEmbeddings(Dart):
+    """Run DART before the decoder: keep a few strong tokens, and those least similar to them."""
+
+    name: ClassVar[str] = "dart-embeddings"
+    stage: ClassVar[Stage] = Stage.ENCODER
+    needs: ClassVar[frozenset[Signal]] = frozenset()
+    reference: ClassVar[Reference] = Reference(
+        title="Stop Looking for Important Tokens in Multimodal Language Models: Duplication Matters More",
+        arxiv="2502.11494",
+        repository="nvluxiaoz/TensorRT-Edge-LLM",
+        commit="2add2e29d55b0f4b6c6de73d02a6faf29a973e0d",
+        note="The rule of TensorRT Edge-LLM (--visualPrune), read in the fork that its releases came from. Pivots and "
+        "cosines come from the embeddings that enter the decoder, without norm and rotation. Text before the picture "
+        "counts too. Each run of visual tokens (a picture, a frame between texts) is pruned on its own. The budgets of "
+        "runs are exact, in proportion to their tokens. The engine rounds each of them up, and to one at least. It "
+        "visits the strongest pivot first; here pivots are visited in ascending order. The engine leaves prompts of "
+        "fewer than 16 visual tokens as they are. It has float16 embeddings, and we compute in float32.",
+    )
+
+    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
+        """Before the decoder."""
+        return (0,)
+
+    def select(self, view: View) -> Selection:
+        """Select in each run of visual tokens on its own."""
+        return Selection(tuple(torch.cat([*self._runs(sample)]) for sample in view.samples))
+
+    def _runs(self, sample: Sample) -> Iterator[KeptK]:
+        """The kept tokens of each run, as indices into the sample's visual tokens. The host waits for the places."""
+        valid, rows, features = sample.view.valid[sample.index], sample.rows, sample.features
+        text = sample.view.hidden[sample.index][valid.clone().index_fill_(0, rows, False)]
+        ends = [*((rows.diff() > 1).nonzero().squeeze(1) + 1).tolist(), len(rows)]
+        for start, end in pairwise([0, *ends]):
+            budget = sample.budget * end // len(rows) - sample.budget * start // len(rows)
+            if budget:
+                run = features[start:end]
+                yield start + least_duplicated(run, run, text, text, budget, self.pivots_visual, self.pivots_text)
+
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
+        """MACs of the cosines of visual tokens and pivots, for one run of tokens."""
+        if sizes.budget <= self.pivots_visual:
+            return 0
+        pivots = self.pivots_visual + min(self.pivots_text, sizes.tokens - sizes.visual)
+        return pivots * sizes.visual * shape.hidden

@@ -19,9 +19,8 @@ from trio_core.tensors import to_device
 class Downsample(MergingMethod):
     """Average each crop's patches over a grid of cells, one cell for each token of its budget.
 
-    A method that does not beat it says no more than "a smaller picture would have done". The tower still sees the whole
-    picture, so that the tower saves nothing. Each crop keeps an equal share. A mean stands at the place of the first
-    patch of its cell.
+    A method that does not beat it says no more than "a smaller picture would have done". The tower saves nothing. Each
+    crop keeps an equal share. A mean stands at the place of the first patch of its cell.
     """
 
     name: ClassVar[str] = "downsample"

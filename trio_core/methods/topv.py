@@ -24,7 +24,7 @@ class TopV(Method):
     picture, and the source's distance from the centre of the picture. Sinkhorn's iterations turn costs into
     contributions. A source's score is the sum of its contributions.
 
-    The paper has no public code and names no constants. Every default here is ours.
+    The paper names no constants. Every default here is ours.
 
     features, places, centre: weights of the three costs.
     temperature: what costs are divided by.

@@ -20,8 +20,8 @@ class TrioVe(TwoParts, Trio):
     encoder: name of the method that acts before the decoder, such as visionzip, which the paper's abstract names.
     alpha: SCOPE's power of the attention. With another encoder it is refused.
 
-    The other options are TRIO's. tokens "all" is refused: the encoder has no text tokens. So is schedule_rule "paying":
-    the stage in the encoder cannot be left out.
+    tokens "all" is refused: the encoder has no text tokens. So is schedule_rule "paying": the stage in the encoder cannot
+    be left out.
     """
 
     encoder: str = "scope"

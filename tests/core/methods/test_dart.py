@@ -1,6 +1,7 @@
 """DART: its rule by hand and against a loop over the card, and inside real models against their own keys."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.models.test_families import listening
-from trio_core.methods.dart import Dart, least_duplicated
+from trio_core.methods.dart import Dart, DartOnEmbeddings, least_duplicated
 from trio_core.models import adapter_for
 
 FEATURES = torch.tensor([(1, 0), (0.9, 0.1), (0, 1), (0.1, 0.9), (0.7, 0.7), (-1, 0)])
@@ -120,3 +121,20 @@ def test_it_is_the_card_on_the_models_own_keys_in_a_padded_batch(family):
             budget = trace.schedules[b].budgets[0]
             assert 4 < budget < len(tiny.visual_rows(one))
             assert stage.kept[b].tolist() == expected(tiny.model(family, "eager"), one, budget)
+
+
+# --- on embeddings ---------------------------------------------------------------------------------------------------
+
+
+def test_each_run_of_visual_tokens_has_its_part_of_the_budget():
+    """Runs of six, two and four tokens; text stands before, between and behind them. Nine tokens stay."""
+    states = torch.randn(1, 17, 4, generator=torch.Generator().manual_seed(3))
+    rows = torch.tensor([2, 3, 4, 5, 6, 7, 9, 10, 12, 13, 14, 15])
+    view = tiny.view(13, 9, hidden=states)
+    view = replace(view, pictures=(replace(view.pictures[0], rows=rows),))
+    (kept,) = DartOnEmbeddings(retention=0.5, pivots_visual=1, pivots_text=2).select(view).kept
+    text, expected = states[0, [0, 1, 8, 11, 16]], []
+    for start, end, budget in ((0, 6, 4), (6, 8, 2), (8, 12, 3)):
+        run = states[0, rows[start:end]]
+        expected += [start + index for index in by_the_card(run, run, text, text, budget, visual=1, text=2)]
+    assert kept.tolist() == expected

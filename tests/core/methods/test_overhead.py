@@ -70,6 +70,7 @@ ANYWHERE = [
     ("pyramiddrop", TWICE),
     ("divprune", {}),
     ("dart", {}),
+    ("dart-embeddings", {"pivots_visual": 1}),
     ("fitprune", {"retention": 0.6, "layers": (1, 2, 4)}),  # at each of which something goes
     ("lookahead", TWICE),
     ("lookahead", TWICE | {"k_pos": 1}),
@@ -215,7 +216,7 @@ def waits_per_stage(side: int, method: Method) -> list[int]:
 
 
 TWO = dict.fromkeys(("sparsevlm", "split-cdpruner", "visionzip"), 2)
-WAITS = dict.fromkeys(FOR_PICTURES, 1) | {"random": 0, "grid": 0, "vtw": 0, "dart": 3} | TWO
+WAITS = dict.fromkeys(FOR_PICTURES, 1) | {"random": 0, "grid": 0, "vtw": 0, "dart": 3, "dart-embeddings": 5} | TWO
 """For the check of the inputs. VisionZip checks what it ranks and what it merges, split CDPruner each half."""
 
 
