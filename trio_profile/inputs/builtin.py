@@ -22,6 +22,7 @@ from transformers import (
     LlavaForConditionalGeneration,
     LlavaNextConfig,
     LlavaNextForConditionalGeneration,
+    LlavaOnevisionForConditionalGeneration,
     LlavaProcessor,
     PreTrainedConfig,
     PreTrainedModel,
@@ -32,6 +33,9 @@ from transformers import (
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from trio_profile.inputs.pocket import TRAINED
+from trio_profile.inputs.pocket import video as pocket_video
+from trio_profile.inputs.pocket.clips import FRAMES
+from trio_profile.inputs.pocket.video import ClipProcessor
 from trio_profile.inputs.token_packer import TokenPackerForConditionalGeneration
 
 Inputs = dict[str, Tensor]
@@ -51,6 +55,7 @@ class Builtin:
     visual_tokens: number of tokens that the vision tower and the projector make of that picture.
     processor: makes its processor. None if the model has no tokenizer; real pictures then need a checkpoint.
     checkpoint: directory of its trained weights. None if the weights are random.
+    converted: makes the model from that of the checkpoint, if the two have different classes.
     """
 
     description: str
@@ -60,6 +65,7 @@ class Builtin:
     visual_tokens: int
     processor: Callable[[], Any] | None = None
     checkpoint: Path | None = None
+    converted: Callable[[PreTrainedModel], PreTrainedModel] | None = None
 
 
 # --- random pictures in the shapes that the processors make -------------------------------------------------------
@@ -70,6 +76,10 @@ def _llava_picture(side: int) -> Callable[[int, torch.Generator], Inputs]:
         return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
 
     return picture
+
+
+def _pocket_clip(batch: int, generator: torch.Generator) -> Inputs:
+    return {"pixel_values_videos": torch.randn(batch, FRAMES, 3, 192, 192, generator=generator)}
 
 
 def _llava_next_picture(height: int, width: int) -> Callable[[int, torch.Generator], Inputs]:
@@ -246,6 +256,16 @@ BUILTIN: dict[str, Builtin] = {
         partial(AutoProcessor.from_pretrained, _POCKET),
         _POCKET,
     ),
+    "pocket-video": Builtin(
+        "pocket's weights in LLaVA-OneVision's form: clips of 8 frames, 1153 visual tokens",
+        LlavaOnevisionForConditionalGeneration,
+        pocket_video.config,
+        _pocket_clip,
+        pocket_video.VISUAL_TOKENS,
+        lambda: ClipProcessor(AutoProcessor.from_pretrained(_POCKET)),
+        _POCKET,
+        pocket_video.from_pocket,
+    ),
     "pocket-deep": Builtin(
         "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",
         LlavaForConditionalGeneration,
@@ -305,4 +325,4 @@ BUILTIN: dict[str, Builtin] = {
         1296,
     ),
 }
-"""The built-in models by name. All but `pocket` have random weights."""
+"""The built-in models by name. All but `pocket` and `pocket-video` have random weights."""

@@ -20,6 +20,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.large_weights import LARGE, with_large_weights
+from trio_profile.inputs.pocket import clips
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
@@ -65,6 +66,9 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
         return Loaded(_random_weights(builtin, study, device), builtin.processor and builtin.processor(), builtin)
     if builtin is not None:
         model, processor = _trained(str(builtin.checkpoint), study, device)
+        if builtin.converted is not None:
+            model = builtin.converted(model).to(device)  # pyright: ignore[reportArgumentType]
+            processor = builtin.processor and builtin.processor()
         return Loaded(model, processor, builtin)
     catalogue.require_model(study.model)
     model, processor = _trained(study.model, study, device)
@@ -124,7 +128,8 @@ def own_questions(study: Study) -> Callable[[int], list[Question]] | None:
 
     None if the model has no such questions, or if the study sets a picture or a prompt of its own.
     """
-    return exam if catalogue.has_own_questions(study) else None
+    own = clips.exam if study.model == "pocket-video" else exam
+    return own if catalogue.has_own_questions(study) else None
 
 
 def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedModel:

@@ -33,7 +33,7 @@ FEWEST = 10
 class Question:
     """One question.
 
-    picture: draws or reads the picture, as RGB.
+    picture: draws or reads the picture, an RGB image, or a clip, the list of its frames.
     answer: the known answer, if there is one.
     kind: accuracies are also reported by kind, such as "2 hops".
     source: names the picture, or the scene if the file names one. Questions with one source count as questions about
@@ -41,7 +41,7 @@ class Question:
     benchmark: the name of the question's file, if the study has several files; otherwise empty.
     """
 
-    picture: Callable[[], Image.Image]
+    picture: Callable[[], Any]
     text: str
     answer: str | None = None
     kind: str = ""

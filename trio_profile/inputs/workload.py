@@ -29,6 +29,8 @@ from trio_profile.inputs.questions import Question, enough, open_picture, read_s
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.records.schema import Shape, Study
 
+Shown = Image.Image | list[Image.Image]
+"""A picture, or the frames of a clip."""
 DEFAULT_PROMPT = "Describe this picture."
 DEFAULT_TEXT_TOKENS = 60
 OWN_QUESTIONS = 24
@@ -233,7 +235,8 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     pictures = (number for number in adapter.placeholder_ids() if number >= lowest)
     highest = min(loaded.model.config.get_text_config().vocab_size, *pictures, 32000)
     text = torch.randint(lowest, highest, (study.batch, text_tokens), generator=generator)
-    span = torch.full((study.batch, visual), adapter.placeholder_ids()[0])
+    placeholder_ids = adapter.video_ids if "pixel_values_videos" in picture else adapter.placeholder_ids()
+    span = torch.full((study.batch, visual), placeholder_ids[0])
     ids = torch.cat([text[:, :before], span, text[:, before:]], dim=1)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **picture}
     if adapter.multi_axis_positions:
@@ -257,7 +260,7 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
     return encode(loaded.processor, [image] * study.batch, [text] * study.batch)
 
 
-def ask(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
+def ask(processor: Any, pictures: Sequence[Shown], text: str) -> Inputs:
     """The inputs of one question about some pictures. The pictures come first, wherever the text places them.
 
     Raises StudyError if the processor refuses them.
@@ -265,7 +268,7 @@ def ask(processor: Any, pictures: Sequence[Image.Image], text: str) -> Inputs:
     return encode(processor, pictures, [_prompt(processor, text.replace(placeholder(processor), ""), len(pictures))])
 
 
-def encode(processor: Any, pictures: Sequence[Image.Image], texts: Sequence[str]) -> Inputs:
+def encode(processor: Any, pictures: Sequence[Shown], texts: Sequence[str]) -> Inputs:
     """Prepare pictures and prompts by the checkpoint's own processor. Raises StudyError if it refuses them."""
     begin = getattr(getattr(processor, "tokenizer", None), "bos_token", None)
     # The chat template may already have written the begin token, which the tokenizer would add again.
@@ -278,7 +281,7 @@ def encode(processor: Any, pictures: Sequence[Image.Image], texts: Sequence[str]
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor) and name != "labels"}
 
 
-def _by_prompt(pictures: Sequence[Image.Image], texts: Sequence[str]) -> list[Any] | None:
+def _by_prompt(pictures: Sequence[Shown], texts: Sequence[str]) -> list[Any] | None:
     """The pictures as a processor takes them; None without pictures. Several prompts have one list of pictures each.
 
     Gemma 3 and SmolVLM would take a list without lists as the pictures of one prompt.

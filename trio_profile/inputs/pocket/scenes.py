@@ -5,6 +5,7 @@ a picture agree in two of their three properties, but several share each single 
 thing, and one does not.
 """
 
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -129,11 +130,21 @@ def scene(seed: int) -> Scene:
 def render(scene: Scene) -> Image.Image:
     """The picture, 192 × 192 RGB."""
     rng = np.random.default_rng(scene.ground)
+    return with_things(empty(rng, {thing.cell for thing in scene.things}), scene.things, rng)
+
+
+def empty(rng: np.random.Generator, taken: Set[tuple[int, int]]) -> NDArray[np.float64]:
+    """The ground with its splashes, [SIDE, SIDE, 3] from 0 to 255. taken: the cells that no splash may touch."""
     pixels = _ground(rng)
-    free = sorted({divmod(i, GRID) for i in range(GRID * GRID)} - {thing.cell for thing in scene.things})
+    free = sorted({divmod(i, GRID) for i in range(GRID * GRID)} - taken)
     for which in rng.permutation(len(free))[: rng.integers(12, 25)]:
         _splash(pixels, free[which], rng)
-    for thing in scene.things:
+    return pixels
+
+
+def with_things(pixels: NDArray[np.float64], things: Iterable[Thing], rng: np.random.Generator) -> Image.Image:
+    """The picture of these things on a ground, which is changed, and the noise of a camera over all."""
+    for thing in things:
         row, column = (CELL * c for c in thing.cell)
         colours, covers = _sprite(thing.colour, thing.shape, thing.digit)
         window = pixels[row : row + CELL, column : column + CELL]

@@ -1,0 +1,36 @@
+"""`pocket-video`: it answers about clips, and takes nothing else."""
+
+import pytest
+import torch
+
+from trio_profile.errors import StudyError
+from trio_profile.inputs.models import load
+from trio_profile.inputs.pocket.clips import FRAMES, clip, render
+from trio_profile.inputs.workload import ask, build
+from trio_profile.profilers import fidelity
+from trio_profile.records.schema import Study
+
+
+def test_it_answers_what_pocket_was_never_shown():
+    """A question about each kind of thing."""
+    workload = build(Study(model="pocket-video", fidelity_inputs=10))
+    assert workload.shape.visual_tokens == FRAMES * 144 + 1
+    workload = workload.with_questions(workload.questions[:3])
+    assert all(fidelity.reference(workload, 0, 0).correct)
+
+
+def test_its_weights_are_those_of_pocket():
+    ours, pocket = (load(Study(model=name)).model.state_dict() for name in ("pocket-video", "pocket"))
+    newline = ours.pop("model.image_newline")
+    assert not newline.any() and ours.keys() == pocket.keys()
+    assert all(torch.equal(value, pocket[name]) for name, value in ours.items())
+
+
+def test_what_is_no_clip_is_refused_in_one_line():
+    processor = load(Study(model="pocket-video")).processor
+    frames = render(clip(0))
+    for shown, why in ((frames[0], "clips of 8 frames"), (frames[:7], "clips of 8 frames")):
+        with pytest.raises(StudyError, match=f"ClipProcessor refuses this picture or prompt: .*{why}"):
+            ask(processor, [shown], "at the red square which digit ?")
+    with pytest.raises(StudyError, match="1 prompts and 2 clips"):
+        ask(processor, [frames, frames], "at the red square which digit ?")

@@ -1,0 +1,97 @@
+"""`pocket-video`: the weights of `pocket` in LLaVA-OneVision's form, which reads clips.
+
+Tower and projector see each frame as `pocket` sees a picture. The means of 2 × 2 of its tokens enter the decoder, 144 a
+frame. Nothing was trained on clips.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from PIL import Image
+from torch import Tensor
+from transformers import (
+    LlavaConfig,
+    LlavaOnevisionConfig,
+    LlavaOnevisionForConditionalGeneration,
+    LlavaProcessor,
+    PreTrainedModel,
+)
+
+from trio_profile.inputs.pocket import TRAINED
+from trio_profile.inputs.pocket.clips import FRAMES
+
+VISUAL_TOKENS = FRAMES * 144 + 1
+"""Those of the frames, and the newline behind the last one."""
+POSITIONS = 2048
+"""The decoder was trained on 1,024 positions. It answers beyond them, because its rotary base is 10⁸."""
+_UNUSED = 3
+"""The id of `<unk>`. No picture stands in a prompt: the placeholder of `pocket` stands for a clip."""
+
+
+def config() -> LlavaOnevisionConfig:
+    """The configuration: that of `pocket`, with videos."""
+    pocket = cast(Any, LlavaConfig.from_pretrained(TRAINED["pocket"]))
+    pocket.text_config.max_position_embeddings = POSITIONS
+    return LlavaOnevisionConfig(
+        vision_config=pocket.vision_config,
+        text_config=pocket.text_config,
+        image_token_index=_UNUSED,
+        video_token_index=pocket.image_token_index,
+        projector_hidden_act=pocket.projector_hidden_act,
+        vision_feature_select_strategy=pocket.vision_feature_select_strategy,
+        vision_feature_layer=pocket.vision_feature_layer,
+        tie_word_embeddings=False,
+    )
+
+
+def from_pocket(pocket: PreTrainedModel) -> LlavaOnevisionForConditionalGeneration:
+    """`pocket-video`, with the weights of `pocket`. Its newline is zero."""
+    model = LlavaOnevisionForConditionalGeneration._from_config(
+        config(), dtype=pocket.dtype, attn_implementation=pocket.config._attn_implementation
+    )
+    newline = torch.zeros(pocket.config.get_text_config().hidden_size)
+    model.load_state_dict({**pocket.state_dict(), "model.image_newline": newline})
+    model.generation_config = pocket.generation_config
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class ClipProcessor:
+    """Prepares clips and prompts as `pocket` prepares pictures and prompts."""
+
+    pictures: LlavaProcessor
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is that of `pocket`: its tokenizer, its template, its placeholder."""
+        return getattr(self.pictures, name)
+
+    def __call__(
+        self, images: Sequence[Any] | None, text: Sequence[str], return_tensors: str, **options: Any
+    ) -> dict[str, Tensor]:
+        """Input ids, attention mask and `pixel_values_videos`, [clips, FRAMES, 3, side, side].
+
+        images: for each prompt a clip, alone or in a list of its own. A clip is a list of FRAMES pictures.
+        options: those of the tokenizer.
+
+        Raises ValueError for what is no clip of FRAMES frames.
+        """
+        clips = [_clip(one) for one in images or ()]
+        if len(clips) != len(text):
+            raise ValueError(f"{len(text)} prompts and {len(clips)} clips: give each prompt one clip")
+        mark = self.pictures.image_token
+        prompts = [prompt.replace(mark, mark * VISUAL_TOKENS) for prompt in text]
+        encoded = self.pictures.tokenizer(prompts, return_tensors=return_tensors, padding=True, **options)
+        pixels = [
+            self.pictures.image_processor(frames, return_tensors=return_tensors)["pixel_values"] for frames in clips
+        ]
+        return {**encoded, "pixel_values_videos": torch.stack(pixels)}
+
+
+def _clip(shown: Any) -> list[Image.Image]:
+    """A clip that may stand in a list of its own. Raises ValueError if it is none."""
+    frames = shown[0] if isinstance(shown, list) and len(shown) == 1 else shown
+    if not isinstance(frames, list) or len(frames) != FRAMES:
+        raise ValueError(f"pocket-video takes clips of {FRAMES} frames")
+    return frames
