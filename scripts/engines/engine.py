@@ -1,12 +1,13 @@
 """What the scripts of the engines share: an environment of the engine's own, servers, and the study of them."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 from urllib.error import URLError
@@ -17,7 +18,9 @@ from trio_profile.inputs.pocket.scenes import render, scene
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 TORCH = "torch==2.13.0"
-LOADS = ("--concurrency", "1,2,4,8", "--rounds", "4", "--requests", "32", "--seconds", "5", "--new-tokens", "8")
+LOADS = ("--concurrency", "1,2,4,8", "--requests", "32", "--seconds", "5", "--new-tokens", "8")
+ROUNDS = ("--rounds", "6", "--session-rounds", "1")
+"""The servers are started anew for each round, because one start differs from the next."""
 PICTURES = 64
 GRACE_SECONDS = 20
 """For a server to end, before it is killed."""
@@ -131,13 +134,25 @@ def stop(server: subprocess.Popen[bytes]) -> None:
             return
 
 
-def study(out: Path, photos: Path, servers: Sequence[str], more: Sequence[str]) -> None:
-    """Measure dense requests against pruned ones with `endpoints`. Ends the program if that fails.
+def study(
+    out: Path,
+    photos: Path,
+    serving: Callable[[], AbstractContextManager[object]],
+    servers: Sequence[str],
+    more: Sequence[str],
+) -> None:
+    """Measure dense requests against pruned ones with `endpoints`, each round with servers of its own.
 
     photos: the directory of the pictures.
+    serving: starts the servers, and ends them after its block.
     servers: the options that name the two servers.
     more: further options of `endpoints`.
+    Ends the program if `endpoints` fails.
     """
-    command = [sys.executable, "-m", "trio_profile", "endpoints", *servers, "--pictures", photos]
-    if code := subprocess.run([*command, *LOADS, "--out", out, *more]).returncode:
-        raise SystemExit(code)
+    command = [sys.executable, "-m", "trio_profile", "endpoints", *servers, "--pictures", photos, *LOADS, *ROUNDS]
+    is_finished = False
+    while not is_finished:
+        with serving():
+            if code := subprocess.run([*command, "--out", out, *more]).returncode:
+                raise SystemExit(code)
+        is_finished = json.loads((out / "endpoints.json").read_text(encoding="utf-8"))["pairs_left"] == 0

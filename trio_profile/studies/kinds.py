@@ -67,7 +67,7 @@ KINDS: dict[str, Kind] = {
             options=(
                 *("dense", "pruned", "model", "body", "pruned_body", "key_variable", "seed"),
                 *("pictures", "frames", "prompt", "questions", "asked", "new_tokens"),
-                *("concurrency", "rates", "rounds", "requests"),
+                *("concurrency", "rates", "rounds", "session_rounds", "requests"),
                 *("segment_seconds", "timeout_seconds", "ttft_limit_ms", "check_cache"),
             ),
             study="trio_profile.kinds.servers.study:EndpointStudy",

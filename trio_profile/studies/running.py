@@ -65,8 +65,10 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
             _refuse_others(out, kind)
             kind.load("runner")(study, out, watch, keep_refusals=kind.keep_refusals)
         elif not _is_finished(study, kind, out):
-            write_document(out / kind.file, _measure(study, kind, out, watch))
-            write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
+            document = _measure(study, kind, out, watch)
+            write_document(out / kind.file, document)
+            if not getattr(document, "pairs_left", 0):  # otherwise the same command goes on
+                write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
         return write_report(read(out), out)
 
 

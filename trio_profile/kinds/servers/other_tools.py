@@ -73,8 +73,8 @@ def compare(dense: Path, pruned: Path) -> ToolsDocument:
 
 def _gains(dense: ToolRun, pruned: ToolRun) -> dict[Quantity, float]:
     """Rates are pruned over dense, times dense over pruned. A value that is 0 has no ratio."""
-    known = [name for name, value in dense.values.items() if value and pruned.values.get(name)]
-    ratios = {name: pruned.values[name] / dense.values[name] for name in known}
+    known: list[Quantity] = [name for name, value in dense.values.items() if value and pruned.values.get(name)]
+    ratios: dict[Quantity, float] = {name: pruned.values[name] / dense.values[name] for name in known}
     return {name: ratio if name in RATES else 1 / ratio for name, ratio in ratios.items()}
 
 
@@ -157,7 +157,7 @@ def _name(run: ToolRun) -> str:
 def report(document: ToolsDocument) -> Report:
     """The ratios, and why no interval holds for them."""
     first = document.pairs[0].dense
-    names = [name for name in HEADS if any(name in pair.gains for pair in document.pairs)]
+    names: list[Quantity] = [name for name in HEADS if any(name in pair.gains for pair in document.pairs)]
     rows = [row for pair in document.pairs for row in _rows(pair, names)]
     columns = ["load", "", *(HEADS[name] for name in names), "prompt", "requests"]
     page = Page(

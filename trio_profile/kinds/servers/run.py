@@ -62,9 +62,12 @@ def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
 
 
 def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
-    """Return the pairs that the store does not hold yet, in the order of measurement."""
+    """Return the pairs that the store does not hold yet and that this session measures, in the order of measurement."""
     finished = {first.pair[:4] for first, _ in store.contents.pairs()}
-    return [pair for pair in planned_pairs(study) if pair.key not in finished]
+    left = [pair for pair in planned_pairs(study) if pair.key not in finished]
+    if study.session_rounds is None or not left:
+        return left
+    return [pair for pair in left if pair.round < left[0].round + study.session_rounds]
 
 
 async def _measure(

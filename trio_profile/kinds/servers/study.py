@@ -92,6 +92,13 @@ class EndpointStudy(Record):
         ge=2,
         le=100,
     )
+    session_rounds: Annotated[int, Field(ge=1, le=100)] | None = option(
+        None,
+        SAMPLING,
+        "End after so many rounds. Start the servers anew, and give the same command again: then the intervals hold "
+        "what differs between starts.",
+        said="all rounds",
+    )
     requests: int = option(
         100, SAMPLING, "Measured requests of a segment; at least 4 for each one that is under way.", ge=4, le=100_000
     )

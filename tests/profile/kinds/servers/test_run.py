@@ -283,6 +283,20 @@ def test_the_file_of_a_study_can_be_asked_again(studied, capsys):
     assert found["study"]["dense"] == studied.urls[0] and found["segments"] == 8
 
 
+def test_servers_can_be_started_anew_for_each_round(asked_small, tmp_path, capsys):
+    out = tmp_path / "study"
+    with FakeServer() as dense, FakeServer(kept=16) as pruned:
+        arguments = [*command(dense, pruned, asked_small, out), "--session-rounds", "1"]
+        first = document(capsys, *arguments)
+        assert (first["pairs_left"], (out / "study.toml").exists()) == (2, False)
+        second = document(capsys, *arguments)
+    assert (second["pairs_left"], (out / "study.toml").exists()) == (0, True)
+    sessions = [line["session"] for line in _lines(out) if line["record"] == "segment"]
+    rounds = [line["round"] for line in _lines(out) if line["record"] == "segment"]
+    assert rounds == [0] * 4 + [1] * 4 and len(set(sessions[:4])) == len(set(sessions[4:])) == 1 < len(set(sessions))
+    assert [load["rounds"] for load in second["loads"]] == [2, 2]
+
+
 def test_a_server_that_fails_under_load_keeps_what_was_measured(asked_small, tmp_path, capsys):
     out = tmp_path / "study"
     with FakeServer() as dense, FakeServer(fault="status 503", broken_from=40) as pruned:
