@@ -22,6 +22,7 @@ from transformers import (
     LlavaForConditionalGeneration,
     LlavaNextConfig,
     LlavaNextForConditionalGeneration,
+    LlavaOnevisionConfig,
     LlavaOnevisionForConditionalGeneration,
     LlavaProcessor,
     PreTrainedConfig,
@@ -29,6 +30,8 @@ from transformers import (
     PreTrainedTokenizerFast,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
+    Qwen2Config,
+    SiglipVisionConfig,
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
@@ -78,8 +81,11 @@ def _llava_picture(side: int) -> Callable[[int, torch.Generator], Inputs]:
     return picture
 
 
-def _pocket_clip(batch: int, generator: torch.Generator) -> Inputs:
-    return {"pixel_values_videos": torch.randn(batch, FRAMES, 3, 192, 192, generator=generator)}
+def _clip(frames: int, side: int) -> Callable[[int, torch.Generator], Inputs]:
+    def clip(batch: int, generator: torch.Generator) -> Inputs:
+        return {"pixel_values_videos": torch.randn(batch, frames, 3, side, side, generator=generator)}
+
+    return clip
 
 
 def _llava_next_picture(height: int, width: int) -> Callable[[int, torch.Generator], Inputs]:
@@ -214,6 +220,34 @@ def _llava_next_config(text: Callable[[], LlamaConfig], image_token: int) -> Lla
     )
 
 
+def _llava_onevision_config() -> LlavaOnevisionConfig:
+    return LlavaOnevisionConfig(
+        vision_config=SiglipVisionConfig(
+            hidden_size=1152,
+            intermediate_size=4304,
+            num_hidden_layers=26,
+            num_attention_heads=16,
+            image_size=384,
+            patch_size=14,
+            vision_use_head=False,
+        ),
+        text_config=Qwen2Config(
+            hidden_size=3584,
+            intermediate_size=18944,
+            num_hidden_layers=28,
+            num_attention_heads=28,
+            num_key_value_heads=4,
+            vocab_size=152064,
+            max_position_embeddings=32768,
+            rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
+        ),
+        image_token_index=151646,
+        video_token_index=151647,
+        vision_feature_select_strategy="full",
+        tie_word_embeddings=False,
+    )
+
+
 def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_heads: int) -> Qwen2_5_VLConfig:
     return Qwen2_5_VLConfig(
         text_config={
@@ -260,7 +294,7 @@ BUILTIN: dict[str, Builtin] = {
         "pocket's weights in LLaVA-OneVision's form: clips of 8 frames, 1153 visual tokens",
         LlavaOnevisionForConditionalGeneration,
         pocket_video.config,
-        _pocket_clip,
+        _clip(FRAMES, 192),
         pocket_video.VISUAL_TOKENS,
         lambda: ClipProcessor(AutoProcessor.from_pretrained(_POCKET)),
         _POCKET,
@@ -309,6 +343,13 @@ BUILTIN: dict[str, Builtin] = {
         partial(_llava_next_config, _yi_34b, 64000),
         _llava_next_picture(672, 672),
         2928,
+    ),
+    "llava-onevision-7b": Builtin(
+        "LLaVA-OneVision-7B at its true size: a video of 32 frames, 6273 visual tokens, its newline included",
+        LlavaOnevisionForConditionalGeneration,
+        _llava_onevision_config,
+        _clip(32, 384),
+        32 * 196 + 1,
     ),
     "qwen2.5-vl-7b": Builtin(
         "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",

@@ -55,7 +55,7 @@ def _to_meta(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
 @torch.no_grad()
 def _prefill(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], cache: DynamicCache) -> None:
     model: Any = adapter.model
-    features = model.model.get_image_features
+    features = model.model.get_video_features if "pixel_values_videos" in inputs else model.model.get_image_features
     known = signature(features).parameters
     # Pixels go to the meta device. Sizes stay on the host, which reads them. A hook moves the positions that Qwen's
     # towers compute from the sizes.

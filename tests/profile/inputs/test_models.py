@@ -48,6 +48,9 @@ def test_declared_visual_tokens_are_what_the_tower_makes(name: str):
         rows = 34 if name.endswith("photo") else 48
         assert builtin.visual_tokens == 24 * 24 + rows * (48 + 1)
         assert picture["pixel_values"].shape == (1, 5, 3, 336, 336)
+    elif "pixel_values_videos" in picture:
+        features = model.get_video_features(**{name: pixels.to("meta") for name, pixels in picture.items()})
+        assert features.pooler_output.shape[:2] == (1, builtin.visual_tokens)
     else:
         features = model.get_image_features(pixel_values=picture["pixel_values"].to("meta")).pooler_output
         assert sum(len(feature) for feature in features) == builtin.visual_tokens
@@ -55,10 +58,15 @@ def test_declared_visual_tokens_are_what_the_tower_makes(name: str):
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("llava-1.5-7b", 7_063_427_072), ("llava-next-7b", 7_063_431_168), ("qwen2.5-vl-7b", 8_292_166_656)],
+    [
+        ("llava-1.5-7b", 7_063_427_072),
+        ("llava-next-7b", 7_063_431_168),
+        ("llava-onevision-7b", 8_030_348_832),
+        ("qwen2.5-vl-7b", 8_292_166_656),
+    ],
 )
 def test_built_in_models_have_the_sizes_of_their_originals(name: str, parameters: int):
-    """As llava-hf/llava-1.5-7b-hf, llava-hf/llava-v1.6-vicuna-7b-hf and Qwen2.5-VL-7B-Instruct have them."""
+    """As llava-1.5-7b-hf, llava-v1.6-vicuna-7b-hf, llava-onevision-qwen2-7b-ov-hf and Qwen2.5-VL-7B-Instruct."""
     assert sum(p.numel() for p in without_weights(BUILTIN[name]).parameters()) == parameters
 
 
