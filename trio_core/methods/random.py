@@ -14,8 +14,7 @@ from trio_core.tensors import KeptK, to_device
 class Random(Method):
     """Keep a uniformly random subset of the tokens.
 
-    seed: the draw depends on the seed, the layer and the number of tokens alone. So a sample keeps the same tokens in
-        any batch.
+    seed: the draw depends on the seed, the layer and the number of tokens alone.
     """
 
     seed: int = 0

@@ -17,11 +17,11 @@ from trio_core.rules.schedule import Layers, default_layers
 class TrioVe(TwoParts, Trio):
     """Prune the encoder's output by SCOPE, and the rest by TRIO half-way through the decoder.
 
-    encoder: name of the method that acts before the decoder, such as visionzip, which the paper's abstract names.
+    encoder: name of the method that acts before the decoder, such as visionzip.
     alpha: SCOPE's power of the attention. With another encoder it is refused.
 
-    tokens "all" is refused: the encoder has no text tokens. So is schedule_rule "paying": the stage in the encoder cannot
-    be left out.
+    tokens "all" is refused: the encoder has no text tokens. So is schedule_rule "paying": the stage in the encoder
+    cannot be left out.
     """
 
     encoder: str = "scope"

@@ -16,8 +16,7 @@ class VTW(Method):
     """Drop all visual tokens after one layer, and none before it.
 
     Only the averages k / num_layers can be reached. A retention drops after the layer k nearest to
-    retention · num_layers, at least 1; the trace's `realised_retention` tells the average that was reached. A retention
-    of 1, or k = num_layers, keeps everything. With `layers=(k,)` the layer counts and the retention is ignored. Budgets
+    retention · num_layers, at least 1. With `layers=(k,)` the layer counts and the retention is ignored. Budgets
     and the other budget rules have no meaning here.
     """
 
