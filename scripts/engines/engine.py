@@ -56,7 +56,8 @@ def environment(place: Path, packages: Sequence[str], unwanted: Sequence[str]) -
         pip = [programs / "pip", "--quiet"]
         subprocess.run([*pip, "install", TORCH], check=True)
         subprocess.run([*pip, "install", TORCH, *packages], check=True)
-        subprocess.run([*pip, "uninstall", "--yes", *unwanted], check=True)
+        if unwanted:
+            subprocess.run([*pip, "uninstall", "--yes", *unwanted], check=True)
         done.touch()
     return programs
 
