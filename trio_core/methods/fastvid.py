@@ -14,7 +14,7 @@ from trio_core.methods.method import Media, Reference, within
 from trio_core.methods.view import Sample, Selection, View
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, density_peaks
+from trio_core.rules.merging import cluster_means, density_peaks, squared_distances
 from trio_core.rules.schedule import shares
 from trio_core.rules.selection import unit_rows
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
@@ -77,7 +77,7 @@ def condense(
     for row, start, count in zip(ranked, salient, context, strict=True):
         if count:
             others = row[start:].sort().values
-            anchors = others[density_peaks(tokens[others], NEIGHBOURS)[:count]].sort().values
+            anchors = others[density_peaks(squared_distances(tokens[others]), NEIGHBOURS)[:count]].sort().values
             states[anchors] = merged_into(anchors, tokens, stay, anchor_weight)
             kept.append(anchors)
     indices = torch.cat(kept).sort().values

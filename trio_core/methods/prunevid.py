@@ -1,57 +1,63 @@
 """PruneVid: visual token pruning for efficient video large language models (arXiv 2412.16117)."""
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.view import Selection, Signal, View
-from trio_core.rules.checks import check_budget, check_finite
+from trio_core.methods.method import Method, Reference, Stage, within
+from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import nearest_centre, to_denser
-from trio_core.rules.schedule import Layers, default_layers
+from trio_core.rules.merging import dpc_knn
+from trio_core.rules.schedule import Layers, default_layers, proportional
+from trio_core.rules.segments import Segment, over_time, with_static_places
 from trio_core.rules.selection import top_k
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
-
-NEIGHBOURS = 7
-"""How many nearest tokens make a token's density. The token itself is one of them."""
+from trio_core.tensors import KeptK, ScoresN, widened
 
 
-@torch.no_grad()
-def dpc_knn(features: FeaturesND, count: int, neighbours: int = NEIGHBOURS) -> tuple[KeptK, Tensor]:
-    """Density peaks by nearest neighbours (DPC-KNN): K centres, and for each token the centre that it joins.
+def steady_runs(labels: list[int]) -> list[int]:
+    """How many frames each segment has. A segment is a run of frames with one label.
 
-    Distance is the Euclidean distance over √D. A token's density is exp(−d), where d is the mean squared distance to
-    its nearest tokens. A token's peak is its distance to the nearest denser token. Centres are the densest token and
-    the tokens of the largest density · peak. Every other token joins its nearest centre. Ties go to the lower index.
+    A label keeps its longest runs, if they have two frames or more. The frames between them join the longer of the two
+    runs beside them; the first if they are equally long. Runs of one label that then meet are one.
 
-    features: [N, D].
-    count: K, 1 … N.
-    neighbours: how many nearest tokens make the density. If there are fewer tokens, all of them do.
-
-    Returns the centres, [K] ascending indices, and the labels, [N], 0 … K − 1.
-    The host waits only for the check of the input.
-    Raises OptionError for a count out of range, and for NaN or infinity.
-    Source: ACL 2025, Visual-AI/PruneVid at b12600c. Deliberate difference: of two equal densities the lower index
-    counts as denser. The released code adds noise.
+    labels: [F], the cluster of each frame.
     """
-    tokens, width = features.shape
-    check_budget(count, tokens)
-    check_finite("features", features)
-    wide = widened(features)
-    centred = wide - wide.mean(dim=0)  # products of differences from the mean lose fewer digits
-    product = centred @ centred.T
-    squares = product.diagonal()
-    squared = (squares[:, None] + squares - torch.maximum(product, product.T) * 2).clamp_min_(0).div_(width)
-    sparsity = squared.topk(min(neighbours, tokens), dim=1, largest=False).values.mean(dim=1)
+    runs = [(label, len(list(frames))) for label, frames in groupby(labels)]
+    longest = {label: max(length for other, length in runs if other == label) for label in labels}
+    segments: list[tuple[int, int]] = []
+    between = 0
+    for label, length in runs:
+        if length == 1 or length < longest[label]:
+            between += length
+            continue
+        frames = length
+        if segments and (segments[-1][1] >= length or segments[-1][0] == label):
+            segments[-1] = (segments[-1][0], segments[-1][1] + between)
+        else:
+            frames += between
+        if segments and segments[-1][0] == label:
+            frames += segments.pop()[1]
+        segments.append((label, frames))
+        between = 0
+    lengths = [frames for _, frames in segments]
+    return [*lengths[:-1], lengths[-1] + between] if lengths else [len(labels)]
 
-    distance = squared.sqrt()
-    # The logarithm of density · peak ranks as the product does, and does not underflow.
-    ranked = (to_denser(distance, -sparsity).log() - sparsity).argsort(descending=True, stable=True)
-    centres = ranked[:count].sort().values
-    return centres, nearest_centre(distance, centres)
+
+def similarity_over_time(frames: Tensor) -> ScoresN:
+    """[P]: the mean cosine of each pair of frames at each place; −1 if there is one frame.
+
+    frames: [L, P, D].
+
+    The result is in float32, or in float64 for float64 inputs.
+    """
+    count = len(frames)
+    unit = F.normalize(widened(frames), dim=-1)
+    pairs = unit.sum(dim=0).square().sum(dim=-1) - count
+    return pairs / (count * (count - 1)) if count > 1 else torch.full_like(pairs, -1)
 
 
 def text_attention(query: Tensor, keys: Tensor, valid: Tensor) -> ScoresN:
@@ -75,8 +81,16 @@ def text_attention(query: Tensor, keys: Tensor, valid: Tensor) -> ScoresN:
 class PruneVid(Method):
     """Merge tokens into clusters before the decoder, and later drop what the text attends to least.
 
-    The mean of a cluster stands at the place of its centre. A video is clustered as one frame.
+    The mean of a cluster stands at the place of its centre. A video is cut into segments. What does not change in a
+    segment is averaged over its frames first, and clustered apart from the rest of each frame. A picture is one cluster
+    problem.
+
+    segment_share: share of the frames that are centres of segments. There is one at least.
+    similarity: a place does not change if the mean cosine of its tokens is above this.
     """
+
+    segment_share: float = within("(0, 1]", 0.25)
+    similarity: float = within("[-1, 1]", 0.8)
 
     name: ClassVar[str] = "prunevid"
     stage: ClassVar[Stage] = Stage.BOTH
@@ -89,15 +103,16 @@ class PruneVid(Method):
         repository="Visual-AI/PruneVid",
         commit="b12600c6176c606ee4b6b7d9e26f4aa46d0dfd42",
         licence="CC BY-NC-SA 4.0",
-        note="The rule is written from its description, not from the code. On video the released code does more. It "
-        "cuts the frames into segments and averages over time what does not change in a segment. It clusters these "
-        "static tokens and the others of each frame separately. In the decoder it keeps a share of each of these "
-        "blocks. None of these is available here: a video is clustered as one frame, and all of its tokens compete. "
-        "Here any number of tokens is "
-        "clustered down to the budget. The released code leaves blocks of up to 14 tokens as they are. A mean stands "
-        "at the place of its centre. The released code puts the means first. Equal scores go to the lower index. The "
-        "released code adds noise. The caches of the layers before the second stage stay whole. The released code "
-        "trims them, and here you cannot.",
+        note="The rule is written from its description, not from the code. The released code is for videos only. Here "
+        "tokens in no frame are one block more, and a picture is that block alone. Each block has its share of the "
+        "budget, in proportion to its tokens, so that the sum is exact. The released code rounds half of each block "
+        "down, and leaves blocks of up to 14 tokens as they are. If averaging over time would leave fewer tokens than "
+        "the budget, only the most similar places are averaged. In the decoder the blocks are the frames: static "
+        "tokens compete with the others of the first frame of their segment. In the released code they are a block of "
+        "their own. A mean stands at the place of its centre. The released code puts the means of static tokens first. "
+        "The released code divides by zero in a segment of one frame. Here no place of it is static. Equal scores go "
+        "to the lower index. The released code adds noise. The caches of the layers before the second stage stay "
+        "whole. The released code trims them, and here you cannot.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:
@@ -107,7 +122,7 @@ class PruneVid(Method):
     def select(self, view: View) -> Selection:
         """Merge before the decoder. Later, rank by the attention of the layer that has just run."""
         if view.layer == 0:
-            return view.merged([dpc_knn(sample.features, sample.budget) for sample in view.samples])
+            return view.merged([self._clusters(sample) for sample in view.samples])
         call = view.probed("current")
         layer = call.attention()
         normed = layer.norm(call.hidden)
@@ -115,11 +130,59 @@ class PruneVid(Method):
         for sample in view.samples:
             query = layer.query_at(normed[sample.index][None], sample.text_rows[None])[0]
             scores.append(text_attention(query, keys[sample.index], view.valid[sample.index])[sample.rows])
-            kept.append(top_k(scores[-1], sample.budget))
+            kept.append(top_of_each_frame(sample, scores[-1]))
         return Selection(tuple(kept), tuple(scores))
 
+    def _clusters(self, sample: Sample) -> tuple[KeptK, Tensor]:
+        """The centres, [K] ascending, and the cluster of each token, [N]; −1 for a token of a block without a share."""
+        features = sample.features
+        if not sample.videos:
+            return dpc_knn(features, sample.budget)
+        segments = self._segments(sample)
+        states, part_of = over_time(features, segments)
+        blocks = [_others(sample), *(block for segment in segments for block in segment.blocks)]
+        centre_of, kept = torch.full_like(part_of, -1), []
+        for block, count in zip(blocks, proportional(sample.budget, [len(block) for block in blocks]), strict=True):
+            if count:
+                centres, labels = dpc_knn(states[block], count)
+                kept.append(block[centres])
+                centre_of[block] = kept[-1][labels]
+        centres, centre_of = torch.cat(kept).sort().values, centre_of[part_of]
+        return centres, torch.searchsorted(centres, centre_of).where(centre_of >= 0, -1)
+
+    def _segments(self, sample: Sample) -> list[Segment]:
+        """The segments of all videos of a sample, in order."""
+        features, numbers = sample.features, []
+        for video in sample.videos:
+            means = widened(features[video.number]).mean(dim=1)
+            labels = dpc_knn(means, max(int(len(means) * self.segment_share), 1))[1]
+            numbers += video.number.split(steady_runs(labels.tolist()))
+        similarity = [similarity_over_time(features[number]) for number in numbers]
+        return with_static_places(numbers, similarity, self.similarity, len(features) - sample.budget)
+
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
-        """MACs of the distances and means before the decoder. Later, of all keys, of the text's queries and rows."""
+        """MACs of the distances and means before the decoder. Later, of all keys, of the text's queries and rows.
+
+        The frames are not known here. Before the decoder this is the cost of a picture, and a bound for a video.
+        """
         if layer == 0:
             return sizes.visual * (sizes.visual + sizes.budget) * shape.hidden
         return shape.attention_row_macs(sizes.tokens, sizes.text_after)
+
+
+def _others(sample: Sample) -> Tensor:
+    """[M], ascending: the tokens in no frame."""
+    return (sample.frame < 0).nonzero()[:, 0]
+
+
+def top_of_each_frame(sample: Sample, scores: ScoresN) -> KeptK:
+    """[K], ascending: the tokens of each frame with the highest scores. Each frame keeps the same share.
+
+    scores: [N].
+    """
+    if not sample.videos:
+        return top_k(scores, sample.budget)
+    blocks = [(sample.frame == frame).nonzero()[:, 0] for frame in sample.frame.unique()]
+    parts = proportional(sample.budget, [len(block) for block in blocks])
+    kept = [block[top_k(scores[block], part)] for block, part in zip(blocks, parts, strict=True) if part]
+    return torch.cat(kept).sort().values

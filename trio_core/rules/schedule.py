@@ -7,7 +7,7 @@ Python: nothing here imports torch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 from typing import Literal
 
@@ -197,6 +197,17 @@ def shares(budget: int, sizes: Sequence[int]) -> list[int]:
         for i in not_full[: rest if each == 1 else None]:
             parts[i] += min(each, sizes[i] - parts[i])
     return parts
+
+
+def proportional(budget: int, sizes: Sequence[int]) -> list[int]:
+    """The parts of a budget that fall to each block, in proportion to its size. The sum of the first parts rounds down.
+
+    budget: number of tokens to keep, at most the sum of all sizes.
+    sizes: number of tokens in each block.
+    """
+    total = sum(sizes)
+    ends = [budget * end // total for end in accumulate(sizes)]
+    return [end - start for start, end in pairwise([0, *ends])]
 
 
 def check_retention(retention: float) -> None:

@@ -13,8 +13,9 @@ from tests.core import tiny
 from tests.core.methods import towers
 from tests.core.models.test_families import dense_layers, listening, stages_of
 from trio_core import prune
-from trio_core.methods.prunevid import PruneVid, dpc_knn, text_attention
+from trio_core.methods.prunevid import PruneVid, similarity_over_time, steady_runs, text_attention, top_of_each_frame
 from trio_core.models import adapter_for
+from trio_core.rules.merging import dpc_knn
 
 LAYERS = (0, 2)
 """Of the toys' six: 11 of 32 in proportion."""
@@ -82,6 +83,73 @@ def test_density_peaks_are_the_cards(data):
     assert (clusters[0].tolist(), clusters[1].tolist()) == by_the_card(features, count, neighbours)
 
 
+# --- videos ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "lengths"),
+    [
+        ([0, 0, 1, 1, 1], [2, 3]),
+        ([0, 0, 1, 2, 2, 2], [2, 4]),  # a lonely frame joins the longer neighbour
+        ([0, 0, 1, 2, 2], [3, 2]),  # or the first one
+        ([1, 0, 0, 2, 0], [5]),
+        ([0, 0, 1, 0, 0], [5]),  # both runs of the label are its longest, and meet
+        ([0, 0, 0, 1, 1, 0, 0, 1, 1], [3, 6]),
+        ([0, 1, 2], [3]),
+    ],
+)
+def test_a_label_keeps_its_longest_runs(labels, lengths):
+    assert steady_runs(labels) == lengths
+
+
+def test_a_place_is_compared_with_itself_over_time():
+    """The cosines are 1, 0 and 0 at the first place, and √½ twice and 0 at the second."""
+    frames = torch.tensor([[[2.0, 0], [1, 0]], [[1, 0], [3, 3]], [[0, 5], [0, 1]]])
+    assert similarity_over_time(frames).tolist() == pytest.approx([1 / 3, 2**0.5 / 3])
+    assert similarity_over_time(frames[:1]).tolist() == [-1, -1]
+
+
+STILL = torch.tensor([[[1.0, 0], [0, 1]], [[3, 0], [1, 0]]])
+"""Two frames. The first place does not change, the second one does."""
+
+
+def kept_of_still(budget: int) -> tuple[list[int], list[list[float]], list[int]]:
+    """The tokens that stay, their features, and where each token went; the last token is a newline."""
+    features = torch.cat([STILL.view(4, 2), torch.tensor([[7.0, 7]])])
+    stage = PruneVid(retention=0.5).select(tiny.video_view(features, [[0, 1], [2, 3]], budget))
+    assert stage.features and stage.merged
+    return stage.kept[0].tolist(), stage.features[0].tolist(), stage.merged()[0].tolist()
+
+
+def test_a_static_place_is_averaged_over_time_if_the_budget_allows():
+    """The blocks are the newline, the static place, and the other place of each frame."""
+    assert kept_of_still(4) == ([0, 1, 3, 4], [[2, 0], [0, 1], [1, 0], [7, 7]], [0, 1, 0, 3, 4])
+    assert kept_of_still(5) == ([*range(5)], [*STILL.view(4, 2).tolist(), [7, 7]], [*range(5)])
+    assert kept_of_still(2) == ([0, 3], [[2, 0], [1, 0]], [0, -1, 0, 3, -1])
+
+
+def test_it_merges_a_video_as_the_official_code_does():
+    """`merge_frames_dynamic` at b12600c, without its noise: two segments of four frames, with 16 static places each."""
+    frames = torch.sin(3 * torch.arange(1024.0, dtype=torch.float64) ** 1.5).view(8, 32, 4)
+    frames[:, :16] = frames[:1, :16] + 0.1 * frames[:, :16]
+    frames[4:] += 0.5
+    view = tiny.video_view(frames.view(256, 4), torch.arange(256).view(8, 32).tolist(), 80)
+    stage = PruneVid(retention=0.5).select(view)
+    assert stage.features
+    first = [3, 6, 7, 8, 12, 13, 14, 15, 16, 17, 18, 20, 24, 25, 26, 28, 50, 51, 52, 54, 55, 58, 61, 63]
+    assert stage.kept[0][: len(first)].tolist() == first
+    means = [-0.9456, 0.7501, -0.6613, 0.4623, -1.0313, 0.5027, 0.6203, -0.6484]
+    assert stage.features[0][:8, 0].tolist() == pytest.approx(means, abs=1e-3)
+
+
+def test_later_each_frame_keeps_its_share():
+    """The two tokens in no frame keep one, and the three of each frame two."""
+    view = tiny.video_view(torch.zeros(8, 2), [[0, 1, 2], [4, 5, 6]], 5)
+    sample = next(iter(view.samples))
+    assert sample.frame.tolist() == [0, 0, 0, -1, 1, 1, 1, -1]
+    assert top_of_each_frame(sample, torch.tensor([1.0, 3, 2, 9, 4, 5, 6, 8])).tolist() == [1, 2, 3, 5, 6]
+
+
 # --- what the text asks for ------------------------------------------------------------------------------------------
 
 
@@ -136,7 +204,8 @@ def merged(model: PreTrainedModel, one: dict[str, Tensor], budget: int) -> dict[
 @tiny.cached
 def test_both_stages_are_the_cards_in_a_padded_batch(family, side):
     """The first by what enters the dense model's decoder, the second by what the eager model's own layer projects."""
-    model, samples, method = tiny.model(family), tiny.pair(family), PruneVid(retention=0.5)
+    model, method = tiny.model(family), PruneVid(retention=0.5)
+    samples = [tiny.sample(family, "small", after=after, seed=after) for after in (9, 12)]  # large ones have a video
     inputs = tiny.batch(samples, side)
     with torch.inference_mode(), prune(model, method) as trace, listening(model) as calls:
         model(**inputs, use_cache=False)

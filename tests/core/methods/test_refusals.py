@@ -9,7 +9,7 @@ import torch
 
 from tests.core.methods.test_methods import BUILT_IN
 from trio_core import OptionError, RetentionError, methods
-from trio_core.methods import dart, downsample, grid, holov, pact, prumerge, prunevid, sparsevlm, tome, vispruner
+from trio_core.methods import dart, downsample, grid, holov, pact, prumerge, sparsevlm, tome, vispruner
 from trio_core.methods.method import Stage
 from trio_core.rules import merging, nms, selection
 from trio_core.rules.schedule import Schedule
@@ -145,7 +145,7 @@ SCORES, SQUARE = torch.linspace(1, 0.5, 6), torch.eye(6)
         (lambda k: holov.holov(SCORES, SCORES, k), (7,)),
         (lambda k: pact.dbdpc(GOOD, torch.tensor([0, 3]), k), (0, 3)),
         (lambda k: prumerge.select_centres(SCORES, k - 1, plus=True), (0, 8)),
-        (lambda k: prunevid.dpc_knn(GOOD, k), (0, 7)),
+        (lambda k: merging.dpc_knn(GOOD, k), (0, 7)),
         (lambda k: selection.top_k(SCORES, k), (-1, 0, 7)),
         (lambda k: selection.farthest_point(GOOD, k), (-1, 0, 7)),
         (lambda k: selection.dpp_map(SQUARE, k), (-1, 0, 7)),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trio_core.rules.merging import cluster_means, contextual, density_peaks, joined
+from trio_core.rules.merging import cluster_means, contextual, density_peaks, joined, squared_distances
 from trio_core.rules.selection import top_k
 
 
@@ -62,4 +62,5 @@ def test_a_token_of_a_cluster_joins_the_kept_token_of_that_cluster():
 
 def test_density_peaks_are_dense_and_far_from_denser_tokens():
     """The mean squares are 1.95, 0.81, 2.09, 22.4 and 37.4. The next denser tokens are 1, ∞, 1.2, 7.8 and 2.5 away."""
-    assert density_peaks(torch.tensor([[0.0], [1], [2.2], [10], [12.5]]), 3).tolist() == [1, 2, 0, 3, 4]
+    squared = squared_distances(torch.tensor([[0.0], [1], [2.2], [10], [12.5]]))
+    assert density_peaks(squared, 3).tolist() == [1, 2, 0, 3, 4]
