@@ -111,12 +111,13 @@ def _source(cls: type[Method]) -> str:
 
 
 def _options(cls: type[Method], names: Sequence[str]) -> str:
-    """The table of some options of a class."""
-    return table(["option", "meaning", "default"], [_option(cls, name) for name in names])
+    """The list of some options of a class, each with its default."""
+    rows = [_option(cls, name) for name in names]
+    return "\n".join(f"- {option} ({default}): {meaning}" for option, meaning, default in rows)
 
 
 def _option(cls: type[Method], name: str) -> list[str]:
-    """The row of an option; the meaning and the default are empty if the class does not have it."""
+    """An option, its meaning and its default; the last two are empty if the class does not have it."""
     by_name = {field.name: field for field in fields(cls)}
     described: dict[str, str] = {}
     for parent in reversed(cls.__mro__):

@@ -82,8 +82,7 @@ class PruneVid(Method):
     """Merge tokens into clusters before the decoder, and later drop what the text attends to least.
 
     The mean of a cluster stands at the place of its centre. A video is cut into segments. What does not change in a
-    segment is averaged over its frames first, and clustered apart from the rest of each frame. A picture is one cluster
-    problem.
+    segment is averaged over its frames first, and clustered apart from the rest of each frame.
 
     segment_share: share of the frames that are centres of segments. There is one at least.
     similarity: a place does not change if the mean cosine of its tokens is above this.

@@ -13,7 +13,7 @@ from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN, FOR_PICTURES
 from tests.core.rules.drawn import Waits
 from trio_core import Trio, methods, prune
-from trio_core.methods import fitprune
+from trio_core.methods import fitprune, holitom
 from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method
 from trio_core.methods.pact import Pact
@@ -100,7 +100,11 @@ TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
     "visionzip+trio": (0.3, [{"budgets": (5, 4, 3), "layers": (0, 1, 3)}]),
 }
 """Methods that read the tower: how far the estimate for cut tiles may be off, and options."""
-VIDEO: dict[str, dict[str, Any]] = {"fastvid": {"retention": 0.75, "segments": 3}}
+VIDEO: dict[str, dict[str, Any]] = {
+    "fastvid": {"retention": 0.75, "segments": 3},
+    "framefusion": {},
+    "holitom": {"similarity": 1.0},
+}
 """Methods for videos. Options with which a video of three frames costs what is declared."""
 FREE = {"dycoke", "evs", "grid", "random", "vidcom2", "vtw"}
 
@@ -135,7 +139,8 @@ def test_declared_overhead_is_what_is_counted_in_the_tower(name, size):
 
 
 @pytest.mark.parametrize("name", VIDEO)
-def test_declared_overhead_is_what_is_counted_in_a_video(name):
+def test_declared_overhead_is_what_is_counted_in_a_video(name, monkeypatch):
+    monkeypatch.setattr(holitom, "FRAMES", 3)
     declared_is_counted("qwen2_5_vl", tiny.videos("qwen2_5_vl")[0], made(name, **VIDEO[name]))
 
 
