@@ -273,6 +273,7 @@ class Tokens:
     label: describes the drawing for readers who cannot see it.
     note: what readers must know of the picture: its question, or why it is not shown.
     picture: a `data:` address; empty if there is nothing to show.
+    frames: the frames of a clip, one for each grid; the picture is then the first of them.
     count: the number of the picture's tokens.
     shown: the names of the methods that are drawn at first, four at most. at: the retention at first; None: the lowest.
     """
@@ -287,6 +288,7 @@ class Tokens:
     shown: Sequence[str]
     note: str = ""
     picture: str = ""
+    frames: Sequence[str] = ()
     at: float | None = None
     detail: bool = False
 

@@ -56,6 +56,7 @@ def _block(found: TokenMaps, maps: Sequence[DrawnTokens], shown: Sequence[str], 
         at=at,
         note=" ".join(parts),
         picture=picture.image,
+        frames=picture.frames,
         detail=True,
     )
 

@@ -38,7 +38,8 @@ UNKNOWN_PIXELS = "the processor does not say how it changes colours"
 class Layout:
     """How the visual tokens of the first sample lie on its picture.
 
-    pixels: [3, height, width], the part of the picture that the tokens cover, as the model gets it.
+    pixels: [P, 3, height, width], the part of the picture that the tokens cover, as the model gets it. P is 1, or for a
+        clip its number of frames, with a grid for each.
     """
 
     grids: tuple[TokenGrid, ...]
@@ -68,10 +69,12 @@ def picture_of(workload: Workload, *, keep: bool = True) -> Picture:
     prompt = _prompt(workload, inputs)
     if workload.random_pixels and not workload.questions:
         return Picture(visual_tokens=visual, grids=layout.grids, reason=NOISE, prompt=prompt)
-    image = _image(layout.pixels, getattr(workload.processor, "image_processor", None))
-    if image is None:
+    images = [_image(one, getattr(workload.processor, "image_processor", None)) for one in layout.pixels]
+    addresses = [encoded(image) for image in images if image is not None]
+    if not addresses:
         return Picture(visual_tokens=visual, grids=layout.grids, reason=UNKNOWN_PIXELS, prompt=prompt)
-    return Picture(visual_tokens=visual, grids=layout.grids, image=encoded(image), prompt=prompt)
+    frames = tuple(addresses) if len(addresses) > 1 else ()
+    return Picture(visual_tokens=visual, grids=layout.grids, image=addresses[0], frames=frames, prompt=prompt)
 
 
 def count_visual(adapter: Adapter, inputs: Inputs) -> int:
@@ -82,14 +85,15 @@ def count_visual(adapter: Adapter, inputs: Inputs) -> int:
 def lay_out(adapter: Adapter, inputs: Inputs) -> Layout | None:
     """How the visual tokens of the first sample lie on its picture. None if that is not known for the model.
 
-    Each sample has one picture.
+    Each sample has one picture, or one clip.
     """
-    pixels, rule = inputs.get("pixel_values"), _LAYOUTS.get(adapter.family)
-    if pixels is None or rule is None:
+    of_clip = "pixel_values_videos" in inputs
+    rule = (_CLIP_LAYOUTS if of_clip else _LAYOUTS).get(adapter.family)
+    if rule is None or ("pixel_values" in inputs) == of_clip:
         return None
-    found = rule(adapter, inputs)
-    covered = None if found is None else sum(grid.tokens for grid in found.grids)
-    return found if covered == count_visual(adapter, inputs) else None
+    layout = rule(adapter, inputs)
+    placed_tokens = count_visual(adapter, inputs) - (adapter.video_extra if of_clip else 0)
+    return layout if layout and sum(grid.tokens for grid in layout.grids) == placed_tokens else None
 
 
 def encoded(image: Image.Image) -> str:
@@ -144,7 +148,7 @@ def _square(adapter: Adapter, inputs: Inputs) -> Layout | None:
     side = isqrt(tokens)
     if kind not in _SQUARE_TOWERS or not one_a_sample or side**2 != tokens or pixels.shape[-1] != pixels.shape[-2]:
         return None
-    return Layout((TokenGrid(rows=side, columns=side),), pixels[0])
+    return Layout((TokenGrid(rows=side, columns=side),), pixels[:1])
 
 
 def _tiled(adapter: Adapter, inputs: Inputs) -> Layout | None:
@@ -176,7 +180,7 @@ def _tiled(adapter: Adapter, inputs: Inputs) -> Layout | None:
     shown = blocks.permute(2, 0, 3, 1, 4).flatten(3, 4).flatten(1, 2)
     whole = TokenGrid(name="whole picture", rows=side, columns=side)
     tiles = TokenGrid(name="tiles", rows=rows, columns=places.shape[1], first=patches, newline=True)
-    return Layout((whole, tiles), shown)
+    return Layout((whole, tiles), shown[None])
 
 
 def _merged(adapter: Adapter, inputs: Inputs) -> Layout | None:
@@ -196,7 +200,19 @@ def _merged(adapter: Adapter, inputs: Inputs) -> Layout | None:
     stored = inputs["pixel_values"][: height * width].view(rows, columns, side, side, 3, -1, patch, patch)
     # A picture is stored as frames that are equal. [rows, columns, side, side, 3, patch, patch]
     shown = stored[:, :, :, :, :, 0].permute(4, 0, 2, 5, 1, 3, 6).reshape(3, height * patch, width * patch)
-    return Layout((TokenGrid(rows=rows, columns=columns),), shown)
+    return Layout((TokenGrid(rows=rows, columns=columns),), shown[None])
+
+
+def _frames(adapter: Adapter, inputs: Inputs) -> Layout | None:
+    """A clip whose frames are squares of tokens in raster order, one frame after the other: LLaVA-OneVision."""
+    pixels = inputs["pixel_values_videos"]
+    if pixels.ndim != 5 or len(pixels) != len(inputs["input_ids"]):
+        return None
+    frames = len(pixels[0])
+    side = isqrt((count_visual(adapter, inputs) - adapter.video_extra) // frames)
+    names = (f"frame {number + 1} of {frames}" for number in range(frames))
+    grids = (TokenGrid(name=name, rows=side, columns=side, first=n * side**2) for n, name in enumerate(names))
+    return Layout(tuple(grids), pixels[0])
 
 
 _LAYOUTS: dict[str, Callable[[Adapter, Inputs], Layout | None]] = {
@@ -206,4 +222,6 @@ _LAYOUTS: dict[str, Callable[[Adapter, Inputs], Layout | None]] = {
     "Qwen2.5-VL": _merged,
     "Qwen3-VL": _merged,
 }
-"""The families whose tokens can be placed, by the names of their adapters."""
+"""The families whose tokens can be placed on a picture, by the names of their adapters."""
+_CLIP_LAYOUTS: dict[str, Callable[[Adapter, Inputs], Layout | None]] = {"LLaVA-OneVision": _frames}
+"""The same for clips."""

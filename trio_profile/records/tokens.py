@@ -41,6 +41,9 @@ class TokenGrid(Record):
         return self.rows * (self.columns + self.newline)
 
 
+_Address = Annotated[str, Field(max_length=200_000, pattern=r"^(data:image/(png|jpeg);base64,[A-Za-z0-9+/=]+)?$")]
+
+
 class Picture(Record):
     """The picture whose tokens a study keeps, and its question.
 
@@ -50,6 +53,7 @@ class Picture(Record):
     visual_tokens: the number of its visual tokens.
     grids: how they lie on the picture. Empty if this is not known for the model; then cells keep no tokens either.
     image: the part of the picture that the tokens cover, as a `data:` address; at most 448 pixels on the long side.
+    frames: the frames of a clip, one for each grid, as `data:` addresses. `image` is then the first of them.
     reason: why there is no image, or no grid.
     prompt: the text that the model reads with the picture. Left out with the image.
     session: id of the session that made it.
@@ -58,7 +62,8 @@ class Picture(Record):
     record: Literal["picture"] = "picture"
     visual_tokens: OneOrMore
     grids: tuple[TokenGrid, ...] = ()
-    image: Annotated[str, Field(max_length=200_000, pattern=r"^(data:image/(png|jpeg);base64,[A-Za-z0-9+/=]+)?$")] = ""
+    image: _Address = ""
+    frames: tuple[_Address, ...] = ()
     reason: str = ""
     prompt: Annotated[str, Field(max_length=2_000)] = ""
     session: str = ""

@@ -14,6 +14,7 @@ def token_data(block: Tokens) -> str:
     """JSON with the picture, the grids and the stages of each map. Bytes are base64, kept tokens are one bit each."""
     found = {
         "picture": block.picture,
+        "frames": list(block.frames),
         "count": block.count,
         "shown": list(block.shown),
         "at": block.at,

@@ -123,8 +123,9 @@ function start(figure) {
   const retentions = [...new Map(data.maps.map((map) => [map.retention, map.where]))].sort((a, b) => a[0] - b[0]);
   const methods = [...new Set(data.maps.map((map) => map.method))];
   const maps = new Map(data.maps.map((map) => [JSON.stringify([map.method, map.retention]), map]));
-  const [stageRange, retentionRange] = form.querySelectorAll("input[type=range]");
-  let picture = null;
+  const [frameRange, stageRange, retentionRange] = form.querySelectorAll("input[type=range]");
+  const sources = data.frames.length ? data.frames : data.grids.map(() => data.picture);
+  const pictures = sources.map(() => null); // under each grid, once it is loaded
 
   // The latest stage of a method up to a layer; null before its first one.
   function stageOf(map, layer) {
@@ -152,7 +153,7 @@ function start(figure) {
 
   // Height over width of the picture.
   function shape() {
-    const last = data.grids.at(-1);
+    const last = data.grids.at(-1), picture = pictures[0];
     return picture ? picture.naturalHeight / picture.naturalWidth : last.rows / last.columns;
   }
 
@@ -161,16 +162,26 @@ function start(figure) {
     const stage = map ? stageOf(map, layer) : null;
     const text = said(map, stage, layer, asScores, first);
     const made = element("figure", { className: "token-panel" });
-    for (const grid of map ? data.grids : []) {
-      const name = grid.newline ? `${grid.name}, newline tokens at the right` : grid.name;
-      if (name) made.append(element("p", { textContent: name }));
+    const strip = element("div", { className: "token-strip" });
+    const drawn = (grid, place) => {
       const canvas = element("canvas", { width: WIDTH });
       const share = grid.columns / (grid.columns + (grid.newline ? 1 : 0)); // of the width, for the picture
       canvas.height = Math.max(1, Math.round(WIDTH * share * shape()));
       canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", `${method} at ${map.where}: ${text}`);
-      draw(canvas, grid, picture, stage, asScores);
-      made.append(canvas);
+      canvas.setAttribute("aria-label", `${method} at ${map.where}${grid.name ? `, ${grid.name}` : ""}: ${text}`);
+      draw(canvas, grid, pictures[place], stage, asScores);
+      return canvas;
+    };
+    for (const [place, grid] of map ? data.grids.entries() : []) {
+      if (data.frames.length) strip.append(drawn(grid, place)); // all frames, small, above the chosen one
+      if (data.frames.length && place !== Number(frameRange.value)) continue;
+      const name = grid.newline ? `${grid.name}, newline tokens at the right` : grid.name;
+      if (name) made.append(element("p", { textContent: name }));
+      made.append(drawn(grid, place));
+    }
+    if (strip.childElementCount) {
+      strip.children[frameRange.value].className = "chosen";
+      made.prepend(strip);
     }
     if (asScores && stage && stage.scores) {
       const bar = element("i");
@@ -188,7 +199,8 @@ function start(figure) {
     }
     const layer = layers[stageRange.value] ?? 0, where = retentions[retentionRange.value][1];
     const after = layer ? `after layer ${layer}` : "before the first layer";
-    for (const [range, text] of [[stageRange, after], [retentionRange, where]]) {
+    const frame = `${Number(frameRange.value) + 1} of ${data.frames.length}`;
+    for (const [range, text] of [[frameRange, frame], [stageRange, after], [retentionRange, where]]) {
       range.setAttribute("aria-valuetext", text);
       range.parentElement.querySelector("output").textContent = text;
     }
@@ -208,6 +220,9 @@ function start(figure) {
     const box = element("input", { type: "checkbox", value: method, checked: data.shown.includes(method) });
     list.append(element("label", {}, box, method));
   }
+  frameRange.max = Math.max(data.frames.length - 1, 0);
+  frameRange.value = 0;
+  frameRange.parentElement.hidden = data.frames.length < 2;
   stageRange.max = Math.max(layers.length - 1, 0);
   stageRange.value = stageRange.max;
   retentionRange.max = retentions.length - 1;
@@ -223,10 +238,10 @@ function start(figure) {
   addEventListener("beforeprint", () => { printing = true; update(); });
   addEventListener("afterprint", () => { printing = false; update(); });
   update();
-  if (data.picture) {
+  for (const [place, source] of data.picture ? sources.entries() : []) {
     const image = new Image();
-    image.onload = () => { picture = image; update(); };
-    image.src = data.picture;
+    image.onload = () => { pictures[place] = image; update(); };
+    image.src = source;
   }
 }
 

@@ -91,8 +91,28 @@ def test_the_token_whose_features_change_lies_where_the_grid_says(family, proces
             # The middle of the bright patch, as a share of the picture.
             middle = (row + 0.5) / rows, (column + 0.5) / columns
             assert found == (int(middle[0] * grid.rows), int(middle[1] * grid.columns)), (grid, row, column)
-        shown = np.asarray(picture._image(picture.lay_out(adapter, changed).pixels, processor), dtype=int)
+        shown = np.asarray(picture._image(picture.lay_out(adapter, changed).pixels[0], processor), dtype=int)
         assert np.abs(shown - bright).max() <= 1
+
+
+def test_the_tokens_of_a_clip_lie_on_their_frames():
+    """A bright patch in one frame of `pocket-video` changes the token of its place most, and no token of other frames."""
+    loaded = load(Study(model="pocket-video"))
+    adapter, grey = adapter_for(loaded.model), np.full((192, 192, 3), 100, dtype=np.uint8)
+    frames = [Image.fromarray(grey)] * 8
+    before = ask(loaded.processor, [frames], "at the red square which digit ?")
+    layout = picture.lay_out(adapter, before)
+    assert [(grid.rows, grid.columns, grid.first) for grid in layout.grids] == [(12, 12, 144 * n) for n in range(8)]
+    for number, row, column in ((0, 0, 0), (2, 11, 3), (7, 5, 11)):
+        bright = grey.copy()
+        bright[row * 16 : row * 16 + 16, column * 16 : column * 16 + 16] = 255
+        changed = [*frames[:number], Image.fromarray(bright), *frames[number + 1 :]]
+        after = ask(loaded.processor, [changed], "at the red square which digit ?")
+        moved = (entering(adapter, after) - entering(adapter, before)).norm(dim=-1)[:-1].view(8, 12, 12)
+        assert moved[number].argmax() == 12 * row + column
+        assert not moved[[other for other in range(8) if other != number]].any()
+        shown = picture._image(picture.lay_out(adapter, after).pixels[number], loaded.processor.image_processor)
+        assert np.abs(np.asarray(shown, dtype=int) - bright).max() <= 1
 
 
 def _middle(image: Image.Image, width: int, height: int) -> Image.Image:
@@ -132,7 +152,7 @@ def test_what_is_drawn_is_the_photograph_and_nothing_else(saved, photograph, fam
     processor, adapter = load_processor(str(saved(family))), adapter_for(families[family].toy())
     whole = open_picture(photograph.with_name(name))
     layout = picture.lay_out(adapter, ask(processor, [whole], "What is this?"))
-    shown = picture._image(layout.pixels, processor.image_processor)
+    shown = picture._image(layout.pixels[0], processor.image_processor)
     if family == "LLaVA-1.5":
         whole = _middle(whole, min(whole.size), min(whole.size))
     expected = whole.resize(shown.size, Image.Resampling.BICUBIC)
@@ -183,6 +203,12 @@ def test_a_drawn_picture_of_pocket_is_kept_with_its_question():
     assert decoded(found.image).size == (192, 192) and len(found.image) < 62_000
     assert (found.grids[0].rows, found.grids[0].columns, found.reason) == (24, 24, "")
     assert "?" in found.prompt and "<image>" not in found.prompt
+
+
+def test_a_clip_of_pocket_video_is_kept_frame_by_frame():
+    kept = picture.picture_of(build(Study(model="pocket-video")))
+    assert len(kept.frames) == len(kept.grids) == 8 and kept.image == kept.frames[0]
+    assert kept.grids[2].name == "frame 3 of 8" and len(set(kept.frames)) == 8
 
 
 def test_a_private_picture_leaves_neither_pixels_nor_words(tiny_workload):

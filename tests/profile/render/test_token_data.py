@@ -126,6 +126,23 @@ def test_the_keyboard_moves_through_stages_and_retentions(show):
     ]
 
 
+def test_a_clip_is_a_strip_of_frames_and_the_slider_enlarges_one(show):
+    """Two frames of nine tokens. Of the first frame two tokens stay, of the second one."""
+    grids = [Grid("frame 1 of 2", 3, 3), Grid("frame 2 of 2", 3, 3, first=9)]
+    mask = bytes(number in (0, 1, 17) for number in range(18))
+    maps = [DrawnTokens("evs", 0.1, "10.0 %", "", [DrawnStage(0, "kept 3 of 18", mask)])]
+    view = show(two_methods(count=18, grids=grids, maps=maps, shown=["evs"], frames=[PIXEL, PIXEL]))
+    canvases = (
+        "() => [...document.querySelectorAll('.token-panel canvas')].map((one) => one.getAttribute('aria-label'))"
+    )
+    name = "evs at 10.0 %, frame {} of 2: kept 3 of 18"
+    assert view.page.evaluate(canvases) == [name.format(1), name.format(2), name.format(1)]
+    view.page.locator("input[name=frame]").focus()
+    view.page.keyboard.press("ArrowRight")
+    assert view.page.evaluate(canvases)[2] == name.format(2)
+    assert view.page.locator("input[name=frame]").get_attribute("aria-valuetext") == "2 of 2"
+
+
 def test_scores_are_a_heat_map_with_its_scale(show):
     view = show(two_methods())
     view.page.locator("input[name=stage]").fill("0")
