@@ -96,7 +96,7 @@ def test_the_token_whose_features_change_lies_where_the_grid_says(family, proces
 
 
 def test_the_tokens_of_a_clip_lie_on_their_frames():
-    """A bright patch in one frame of `pocket-video` changes the token of its place most, and no token of other frames."""
+    """A bright patch in one frame changes the token of its place most, and no token of another frame."""
     loaded = load(Study(model="pocket-video"))
     adapter, grey = adapter_for(loaded.model), np.full((192, 192, 3), 100, dtype=np.uint8)
     frames = [Image.fromarray(grey)] * 8
