@@ -92,6 +92,7 @@ def _summary(cell: PrefillTimes) -> list[str]:
         f"{units.milliseconds(totals.dense_prefill_ms.value)} ({units.number_of(speedup.samples, 'round')}; sampling "
         f"stopped because {_STOPPED[speedup.stopped]}).",
         _gap(cell.attribution),
+        _shares(cell),
         f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
         f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
         f"{units.times(cell.total_attribution[-1].speedup)} as fast as dense.",
@@ -112,6 +113,20 @@ def _gap(steps: Sequence[Step]) -> str:
         return "It takes no longer than claimed."
     told = "; ".join(f"{name}, {units.milliseconds(parts[name])}" for name in large)
     return f"It takes {units.milliseconds(whole)} longer than claimed: {told}."
+
+
+def _shares(cell: PrefillTimes) -> str:
+    """The large parts of the pruned prefill, and the speed-up that no pruning of the decoder exceeds."""
+    row, whole = cell.efficiency, cell.totals.prefill_ms.value
+    beside = {part.name.rpartition(".")[2]: part.ms.value for part in cell.parts}
+    selection = 0.0 if row.selection_ms is None else row.selection_ms.value
+    parts = {"decoder layers": row.forward_ms.value, "selection": selection, **beside}
+    told_of = [name for name, ms in parts.items() if ms > (0 if name == "selection" else _SMALL_STEP * whole)]
+    shares = [f"{name} {units.percent(parts[name] / whole)}" for name in sorted(told_of, key=lambda name: -parts[name])]
+    cap = cell.totals.dense_prefill_ms.value / sum(beside.values()) if sum(beside.values()) else None
+    told = f"Shares of the pruned prefill: {listed(shares)}."
+    rest = "Without decoder layers and selection it would be"
+    return told if cap is None else f"{told} {rest} {units.times(cap)} as fast as dense."
 
 
 def _with_factor(cell: PrefillTimes) -> list[str]:

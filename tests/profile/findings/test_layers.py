@@ -16,11 +16,15 @@ def document() -> LayersDocument:
 
 
 def test_the_first_page_says_claim_measurement_and_largest_step(document: LayersDocument):
-    claim, took, most, whole = sentences(pages.report(document))[:4]
+    claim, took, most, shares, whole = sentences(pages.report(document))[:5]
     assert claim == "The formula claims 2.50×. Measured, the prefill is 1.33× [1.28, 1.38] as fast as dense."
     assert "It takes 30.0 ms, dense takes 40.0 ms (12 rounds" in took and "the time was up" in took
     largest = max(document.attribution[1:], key=lambda step: step.added_ms)
     assert largest.name in most
+    assert shares == (  # of 30 ms: 26, 3.5 and 0.2 ms, which alone would be 40 / 0.2 times as fast
+        "Shares of the pruned prefill: decoder layers 86.7 % and selection 11.7 %. "
+        "Without decoder layers and selection it would be 200.00× as fast as dense."
+    )
     assert "69.0 ms, and 70.0 ms dense" in whole and whole.endswith("as fast as dense.")
 
 
