@@ -10,7 +10,7 @@ JOBS   ?= auto
 BIN    := .venv/bin
 RUN    := .venv/.run-$(TORCH)
 ALL    := .venv/.all-$(TORCH)
-EXTRAS := gate,export,endpoints,mlflow,ray,serve,docs,dev
+EXTRAS := gate,export,endpoints,mlflow,ray,serve,video,docs,dev
 PINS   := pyproject.toml trio_core/pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt
 

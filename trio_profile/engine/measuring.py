@@ -214,7 +214,7 @@ def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Referen
     if not (opened.workload.questions or study.fidelity_inputs):
         return None
     # The user's own picture or prompt is the only input: random pictures would be other questions.
-    is_own_input = study.image is not None or study.prompt is not None
+    is_own_input = any(given is not None for given in (study.image, study.video, study.prompt))
     return fidelity.reference(
         opened.workload,
         1 if is_own_input else study.fidelity_inputs or 0,

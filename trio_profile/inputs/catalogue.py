@@ -222,12 +222,13 @@ def read_config(name: str) -> dict[str, Any]:
 
 
 def has_own_questions(study: Study) -> bool:
-    """Whether the model was trained to answer questions that we have, and the study sets no picture and no prompt.
+    """Whether the model was trained to answer questions that we have, and the study sets no picture, video or prompt.
 
     Only pocket models were: the built-in one, and those that scripts/train_pocket made. The recipe file in their
     directory identifies them.
     """
-    if study.image is not None or study.prompt is not None or (study.model in models() and study.model not in TRAINED):
+    has_own_input = any(given is not None for given in (study.image, study.video, study.prompt))
+    if has_own_input or (study.model in models() and study.model not in TRAINED):
         return False
     return (TRAINED.get(study.model, Path(study.model)) / RECIPE).exists()
 

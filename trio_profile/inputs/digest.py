@@ -27,10 +27,10 @@ _OF_A_CHECKPOINT = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".py", ".s
 def input_digests(study: Study) -> dict[str, FileDigest]:
     """Return the digest of each file that a study measures, by name.
 
-    The names are `model/FILE` for each file of the checkpoint, `image`, `questions`, `questions/pictures` for all
-    pictures that the questions name, and `tasks/FILE`. Of several files of questions they are `questions/FILE` and
-    `questions/pictures of FILE`. What is missing or cannot be read has no digest: loading it says
-    why. A model of the hub has digests once it is downloaded.
+    The names are `model/FILE` for each file of the checkpoint, `image`, `video` or `video/FILE`, `questions`,
+    `questions/pictures` for all pictures that the questions name, and `tasks/FILE`. Of several files of questions they
+    are `questions/FILE` and `questions/pictures of FILE`. What is missing or cannot be read has no digest: loading it
+    says why. A model of the hub has digests once it is downloaded.
     """
     found: dict[str, FileDigest] = {}
     if (checkpoint := _checkpoint(study.model)) is not None:
@@ -39,6 +39,10 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
         found |= _of_directory("tasks", Path(study.task_path))
     if study.image is not None and (image := of_file(Path(study.image))) is not None:
         found["image"] = image
+    if study.video is not None and Path(study.video).is_dir():
+        found |= _of_directory("video", Path(study.video))
+    elif study.video is not None and (video := of_file(Path(study.video))) is not None:
+        found["video"] = video
     for file in map(Path, study.question_files):
         own = isinstance(study.questions, str)
         names = (

@@ -24,6 +24,7 @@ from trio_core.pruning import prune
 from trio_core.trace import Trace
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import Inputs
+from trio_profile.inputs.frames import read_video
 from trio_profile.inputs.models import Loaded, load, own_questions
 from trio_profile.inputs.questions import Question, enough, open_picture, read_several
 from trio_profile.inputs.questions import read as read_questions
@@ -137,20 +138,23 @@ def build(study: Study, *, weights: bool = True) -> Workload:
 def prepare(study: Study, loaded: Loaded) -> Workload:
     """Make the study's input for a loaded model. Raises as `build` does."""
     adapter = adapter_for(loaded.model)
+    if study.video is not None and not adapter.video_ids:
+        raise StudyError(f"video {study.video!r}: {adapter.family} has no videos; take a model such as LLaVA-OneVision")
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
     random_pixels = False
     if (own := own_questions(study)) and study.text_tokens is None:
         inputs = _longest(own, study.batch, loaded.processor)
-    elif study.image is None and study.prompt is None and loaded.builtin is not None:
+    elif study.image is None and study.video is None and study.prompt is None and loaded.builtin is not None:
         inputs, random_pixels = _synthetic(study, loaded, adapter, generator), True
     else:
-        inputs, random_pixels = _processed(study, loaded, generator), study.image is None
+        inputs, random_pixels = _processed(study, loaded, generator), _own_picture(study) is None
     inputs = placed(inputs, loaded.model)
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
     length = inputs["input_ids"].shape[1]
+    _require_video_fits(study, adapter, length)
     last = int(adapter.visual_tokens(inputs["input_ids"][:1])[0].nonzero()[-1])
     shape = shape_for(adapter, study, visual[0], length - visual[0], length - 1 - last)
     return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions, random_pixels)
@@ -180,8 +184,8 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     elif own := own_questions(study):
         found = own(OWN_QUESTIONS if asked is None else asked)
         where = f"questions of {study.model!r}"
-    elif study.image is not None and asked:
-        return (Question(partial(open_picture, study.image), study.prompt or DEFAULT_PROMPT),)
+    elif (picture := _own_picture(study)) and asked:
+        return (Question(picture, study.prompt or DEFAULT_PROMPT),)
     else:
         return ()
     if found:
@@ -255,9 +259,29 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
             f"text_tokens {study.text_tokens}: random text is for a built-in model without picture and prompt; "
             "give --prompt instead"
         )
-    image = open_picture(study.image) if study.image is not None else _random_picture(generator)
-    text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT)
-    return encode(loaded.processor, [image] * study.batch, [text] * study.batch)
+    picture = (_own_picture(study) or partial(_random_picture, generator))()
+    text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT, [picture])
+    return encode(loaded.processor, [picture] * study.batch, [text] * study.batch)
+
+
+def _own_picture(study: Study) -> Callable[[], Shown] | None:
+    """Reads the picture or the video of the user. None if the study has neither."""
+    if study.video is not None:
+        return partial(read_video, study.video, study.frames, study.fps)
+    return None if study.image is None else partial(open_picture, study.image)
+
+
+def _require_video_fits(study: Study, adapter: Adapter, length: int) -> None:
+    """Raise StudyError if the prompt with a video and its answer is longer than the model allows.
+
+    length: of the prompt, in tokens.
+    """
+    most = adapter.model.config.get_text_config().max_position_embeddings
+    if study.video is not None and length + study.new_tokens > most:
+        raise StudyError(
+            f"video {study.video!r} makes a prompt of {length} tokens, and {study.model!r} has {most} positions for it "
+            f"and {study.new_tokens} new tokens; give fewer --frames"
+        )
 
 
 def ask(processor: Any, pictures: Sequence[Shown], text: str) -> Inputs:
@@ -265,7 +289,9 @@ def ask(processor: Any, pictures: Sequence[Shown], text: str) -> Inputs:
 
     Raises StudyError if the processor refuses them.
     """
-    return encode(processor, pictures, [_prompt(processor, text.replace(placeholder(processor), ""), len(pictures))])
+    for picture in pictures:
+        text = text.replace(placeholder(processor, kind_of(picture)), "")
+    return encode(processor, pictures, [_prompt(processor, text, pictures)])
 
 
 def encode(processor: Any, pictures: Sequence[Shown], texts: Sequence[str]) -> Inputs:
@@ -274,11 +300,18 @@ def encode(processor: Any, pictures: Sequence[Shown], texts: Sequence[str]) -> I
     # The chat template may already have written the begin token, which the tokenizer would add again.
     options = {"add_special_tokens": False} if begin and all(text.startswith(begin) for text in texts) else {}
     try:
-        encoded = processor(images=_by_prompt(pictures, texts), text=list(texts), return_tensors="pt", **options)
+        encoded = processor(**_by_kind(pictures, texts), text=list(texts), return_tensors="pt", **options)
     except (ValueError, TypeError, IndexError) as error:
         raise StudyError(f"{type(processor).__name__} refuses this picture or prompt: {error}") from error
     # PaliGemma's processor adds labels, which are for training.
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor) and name != "labels"}
+
+
+def _by_kind(pictures: Sequence[Shown], texts: Sequence[str]) -> dict[str, Any]:
+    """The pictures or the videos as arguments of a processor."""
+    if any(isinstance(picture, list) for picture in pictures):
+        return {"videos": list(pictures), "do_sample_frames": False}
+    return {"images": _by_prompt(pictures, texts)}
 
 
 def _by_prompt(pictures: Sequence[Shown], texts: Sequence[str]) -> list[Any] | None:
@@ -296,24 +329,29 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
     return Image.fromarray(pixels.numpy())
 
 
-def _prompt(processor: Any, prompt: str, pictures: int = 1) -> str:
+def _prompt(processor: Any, prompt: str, pictures: Sequence[Shown]) -> str:
     """The prompt in the checkpoint's own chat template. Without one it has the form of the model's family.
 
     Raises StudyError if the template refuses the prompt.
     """
     prompt = prompt.strip()
     if getattr(processor, "chat_template", None):
-        content = [{"type": "image"}] * pictures + [{"type": "text", "text": prompt}]
+        content = [*({"type": kind_of(picture)} for picture in pictures), {"type": "text", "text": prompt}]
         try:
             return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
         except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
             raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
-    return plain_prompt(processor, [placeholder(processor)] * pictures, prompt)
+    return plain_prompt(processor, [placeholder(processor, kind_of(picture)) for picture in pictures], prompt)
 
 
-def placeholder(processor: Any) -> str:
-    """The text that marks a picture in a processor's prompts."""
-    return getattr(processor, "image_token", "<image>")
+def placeholder(processor: Any, kind: str = "image") -> str:
+    """The text that marks a picture, or a video, in a processor's prompts."""
+    return getattr(processor, f"{kind}_token", f"<{kind}>")
+
+
+def kind_of(picture: Shown) -> str:
+    """`video` or `image`, as processors and chat templates name it."""
+    return "video" if isinstance(picture, list) else "image"
 
 
 def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int, text_after: int) -> Shape:

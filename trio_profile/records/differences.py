@@ -74,6 +74,7 @@ def _groups(study: Any) -> dict[str, str]:
     if isinstance(study, Study):
         groups["model"] = f"the checkpoint {study.model} has"
         groups["image"] = f"the picture {study.image} has"
+        groups["video"] = f"the video {study.video} has"
         groups["tasks"] = f"the tasks in {study.task_path} have"
     return groups
 

@@ -34,8 +34,8 @@ class Study(Record):
     verb: the kind of study: one of the names in `studies/kinds.py`.
     retentions: empty measures only the dense model.
     layers: counted from 1.
-    image, prompt: without them the input is the model's own first question. A model without questions gets a random
-        input.
+    image, video, prompt: without them the input is the model's own first question. A model without questions gets a
+        random input.
     pixels: areas. Only for families with a dynamic resolution (Qwen).
     text_tokens: if it is given, the input is always random.
     picture: kept tokens are always recorded.
@@ -87,7 +87,16 @@ class Study(Record):
     image: str | None = option(
         None, INPUT, "A picture file, for a model that has a processor.", form="path", basic=True
     )
-    prompt: str | None = option(None, INPUT, "The question about the picture.", basic=True)
+    video: str | None = option(
+        None, INPUT, "A video file, or a folder of pictures that are its frames, for a family with video.", form="path"
+    )
+    frames: Annotated[int, Field(ge=1, le=4096)] | None = option(
+        None, INPUT, "How many frames of the video, evenly chosen.", said="8, or all of a shorter video"
+    )
+    fps: Annotated[float, Field(gt=0, le=1000)] | None = option(
+        None, INPUT, "How many frames of each second of the video, in place of --frames."
+    )
+    prompt: str | None = option(None, INPUT, "The question about the picture or video.", basic=True)
     pixels: tuple[int, int] | None = option(
         None,
         INPUT,

@@ -188,15 +188,28 @@ def _refuse_foreign_fields(kind: Kind, study: AnyStudy) -> None:
 
 
 def _require_files(study: Study) -> None:
-    """Raise StudyError for a picture or a file of questions that is missing."""
-    if study.image is None and study.questions is None:
+    """Raise StudyError for a picture, a video or a file of questions that is missing."""
+    _refuse_two_inputs(study)
+    if study.image is None and study.video is None and study.questions is None:
         return
-    from trio_profile.inputs import questions
+    from trio_profile.inputs import frames, questions
 
+    if study.video is not None:
+        frames.require_video(study.video)
     if study.image is not None:
         questions.require_picture(study.image)
     for file in study.question_files:
         questions.require_file(Path(file))
+
+
+def _refuse_two_inputs(study: Study) -> None:
+    """Raise StudyError for a picture beside a video, for frames without a video, and for two rules for frames."""
+    if study.image is not None and study.video is not None:
+        raise StudyError(f"image {study.image!r} and video {study.video!r}: give one of them")
+    if study.frames is not None and study.fps is not None:
+        raise StudyError(f"frames = {study.frames} and fps = {study.fps}: give one of them")
+    if study.video is None and (study.frames is not None or study.fps is not None):
+        raise StudyError("frames and fps choose from a video: give --video FILE too")
 
 
 def _require_questions(study: Study) -> None:

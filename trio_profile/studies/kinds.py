@@ -115,7 +115,7 @@ KINDS: dict[str, Kind] = {
             summary="Time every decoder layer and every stage of one prefill, dense and pruned.\n\n"
             "Several retentions are timed in turn with the dense model, and make the paper's efficiency table.",
             options=(
-                *(*MODEL, "methods", "retentions", "gamma", "image", "prompt", "text_tokens"),
+                *(*MODEL, "methods", "retentions", "gamma", "image", "video", "frames", "fps", "prompt", "text_tokens"),
                 *("new_tokens", "batch", *SAMPLING),
             ),
             runner="trio_profile.studies.layers:run",

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from PIL import Image
 from torch import Tensor
 from transformers import (
     LlavaConfig,
@@ -63,35 +62,39 @@ class ClipProcessor:
 
     pictures: LlavaProcessor
 
+    def __post_init__(self) -> None:
+        """Let the template write the placeholder of a picture for a video."""
+        self.pictures.chat_template = str(self.pictures.chat_template).replace("'image'", "'video'")
+
+    @property
+    def video_token(self) -> str:
+        """The text that marks a clip in a prompt."""
+        return self.pictures.image_token
+
     def __getattr__(self, name: str) -> Any:
         """Everything else is that of `pocket`: its tokenizer, its template, its placeholder."""
         return getattr(self.pictures, name)
 
     def __call__(
-        self, images: Sequence[Any] | None, text: Sequence[str], return_tensors: str, **options: Any
+        self, text: Sequence[str], return_tensors: str, videos: Sequence[Any] = (), images: Any = None, **options: Any
     ) -> dict[str, Tensor]:
         """Input ids, attention mask and `pixel_values_videos`, [clips, FRAMES, 3, side, side].
 
-        images: for each prompt a clip, alone or in a list of its own. A clip is a list of FRAMES pictures.
+        videos: for each prompt a clip, a list of FRAMES pictures.
+        images: refused.
         options: those of the tokenizer.
 
         Raises ValueError for what is no clip of FRAMES frames.
         """
-        clips = [_clip(one) for one in images or ()]
-        if len(clips) != len(text):
-            raise ValueError(f"{len(text)} prompts and {len(clips)} clips: give each prompt one clip")
+        if images or any(len(clip) != FRAMES for clip in videos):
+            raise ValueError(f"pocket-video takes clips of {FRAMES} frames")
+        if len(videos) != len(text):
+            raise ValueError(f"{len(text)} prompts and {len(videos)} clips: give each prompt one clip")
         mark = self.pictures.image_token
         prompts = [prompt.replace(mark, mark * VISUAL_TOKENS) for prompt in text]
+        options.pop("do_sample_frames", None)  # all are taken
         encoded = self.pictures.tokenizer(prompts, return_tensors=return_tensors, padding=True, **options)
         pixels = [
-            self.pictures.image_processor(frames, return_tensors=return_tensors)["pixel_values"] for frames in clips
+            self.pictures.image_processor(frames, return_tensors=return_tensors)["pixel_values"] for frames in videos
         ]
         return {**encoded, "pixel_values_videos": torch.stack(pixels)}
-
-
-def _clip(shown: Any) -> list[Image.Image]:
-    """A clip that may stand in a list of its own. Raises ValueError if it is none."""
-    frames = shown[0] if isinstance(shown, list) and len(shown) == 1 else shown
-    if not isinstance(frames, list) or len(frames) != FRAMES:
-        raise ValueError(f"pocket-video takes clips of {FRAMES} frames")
-    return frames
