@@ -62,7 +62,7 @@ def test_what_is_no_video_is_refused_in_one_line(folder: Path, tmp_path: Path):
 
 
 def test_pocket_video_is_asked_about_a_video_of_the_user(folder: Path):
-    study = Study(model="pocket-video", video=str(folder), prompt="at the red square which digit ?", fidelity_inputs=1)
+    study = Study(model="pocket-video", video=str(folder), prompt="which unknown word ?", fidelity_inputs=1)
     workload = build(study)
     assert workload.shape.visual_tokens == 8 * 144 + 1 and not workload.random_pixels
     assert [question.text for question in workload.questions] == [study.prompt]

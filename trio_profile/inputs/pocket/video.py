@@ -25,8 +25,8 @@ VISUAL_TOKENS = FRAMES * 144 + 1
 """Those of the frames, and the newline behind the last one."""
 POSITIONS = 2048
 """The decoder was trained on 1,024 positions. It answers beyond them, because its rotary base is 10⁸."""
-_UNUSED = 3
-"""The id of `<unk>`. No picture stands in a prompt: the placeholder of `pocket` stands for a clip."""
+_UNUSED = -1
+"""The id of a picture, which no token has. The placeholder of `pocket` stands for a clip."""
 
 
 def config() -> LlavaOnevisionConfig:
