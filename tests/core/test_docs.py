@@ -70,7 +70,7 @@ def checkpoint(tmp_path_factory) -> str:
 
 
 def test_flops_takes_it_by_its_path(package, capsys, checkpoint):
-    asked = ["--retention", "0.5", "--text-tokens", "20", "--new-tokens", "1", "-o", "power=2"]
+    asked = ["--retention", "0.5", "--new-tokens", "1", "-o", "power=2"]
     flops = document(capsys, "flops", "--method", "mypkg.mine:Mine", "--model", checkpoint, *asked)
     assert (flops["method"], flops["layers"], flops["residual_macs"]) == ("mypkg.mine:Mine", [2], 0)
     terms = {term["name"]: term["macs"] for term in flops["terms"]}
