@@ -39,6 +39,8 @@ def prepare(study: Study, *, dense: bool = False) -> Served:
     builtin = BUILTIN.get(study.model)
     if builtin is not None and builtin.checkpoint is None:
         raise StudyError(f"model {study.model!r} has random weights; serve pocket or a checkpoint")
+    if builtin is not None and builtin.converted is not None:
+        raise StudyError(f"model {study.model!r} takes clips, and requests have pictures; serve pocket or a checkpoint")
     loaded = load(study)
     if not getattr(loaded.processor, "chat_template", None):
         raise StudyError(f"model {study.model!r} has no chat template, which a server needs; serve another one")

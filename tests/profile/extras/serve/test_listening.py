@@ -25,6 +25,7 @@ def test_a_host_that_is_not_this_machine_is_said(host):
     [
         ({"model": "llava-1.5-7b"}, "model 'llava-1.5-7b' has random weights; serve pocket or a checkpoint"),
         ({"model": "pocket-deep"}, "model 'pocket-deep' has random weights; serve pocket or a checkpoint"),
+        ({"model": "pocket-video"}, "model 'pocket-video' takes clips, and requests have pictures; serve pocket or"),
         ({"model": "nonesuch"}, "unknown model 'nonesuch'"),
         ({"retentions": (0.02,)}, "model 'pocket' cannot be served: .*0.02.*lowest possible is 0.0642"),
         ({"options": {"positions": "sideways"}}, "positions"),
