@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from trio_core import methods
-from trio_core.errors import OptionError, TrioError
+from trio_core.errors import OptionError, TrioError, UnsupportedInput
 from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Signal
@@ -91,7 +91,7 @@ def resolve(study: Study, *, keep_refusals: bool = False, weights: bool = True) 
         for cell in study.cells():
             method_of(cell, study)  # before the model is loaded
     workload = build(study, weights=weights)
-    cells, refused = _cells(study, workload.shape, keep_refusals)
+    cells, refused = _cells(study, workload, keep_refusals)
     return Plan(study, workload, cells, refused, keep_refusals)
 
 
@@ -131,14 +131,26 @@ def widths(shape: Shape) -> LayerShape:
     return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
 
 
-def _cells(study: Study, shape: Shape, keep_refusals: bool) -> tuple[tuple[PlannedCell, ...], tuple[Measurement, ...]]:
+def _require_video(method: Method, workload: Workload) -> None:
+    """Raise UnsupportedInput for a method for videos where the input has none."""
+    if method.media == "videos" and "pixel_values_videos" not in workload.inputs:
+        raise UnsupportedInput(
+            f"method {method.name!r} is for videos, and the input has none: give --video FILE, or choose another method"
+        )
+
+
+def _cells(
+    study: Study, workload: Workload, keep_refusals: bool
+) -> tuple[tuple[PlannedCell, ...], tuple[Measurement, ...]]:
     """Return the cells that can run, and the records of those that cannot."""
     planned: list[PlannedCell] = []
     refused: list[Measurement] = []
     first: TrioError | None = None
     for cell in study.cells():
         try:
-            planned.append(plan_cell(cell, study, shape))
+            one = plan_cell(cell, study, workload.shape)
+            _require_video(one.method, workload)
+            planned.append(one)
         except TrioError as error:
             if not keep_refusals:
                 raise

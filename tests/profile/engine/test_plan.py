@@ -4,10 +4,11 @@ from itertools import pairwise
 import pytest
 
 from tests.profile.studying import make, plan
-from trio_core.errors import OptionError, RetentionError
+from trio_core.errors import OptionError, RetentionError, UnsupportedInput
 from trio_core.methods.combined import split
 from trio_core.rules.cost import LayerShape
 from trio_profile.cost.formula import fastv_overhead
+from trio_profile.engine.plan import resolve
 from trio_profile.records.schema import Shape
 
 SHAPE = Shape(
@@ -83,3 +84,14 @@ def test_the_stage_before_the_decoder_probes_no_layer(method):
     widths = LayerShape(**{field.name: getattr(SHAPE, field.name) for field in fields(LayerShape)})
     macs = [part.selection_macs(widths, one, 60, 60) for part, one in zip(both, (first, second), strict=True)]
     assert cell.selection_macs(SHAPE.model_copy(update={"text_after": 60})) == sum(macs)
+
+
+def test_a_method_for_videos_is_refused_before_it_runs_on_a_picture(tiny_study):
+    study = tiny_study.model_copy(update={"methods": ("evs", "random"), "retentions": (0.5,)})
+    kept = resolve(study, keep_refusals=True)
+    assert [cell.cell.method for cell in kept.cells] == ["random"]
+    assert [cell.reason for cell in kept.refused] == [
+        "method 'evs' is for videos, and the input has none: give --video FILE, or choose another method"
+    ]
+    with pytest.raises(UnsupportedInput, match="'evs' is for videos"):
+        resolve(study)
