@@ -54,7 +54,8 @@ def pays(document: EndpointsDocument, one: LoadBreakEven) -> str:
     if one.status == "inconclusive":
         return "is inconclusive"
     if open_loads := undecided(document, one):
-        decided = [at.load for at in document.loads if at.loop == one.loop and at.load not in open_loads]
+        measured = [at for at in document.loads if at.loop == one.loop and one.quantity in at.gains]
+        decided = [at.load for at in measured if at.load not in open_loads]
         certain = (
             f"{'pays' if one.status == 'always' else 'does not pay'} at {_loads(decided)}, and " if decided else ""
         )
