@@ -13,7 +13,7 @@ from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.attention import rotate, rotate_back
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers
+from trio_core.rules.schedule import Layers, proportional
 from trio_core.rules.selection import top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, widened
 
@@ -132,7 +132,7 @@ class DartOnEmbeddings(Dart):
         arxiv="2502.11494",
         repository="nvluxiaoz/TensorRT-Edge-LLM",
         commit="2add2e29d55b0f4b6c6de73d02a6faf29a973e0d",
-        note="The rule of TensorRT Edge-LLM (--visualPrune), read in the fork that its releases came from. Pivots and "
+        note="The rule of TensorRT Edge-LLM (--visualPrune), read in a fork: NVIDIA's own may differ. Pivots and "
         "cosines come from the embeddings that enter the decoder, without norm and rotation. Text before the picture "
         "counts too. Each run of visual tokens (a picture, a frame between texts) is pruned on its own. The budgets of "
         "runs are exact, in proportion to their tokens. The engine rounds each of them up, and to one at least. It "
@@ -153,11 +153,11 @@ class DartOnEmbeddings(Dart):
         valid, rows, features = sample.view.valid[sample.index], sample.rows, sample.features
         text = sample.view.hidden[sample.index][valid.clone().index_fill_(0, rows, False)]
         ends = [*((rows.diff() > 1).nonzero().squeeze(1) + 1).tolist(), len(rows)]
-        for start, end in pairwise([0, *ends]):
-            budget = sample.budget * end // len(rows) - sample.budget * start // len(rows)
+        lengths, first = [end - start for start, end in pairwise([0, *ends])], 0
+        for run, budget in zip(features.split(lengths), proportional(sample.budget, lengths), strict=True):
             if budget:
-                run = features[start:end]
-                yield start + least_duplicated(run, run, text, text, budget, self.pivots_visual, self.pivots_text)
+                yield first + least_duplicated(run, run, text, text, budget, self.pivots_visual, self.pivots_text)
+            first += len(run)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the cosines of visual tokens and pivots, for one run of tokens."""

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.methods.method import Media, Reference, ScoreMethod, Stage
-from trio_core.methods.view import Sample, View
+from trio_core.methods.view import View
 from trio_core.tensors import ScoresN, widened
 
 ALWAYS = 3.0
@@ -50,23 +50,21 @@ class DyCoke(ScoreMethod):
         "the fourth with the third. The released code leaves the third frame of the last group whole, and drops a "
         "last frame that has no partner. Here all groups are alike. That code keeps a share of each compared frame, "
         "0.3 by default. Here the budget is exact, and decides the share. What does not divide goes to the first "
-        "frames. If the budget is smaller than the whole frames, those are compared as well, each with the one before "
-        "it, and no other token stays. The first frame goes last. The released code has no such budget. There a "
+        "frames. A budget below the whole frames (the first, the fifth and so on) is filled from them alone: each is "
+        "ranked against the whole frame before it, and the first frame is cut last. The released code has no such "
+        "budget. There a "
         "prompt has one video. Here the budget is one for all visual tokens of the sample: pictures and newlines stay "
         "before all others. The cosines are computed in float32, there in the model's precision.",
     )
 
     def score(self, view: View) -> Sequence[ScoresN]:
-        """The ranks, and 1 more in the first frame of a group."""
-        return [_scores(sample) for sample in view.samples]
+        """The ranks, with those of whole frames above all others."""
+        return [sample.by_frame(_whole_frames_first, ALWAYS) for sample in view.samples]
 
 
-def _scores(sample: Sample) -> ScoresN:
-    """[N], ALWAYS for tokens in no frame and in the first frame of a video."""
-    features = widened(sample.features)
-    scores = features.new_full((len(features),), ALWAYS)
-    for video in sample.videos:
-        ranks = novelty(features[video.number])
-        ranks[::4] += 1
-        scores[video.number[1:]] = ranks[1:]
+def _whole_frames_first(frames: Tensor) -> Tensor:
+    """[F, P]: the ranks of `novelty`, 1 more in the first frame of a group, ALWAYS in the first of all."""
+    scores = novelty(frames)
+    scores[::4] += 1
+    scores[0] = ALWAYS
     return scores

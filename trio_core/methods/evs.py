@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.methods.method import Media, Reference, ScoreMethod, Stage
-from trio_core.methods.view import Sample, View
+from trio_core.methods.view import View
 from trio_core.tensors import ScoresN, widened
 
 ALWAYS = 255.0
@@ -49,13 +49,4 @@ class Evs(ScoreMethod):
 
     def score(self, view: View) -> Sequence[ScoresN]:
         """The dissimilarities, as the tokens enter the decoder."""
-        return [_scores(sample) for sample in view.samples]
-
-
-def _scores(sample: Sample) -> ScoresN:
-    """[N], ALWAYS for tokens in no frame."""
-    features = widened(sample.features)
-    scores = features.new_full((len(features),), ALWAYS)
-    for video in sample.videos:
-        scores[video.number] = dissimilarity(features[video.number])
-    return scores
+        return [sample.by_frame(dissimilarity, ALWAYS) for sample in view.samples]

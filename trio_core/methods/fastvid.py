@@ -73,27 +73,27 @@ def condense(
     first = torch.arange(0, len(tokens), frames.shape[1], device=tokens.device)[:, None]
     ranked = first + attention.argsort(dim=1, descending=True, stable=True)
     kept = [row[:count] for row, count in zip(ranked, salient, strict=True)]
-    stay = torch.cat(kept)
+    all_salient = torch.cat(kept)
     for row, start, count in zip(ranked, salient, context, strict=True):
         if count:
             others = row[start:].sort().values
             anchors = others[density_peaks(squared_distances(tokens[others]), NEIGHBOURS)[:count]].sort().values
-            states[anchors] = merged_into(anchors, tokens, stay, anchor_weight)
+            states[anchors] = merged_into(anchors, tokens, all_salient, anchor_weight)
             kept.append(anchors)
     indices = torch.cat(kept).sort().values
     return indices, states[indices].to(frames.dtype)
 
 
-def merged_into(anchors: KeptK, tokens: FeaturesND, stay: KeptK, anchor_weight: float) -> FeaturesND:
+def merged_into(anchors: KeptK, tokens: FeaturesND, salient: KeptK, anchor_weight: float) -> FeaturesND:
     """[A, D]: each anchor, averaged with the mean of the tokens of its segment that are most similar to it.
 
     The anchor's weight is 1 / (n + 1) where n tokens join it, and `anchor_weight` at least.
 
     tokens: [N, D], of the segment.
-    stay: indices of the salient tokens, which join no anchor.
+    salient: indices of the salient tokens, which join no anchor. The anchors of other frames join too.
     """
     unit = unit_rows(tokens)
-    labels = (unit @ unit[anchors].T).argmax(dim=1).index_fill_(0, torch.cat([stay, anchors]), -1)
+    labels = (unit @ unit[anchors].T).argmax(dim=1).index_fill_(0, torch.cat([salient, anchors]), -1)
     joined = (labels == torch.arange(len(anchors), device=labels.device)[:, None]).sum(dim=1, keepdim=True)
     own = (1 / (joined + 1)).to(tokens.dtype).clamp_min(anchor_weight)
     return own * tokens[anchors] + (1 - own) * cluster_means(tokens, labels, len(anchors))
@@ -103,8 +103,8 @@ def merged_into(anchors: KeptK, tokens: FeaturesND, stay: KeptK, anchor_weight: 
 class FastVID(TowerMethod):
     """Keep the most attended tokens of each frame, and merge each segment of a video into a few others.
 
-    The others are anchors, at peaks of density. A token that does not stay joins the nearest anchor of each frame with
-    anchors.
+    The others are anchors, at peaks of density. In each frame with anchors, every token of the segment that is not
+    salient joins the nearest of them.
 
     segments: least number of segments.
     similarity: a video is cut between frames with a cosine below it.

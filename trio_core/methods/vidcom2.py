@@ -78,22 +78,23 @@ class VidCom2(ScoreMethod):
     )
 
     def score(self, view: View) -> Sequence[ScoresN]:
-        """The part of a token's frame in the budget, less the number of tokens of the frame that go before it.
+        """The share of a token's frame in the budget, minus the token's rank in its frame.
 
-        The budget takes the highest scores of all frames. So each frame gets its part, rounded as the note says.
+        The highest scores of all frames fill the share of each frame, rounded as the note says. The first token of each
+        frame has a bonus, so that every frame keeps one.
         """
         return [_scores(sample) for sample in view.samples]
 
 
 def _scores(sample: Sample) -> ScoresN:
     """[N]. A score in a frame is below 2 N, and below 4 N for its first token. Tokens in no frame have 4 N."""
-    features, count = sample.features, len(sample.rows)
-    scores = widened(features).new_full((count,), 4 * count)
-    in_frames = sum(video.number.numel() for video in sample.videos)
+    count, in_frames = len(sample.rows), sum(video.number.numel() for video in sample.videos)
     share = (sample.budget - (count - in_frames)) / in_frames
-    for video in sample.videos:
-        to_video, to_frame = likeness_to_video_and_frame(features[video.number])
-        parts = share * video.number.shape[1] * frame_weights(to_video)
+
+    def of_video(frames: Tensor) -> Tensor:
+        to_video, to_frame = likeness_to_video_and_frame(frames)
+        parts = share * frames.shape[1] * frame_weights(to_video)
         before = (to_video + to_frame).argsort(dim=1, stable=True).argsort(dim=1)
-        scores[video.number] = parts[:, None] - before + 2 * count * (before == 0)
-    return scores
+        return parts[:, None] - before + 2 * count * (before == 0)
+
+    return sample.by_frame(of_video, 4 * count)

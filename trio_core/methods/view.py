@@ -14,7 +14,7 @@ from trio_core.models.encoder import Encoder
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.merging import cluster_means, joined
 from trio_core.rules.schedule import Schedule
-from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, Places, PlacesBN, RowsBP
+from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, Places, PlacesBN, RowsBP, ScoresN, widened
 
 Probe = Literal["next", "current"]
 Rows = Literal["last", "shifted"]
@@ -317,6 +317,20 @@ class Sample:
     def videos(self) -> tuple[Video, ...]:
         """The videos of the sample, in their order."""
         return self.picture.videos
+
+    def by_frame(self, rule: Callable[[Tensor], Tensor], elsewhere: float) -> ScoresN:
+        """[N], the scores that a rule gives to the tokens of each video, before the decoder.
+
+        rule: [F, P, D] → [F, P].
+        elsewhere: the score of tokens in no frame.
+
+        The rule's input and the result are in float32, or in float64 for float64 inputs.
+        """
+        features = widened(self.features)
+        scores = features.new_full((len(features),), elsewhere)
+        for video in self.videos:
+            scores[video.number] = rule(features[video.number])
+        return scores
 
     @property
     def frame(self) -> Tensor:

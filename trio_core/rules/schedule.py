@@ -200,7 +200,9 @@ def shares(budget: int, sizes: Sequence[int]) -> list[int]:
 
 
 def proportional(budget: int, sizes: Sequence[int]) -> list[int]:
-    """The parts of a budget that fall to each block, in proportion to its size. The sum of the first parts rounds down.
+    """The parts of a budget that fall to each block, in proportion to its size. A small block may get nothing.
+
+    The sum of the first parts, of the first two and so on is rounded down, so that all parts add up to the budget.
 
     budget: number of tokens to keep, at most the sum of all sizes.
     sizes: number of tokens in each block.

@@ -1,4 +1,4 @@
-"""Segments of a video: runs of frames. A place that does not change in one has one token for all of its frames."""
+"""Segments of a video: runs of frames. In a segment, a place that does not change keeps one token for all frames."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -122,7 +122,12 @@ def test_declared_overhead_is_what_is_counted(family):
     """Under eager attention, whose backward has the products that the formula counts; grouped and normed keys too."""
     one = tiny.sample(family)
     for name, options in ANYWHERE:
-        declared_is_counted(family, one, made(name, **options))
+        if (
+            name == "prunevid" and "pixel_values_videos" in one
+        ):  # it declares the cost of a picture, a bound for a video
+            assert all(counts <= declared for counts, declared in counted(family, one, made(name, **options))), family
+        else:
+            declared_is_counted(family, one, made(name, **options))
 
 
 @pytest.mark.parametrize("size", tiny.fast_first(["small", "large"], "large"))

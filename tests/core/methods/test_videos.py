@@ -16,6 +16,7 @@ from trio_core.methods.combined import combine
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.evs import Evs, dissimilarity
 from trio_core.methods.method import Method, Reference, registry
+from trio_core.methods.view import Signal
 from trio_core.models.video import VideoShape, shapes_by_grids, shapes_by_pixels
 
 VIDEO_ONLY = [name for name in BUILT_IN if methods.find(name).media == "videos"]
@@ -136,6 +137,19 @@ def test_at_retention_1_a_method_gives_the_dense_model_to_the_last_bit(family):
         dense = model(**inputs, use_cache=False).logits
     for name in methods_of(family):
         assert torch.equal(tiny.run(model, inputs, name, retention=1.0)[0], dense), name
+
+
+def test_a_picture_beside_a_video_takes_part_in_the_budget():
+    """The large sample of Qwen2-VL has both. Methods that read the tower refuse it."""
+    model, both = tiny.model("qwen2_vl"), tiny.sample("qwen2_vl")
+    assert {"image_grid_thw", "video_grid_thw"} <= both.keys()
+    for name in methods_of("qwen2_vl"):
+        if Signal.ENCODER in methods.find(name).needs:
+            with tiny.refused(UnsupportedInput, "take pictures or videos, not both in one batch"):
+                tiny.run(model, both, name, retention=0.5)
+        else:
+            trace = tiny.run(model, both, name, retention=0.5)[1]
+            assert [len(stage.kept[0]) for stage in trace.stages] == list(trace.schedules[0].budgets), name
 
 
 # --- EVS, worked by hand ---------------------------------------------------------------------------------------------
