@@ -35,10 +35,10 @@ from transformers import (
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from trio_profile.inputs.pocket import TRAINED
+from trio_profile.inputs.pocket import TRAINED, clips
 from trio_profile.inputs.pocket import video as pocket_video
-from trio_profile.inputs.pocket.clips import FRAMES
-from trio_profile.inputs.pocket.video import ClipProcessor
+from trio_profile.inputs.pocket.grammar import exam
+from trio_profile.inputs.questions import Question
 from trio_profile.inputs.token_packer import TokenPackerForConditionalGeneration
 
 Inputs = dict[str, Tensor]
@@ -59,6 +59,7 @@ class Builtin:
     processor: makes its processor. None if the model has no tokenizer; real pictures then need a checkpoint.
     checkpoint: directory of its trained weights. None if the weights are random.
     converted: makes the model from that of the checkpoint, if the two have different classes.
+    questions: returns the first n questions that a trained model can answer.
     """
 
     description: str
@@ -69,6 +70,7 @@ class Builtin:
     processor: Callable[[], Any] | None = None
     checkpoint: Path | None = None
     converted: Callable[[PreTrainedModel], PreTrainedModel] | None = None
+    questions: Callable[[int], list[Question]] = exam
 
 
 # --- random pictures in the shapes that the processors make -------------------------------------------------------
@@ -294,11 +296,12 @@ BUILTIN: dict[str, Builtin] = {
         "pocket's weights in LLaVA-OneVision's form: clips of 8 frames, 1153 visual tokens",
         LlavaOnevisionForConditionalGeneration,
         pocket_video.config,
-        _clip(FRAMES, 192),
+        _clip(clips.FRAMES, 192),
         pocket_video.VISUAL_TOKENS,
-        lambda: ClipProcessor(AutoProcessor.from_pretrained(_POCKET)),
+        pocket_video.processor,
         _POCKET,
         pocket_video.from_pocket,
+        clips.exam,
     ),
     "pocket-deep": Builtin(
         "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",

@@ -20,7 +20,6 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.large_weights import LARGE, with_large_weights
-from trio_profile.inputs.pocket import clips
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
@@ -128,8 +127,9 @@ def own_questions(study: Study) -> Callable[[int], list[Question]] | None:
 
     None if the model has no such questions, or if the study sets a picture or a prompt of its own.
     """
-    own = clips.exam if study.model == "pocket-video" else exam
-    return own if catalogue.has_own_questions(study) else None
+    if not catalogue.has_own_questions(study):
+        return None
+    return BUILTIN[study.model].questions if study.model in BUILTIN else exam
 
 
 def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedModel:

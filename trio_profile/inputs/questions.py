@@ -24,7 +24,9 @@ from trio_profile.text import first_line
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 T = TypeVar("T")
+_NUMBER = re.compile(r"(\d+)")
 FEWEST = 10
 """An interval of an accuracy needs at least this many questions with answers."""
 
@@ -71,6 +73,22 @@ def open_picture(path: str | Path) -> Image.Image:
     MOST_PIXELS, or has 32-bit channels.
     """
     return _opened(path, read_picture)
+
+
+def picture_files(directory: Path, name: str) -> list[Path]:
+    """The pictures of a directory in the order of their names, where `frame9` comes before `frame10`.
+
+    name: what the directory was given as, for the message.
+    Raises StudyError if it has none or cannot be read.
+    """
+    try:
+        files = [path for path in directory.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file()]
+    except OSError as error:
+        raise StudyError(f"{name} {directory} cannot be read: {error.strerror}; name a directory") from error
+    if not files:
+        raise StudyError(f"{name} {directory} has no pictures; put JPEG or PNG files there")
+    parts = {path: _NUMBER.split(path.name) for path in files}
+    return sorted(files, key=lambda path: [int(part) if part.isdecimal() else part for part in parts[path]])
 
 
 def require_picture(path: str | Path) -> None:

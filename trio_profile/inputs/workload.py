@@ -302,7 +302,7 @@ def encode(processor: Any, pictures: Sequence[Shown], texts: Sequence[str]) -> I
     try:
         encoded = processor(**_by_kind(pictures, texts), text=list(texts), return_tensors="pt", **options)
     except (ValueError, TypeError, IndexError) as error:
-        raise StudyError(f"{type(processor).__name__} refuses this picture or prompt: {error}") from error
+        raise StudyError(f"{type(processor).__name__} refuses this input: {error}") from error
     # PaliGemma's processor adds labels, which are for training.
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor) and name != "labels"}
 

@@ -15,6 +15,8 @@ MOST_ASPECT = 100
 """A picture's longer side is at most so many times as long as its shorter one."""
 MOST_PIXELS = 100_000_000
 """The largest picture that is read, or that a model may be given. Its pixels take 300 MB."""
+MOST_FRAMES = 4096
+"""Of a video. All chosen frames are in memory together."""
 PROCESSES = 8
 """The least number of processes before the widths of the intervals may end a study, and the default of workers."""
 MOST_PROCESSES = 64
@@ -90,7 +92,7 @@ class Study(Record):
     video: str | None = option(
         None, INPUT, "A video file, or a folder of pictures that are its frames, for a family with video.", form="path"
     )
-    frames: Annotated[int, Field(ge=1, le=4096)] | None = option(
+    frames: Annotated[int, Field(ge=1, le=MOST_FRAMES)] | None = option(
         None, INPUT, "How many frames of the video, evenly chosen.", said="8, or all of a shorter video"
     )
     fps: Annotated[float, Field(gt=0, le=1000)] | None = option(

@@ -27,37 +27,80 @@ def test_frames_of_a_folder_are_chosen_evenly(folder: Path):
         assert [one.tobytes() for one in read] == [frames[number].tobytes() for number in numbers]
 
 
+def test_frames_of_a_folder_are_in_the_order_of_their_numbers(tmp_path: Path):
+    for number in range(11):
+        Image.new("L", (4, 4), number).save(tmp_path / f"frame{number}.png")
+    (tmp_path / "notes.txt").write_text("no frame")
+    assert [picture.getpixel((0, 0))[0] for picture in read_video(str(tmp_path), 11)] == list(range(11))
+
+
 def test_frames_a_second_follow_the_times():
-    assert _regularly([0.0, 0.25, 0.5, 0.75, 1.0], 2.0) == [0, 2, 4]
-    assert _regularly([5.0, 5.1, 6.2, 7.0], 1.0) == [0, 2, 3]
+    assert _regularly([0.0, 0.25, 0.5, 0.75, 1.0], 2.0, "a.mp4") == [0, 2, 4]
+    assert _regularly([5.0, 5.1, 6.2, 7.0], 1.0, "a.mp4") == [0, 2, 3]
+    for times in ([0.0, None, 1.0], [None, None], [1.0, 0.0]):
+        with pytest.raises(StudyError, match="without a time, or out of order; give --frames N"):
+            _regularly(times, 1.0, "a.mp4")
+    with pytest.raises(StudyError, match=r"that is 7201 frames of video 'a[.]mp4'; give --fps 1, or --frames"):
+        _regularly([0.0, 3600.0], 2.0, "a.mp4")
 
 
-def test_a_file_is_decoded(folder: Path):
+def write_video(path: Path, frames: list[Image.Image], rotation: int = 0) -> None:
+    """A video of four frames a second. rotation: by how many degrees it is shown turned to the left."""
     av = pytest.importorskip("av")
-    path, frames = folder.with_suffix(".mp4"), render(clip(0))
     with av.open(path, "w") as file:
         stream = file.add_stream("mpeg4", rate=4)
         stream.width, stream.height, stream.pix_fmt = *frames[0].size, "yuv420p"
+        stream.set_display_rotation(rotation)
         packets = [packet for frame in frames for packet in stream.encode(av.VideoFrame.from_image(frame))]
         file.mux(packets + stream.encode())
+
+
+def test_a_file_is_decoded(tmp_path: Path):
+    path = tmp_path / "clip.mp4"
+    write_video(path, render(clip(0)))
     assert len(read_video(str(path))) == 8 and len(read_video(str(path), 3)) == 3
     assert len(read_video(str(path), fps=1)) == 2
-    path.write_text("no video")
-    with pytest.raises(StudyError, match="is no video that can be read: Invalid data"):
-        read_video(str(path))
+
+
+def test_a_file_is_read_as_it_is_shown(tmp_path: Path):
+    """The left half is white. Turned to the left by 90 degrees, the lower half is."""
+    lying, path = Image.new("RGB", (64, 32)), tmp_path / "clip.mp4"
+    lying.paste("white", (0, 0, 32, 32))
+    write_video(path, [lying], 90)
+    (upright,) = read_video(str(path), 1)
+    assert upright.size == (32, 64)
+    assert min(upright.getpixel((16, 60))) > 200 > 50 > max(upright.getpixel((16, 4)))
+
+
+def test_a_file_without_pictures_is_refused_in_one_line(tmp_path: Path):
+    av = pytest.importorskip("av")
+    with av.open(sound := tmp_path / "sound.mp4", "w") as file:
+        stream = file.add_stream("aac", rate=8000)
+        silence = av.AudioFrame(format="fltp", layout="mono", samples=1024)
+        silence.sample_rate, silence.pts = 8000, 0
+        for plane in silence.planes:
+            plane.update(bytes(plane.buffer_size))
+        file.mux(stream.encode(silence) + stream.encode())
+    (tmp_path / "text.mp4").write_text("no video")
+    for path, why in (
+        (sound, "has no pictures, only sound or text"),
+        (tmp_path / "text.mp4", "Invalid data .*the formats"),
+    ):
+        with pytest.raises(StudyError, match=why):
+            read_video(str(path))
 
 
 def test_what_is_no_video_is_refused_in_one_line(folder: Path, tmp_path: Path):
-    for frames, fps, why in ((9, None, "has 8; give fewer --frames"), (None, 1.0, "have no times; give --frames N")):
+    for frames, fps, why in ((9, None, "has only 8; give --frames 8"), (None, 1.0, "have no times; give --frames N")):
         with pytest.raises(StudyError, match=why):
             read_video(str(folder), frames, fps)
     Image.new("RGB", (20, 30)).save(folder / "9.png")
-    with pytest.raises(StudyError, match="different sizes"):
+    with pytest.raises(StudyError, match="different sizes, such as 20 × 30 and 192 × 192"):
         read_video(str(folder), 9)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(StudyError, match="has no frames"):
+    with pytest.raises(StudyError, match="has no pictures; put JPEG or PNG files there"):
         read_video(str(tmp_path / "empty"))
-    with pytest.raises(StudyError, match="does not exist"):
+    with pytest.raises(StudyError, match="does not exist; name a video file"):
         require_video(str(tmp_path / "none.mp4"))
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from transformers import (
+    AutoProcessor,
     LlavaConfig,
     LlavaOnevisionConfig,
     LlavaOnevisionForConditionalGeneration,
@@ -56,15 +57,18 @@ def from_pocket(pocket: PreTrainedModel) -> LlavaOnevisionForConditionalGenerati
     return model.eval()
 
 
+def processor() -> "ClipProcessor":
+    """The processor of `pocket`, whose template writes the placeholder for a video."""
+    pictures = cast(LlavaProcessor, AutoProcessor.from_pretrained(TRAINED["pocket"]))
+    pictures.chat_template = str(pictures.chat_template).replace("'image'", "'video'")
+    return ClipProcessor(pictures)
+
+
 @dataclass(frozen=True)
 class ClipProcessor:
     """Prepares clips and prompts as `pocket` prepares pictures and prompts."""
 
     pictures: LlavaProcessor
-
-    def __post_init__(self) -> None:
-        """Let the template write the placeholder of a picture for a video."""
-        self.pictures.chat_template = str(self.pictures.chat_template).replace("'image'", "'video'")
 
     @property
     def video_token(self) -> str:
@@ -72,7 +76,9 @@ class ClipProcessor:
         return self.pictures.image_token
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is that of `pocket`: its tokenizer, its template, its placeholder."""
+        """Everything else is that of `pocket`: its tokenizer, its template."""
+        if name == "pictures":  # a copy asks for it before it is there
+            raise AttributeError(name)
         return getattr(self.pictures, name)
 
     def __call__(
@@ -84,12 +90,14 @@ class ClipProcessor:
         images: refused.
         options: those of the tokenizer.
 
-        Raises ValueError for what is no clip of FRAMES frames.
+        Raises ValueError for pictures, for clips of another length, and unless each prompt has a clip.
         """
-        if images or any(len(clip) != FRAMES for clip in videos):
-            raise ValueError(f"pocket-video takes clips of {FRAMES} frames")
+        if images:
+            raise ValueError("pocket-video takes no pictures, only clips; give --video")
+        if other := [len(clip) for clip in videos if len(clip) != FRAMES]:
+            raise ValueError(f"pocket-video takes clips of {FRAMES} frames, not {other[0]}; give --frames {FRAMES}")
         if len(videos) != len(text):
-            raise ValueError(f"{len(text)} prompts and {len(videos)} clips: give each prompt one clip")
+            raise ValueError(f"prompts: {len(text)}, clips: {len(videos)}; give each prompt one clip")
         mark = self.pictures.image_token
         prompts = [prompt.replace(mark, mark * VISUAL_TOKENS) for prompt in text]
         options.pop("do_sample_frames", None)  # all are taken

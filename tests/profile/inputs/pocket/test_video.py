@@ -1,11 +1,14 @@
 """`pocket-video`: it answers about clips, and takes nothing else."""
 
+import copy
+
 import pytest
 import torch
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs.models import load
 from trio_profile.inputs.pocket.clips import FRAMES, clip, render
+from trio_profile.inputs.pocket.video import processor
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity
 from trio_profile.records.schema import Study
@@ -26,11 +29,16 @@ def test_its_weights_are_those_of_pocket():
     assert all(torch.equal(value, pocket[name]) for name, value in ours.items())
 
 
+def test_its_processor_can_be_copied():
+    own = processor()
+    assert copy.deepcopy(own).video_token == own.video_token == "<image>"
+
+
 def test_what_is_no_clip_is_refused_in_one_line():
-    processor = load(Study(model="pocket-video")).processor
+    own = processor()
     frames = render(clip(0))
-    for shown, why in ((frames[0], "clips of 8 frames"), (frames[:7], "clips of 8 frames")):
-        with pytest.raises(StudyError, match=f"ClipProcessor refuses this picture or prompt: .*{why}"):
-            ask(processor, [shown], "at the red square which digit ?")
-    with pytest.raises(StudyError, match="1 prompts and 2 clips"):
-        ask(processor, [frames, frames], "at the red square which digit ?")
+    for given, why in ((frames[0], "no pictures, only clips; give --video"), (frames[:7], "not 7; give --frames 8")):
+        with pytest.raises(StudyError, match=f"ClipProcessor refuses this input: pocket-video takes .*{why}"):
+            ask(own, [given], "at the red square which digit ?")
+    with pytest.raises(StudyError, match="prompts: 1, clips: 2; give each prompt one clip"):
+        ask(own, [frames, frames], "at the red square which digit ?")

@@ -21,10 +21,9 @@ from PIL import Image, ImageChops
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket.grammar import ask
 from trio_profile.inputs.pocket.scenes import render, scene
-from trio_profile.inputs.questions import open_picture
+from trio_profile.inputs.questions import open_picture, picture_files
 
 DEFAULT_PROMPT = "Describe the picture."
-_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 _QUALITY = 90
 _MOST_LOST = 0.125
 """The largest share of a picture's shorter side that may be cut off."""
@@ -77,7 +76,7 @@ class Pictures:
         self._prompt, self._seed, self._frames, self._next = prompt, seed, frames, first
         self._ready: deque[Shown] = deque()
         self._known: set[bytes] = set()
-        self._files = [] if directory is None else picture_files(directory)
+        self._files = [] if directory is None else picture_files(directory, "--pictures")
         self._directory = directory
         self._lost = self._cut_off(ceil(_SPARE * needed)) if directory is not None else 0
 
@@ -160,17 +159,6 @@ def shown_as(number: int, image: Image.Image, prompt: str, frames: int = 1) -> S
         return Shown(number, f"data:image/png;base64,{b64encode(_encoded(image, 'PNG')).decode()}", prompt)
     video = ",".join(b64encode(_encoded(_moved(image, by))).decode() for by in range(frames))
     return Shown(number, f"data:video/jpeg;base64,{video}", prompt, "video_url")
-
-
-def picture_files(directory: Path) -> list[Path]:
-    """Return the pictures of a directory, by name. Raises StudyError if it has none or cannot be read."""
-    try:
-        found = sorted(path for path in directory.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())
-    except OSError as error:
-        raise StudyError(f"--pictures {directory} cannot be read: {error.strerror}; name a directory") from error
-    if not found:
-        raise StudyError(f"--pictures {directory} has no pictures; put JPEG or PNG files there")
-    return found
 
 
 def _moved(image: Image.Image, by: int) -> Image.Image:
