@@ -36,6 +36,8 @@ def command(
     """Print the study of a directory. Nothing is written and nothing is measured."""
     form = printing.form(json=json, markdown=markdown, latex=latex)
     if pruned is not None:
+        if doubts or strict:
+            raise typer.BadParameter("--doubts and --strict are for a study: leave them out beside PRUNED")
         _show_tools(directory, pruned, form)
         return
     if doubts:

@@ -38,6 +38,8 @@ def exported(
     Raises StoreError if the directory holds no study. Raises StudyError if the study has no pairs, requests, cells or
     rows, or if the format needs an extra that is not installed.
     """
+    if pairs and requests:
+        raise StudyError("--pairs and --requests: export one of them at a time")
     if (pairs or requests) and format not in OF_PAIRS:
         option, formats = "--pairs" if pairs else "--requests", ", ".join(OF_PAIRS)
         raise StudyError(f"{option} takes --format {formats}, not {format}: a page of text cannot hold them")

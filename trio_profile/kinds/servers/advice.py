@@ -44,6 +44,13 @@ def undecided(document: EndpointsDocument, one: LoadBreakEven) -> list[float]:
     return [load for load, gain in gains if gain is not None and gain.ci95[0] <= 1 <= gain.ci95[1]]
 
 
+def _decided(document: EndpointsDocument, one: LoadBreakEven) -> dict[float, float]:
+    """The gain at each load whose own interval does not contain 1."""
+    open_loads = undecided(document, one)
+    measured = [at for at in document.loads if at.loop == one.loop and one.quantity in at.gains]
+    return {at.load: at.gains[one.quantity].value for at in measured if at.load not in open_loads}
+
+
 def pays(document: EndpointsDocument, one: LoadBreakEven) -> str:
     """Up to which load pruning pays, beginning with a verb: `pays up to a concurrency of 6.7 [5.9, 7.4]`."""
     word, ends = load_word(one.loop), one.measured
@@ -54,12 +61,8 @@ def pays(document: EndpointsDocument, one: LoadBreakEven) -> str:
     if one.status == "inconclusive":
         return "is inconclusive"
     if open_loads := undecided(document, one):
-        measured = [at for at in document.loads if at.loop == one.loop and one.quantity in at.gains]
-        decided = [at.load for at in measured if at.load not in open_loads]
-        certain = (
-            f"{'pays' if one.status == 'always' else 'does not pay'} at {_loads(decided)}, and " if decided else ""
-        )
-        return f"{certain}is undecided at {_loads(open_loads)}"
+        verb, decided = "pays" if one.status == "always" else "does not pay", _decided(document, one)
+        return f"{f'{verb} at {_loads(decided)}, and ' if decided else ''}is undecided at {_loads(open_loads)}"
     measured = f", {units.load(ends[0])} to {units.load(ends[1])}" if ends else ""
     return f"pays at {'every' if one.status == 'always' else 'no'} {word} measured{measured}"
 
@@ -138,15 +141,14 @@ def _advice(document: EndpointsDocument, one: LoadBreakEven) -> str:
 
 def _at_decided_loads(document: EndpointsDocument, one: LoadBreakEven) -> str:
     """Advice for the loads whose own intervals do not contain 1. Empty if there is none."""
-    open_loads, word = undecided(document, one), f"a {load_word(one.loop)} of"
-    decided = [at for at in document.loads if at.loop == one.loop and at.load not in open_loads]
-    gains = [gain.value for at in decided if (gain := at.gains.get(one.quantity))]
+    open_loads, gains = undecided(document, one), _decided(document, one)
     if not gains:
         return ""
-    every = not open_loads and len(decided) > 1
-    where = f"every {load_word(one.loop)} that was measured" if every else f"{word} {_loads([a.load for a in decided])}"
+    every = len(gains) == sum(at.loop == one.loop for at in document.loads) > 1
+    word, low, high = load_word(one.loop), units.times(min(gains.values())), units.times(max(gains.values()))
+    where = f"every {word} that was measured" if every else f"a {word} of {_loads(gains)}"
     rest = f" At {_loads(open_loads)} these rounds do not decide." if open_loads else ""
-    gain = units.times(gains[0]) if len(gains) == 1 else f"{units.times(min(gains))} to {units.times(max(gains))}"
+    gain = low if len(gains) == 1 else f"{low} to {high}"
     if one.status == "always":
         return f"Use pruning at {where}: its gain in {in_words(one.quantity)} is {gain}.{rest}"
     return f"Do not use pruning at {where}: its gain in {in_words(one.quantity)} is {gain}, which is a loss.{rest}"

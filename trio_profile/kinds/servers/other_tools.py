@@ -62,13 +62,27 @@ class ToolsDocument(Document):
 
 
 def compare(dense: Path, pruned: Path) -> ToolsDocument:
-    """Return the ratios of two exports. Raises StudyError if one cannot be read, or if they share no load."""
-    runs = read_runs(dense), read_runs(pruned)
-    pairs = [(one, other) for one in runs[0] for other in runs[1] if (one.tool, one.load) == (other.tool, other.load)]
-    if not pairs:
-        loads = (", ".join(f"{run.tool} at {_name(run)}" for run in own) for own in runs)
-        raise StudyError(f"{dense} and {pruned} have no load in common: {' / '.join(loads)}; measure both alike")
+    """Return the ratios of two exports.
+
+    Raises StudyError if one cannot be read, if it has two runs under one load, or if they share no load.
+    """
+    of_dense, of_pruned = _by_place(dense), _by_place(pruned)
+    if not (common := [place for place in of_dense if place in of_pruned]):
+        places = " / ".join(map(", ".join, (of_dense, of_pruned)))
+        raise StudyError(f"{dense} and {pruned} have no load in common: {places}; measure both alike")
+    pairs = [(of_dense[place], of_pruned[place]) for place in common]
     return ToolsDocument(pairs=tuple(ToolPair(dense=one, pruned=two, gains=_gains(one, two)) for one, two in pairs))
+
+
+def _by_place(path: Path) -> dict[str, ToolRun]:
+    """The runs of an export by tool and load: `GuideLLM 0.8.1 at concurrency 2`."""
+    runs: dict[str, ToolRun] = {}
+    for run in read_runs(path):
+        place = f"{run.tool} at {_name(run)}"
+        if place in runs:
+            raise StudyError(f"{path} has two runs of {place}; keep one benchmark a load")
+        runs[place] = run
+    return runs
 
 
 def _gains(dense: ToolRun, pruned: ToolRun) -> dict[Quantity, float]:

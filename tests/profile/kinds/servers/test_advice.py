@@ -48,3 +48,13 @@ def _widened(at: AtLoad) -> AtLoad:
     """The same load with an interval of the throughput's gain that contains 1."""
     gain = at.gains["throughput"].model_copy(update={"ci95": (0.9, 2.5)})
     return at.model_copy(update={"gains": {**at.gains, "throughput": gain}})
+
+
+def test_a_load_without_a_gain_is_not_promised():
+    document = endpoints_document()
+    *first, last = (at for at in document.loads if at.loop == "closed")
+    loads = (*first, last.model_copy(update={"gains": {}}))
+    line = next(
+        recommendation(document.model_copy(update={"loads": loads, "break_even": (_break_even(status="always"),)}))
+    )
+    assert line.startswith("Use pruning at a concurrency of 1, 2 and 4: ")

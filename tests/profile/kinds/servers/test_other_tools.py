@@ -56,9 +56,15 @@ def test_the_load_of_a_benchmark(strategy, load, tmp_path):
 def test_what_is_no_pair_is_refused_in_one_line(tmp_path, capsys):
     (dense, pruned), (other, _) = PAIRS.values()
     (tmp_path / "wrong.json").write_text('{"aiperf_version": "0.13.0"}')
+    twice = json.loads(other.read_text())
+    twice["benchmarks"][0]["config"]["strategy"] = {"type_": "throughput"}
+    twice["benchmarks"] *= 2
+    (tmp_path / "twice.json").write_text(json.dumps(twice))
     for first, second, says in (
         (dense, other, "have no load in common: AIPerf 0.13.0 at concurrency 2 / GuideLLM 0.8.1 at concurrency 2"),
         (dense, tmp_path / "missing.json", "missing.json cannot be read: No such file or directory"),
+        (tmp_path / "twice.json", tmp_path / "twice.json", "has two runs of GuideLLM 0.8.1 at another load; keep one"),
         (tmp_path / "wrong.json", pruned, "is no export of AIPerf 0.13 or GuideLLM 0.8 (KeyError: 'input_config')"),
     ):
         assert says in complaint(capsys, "show", first, second)
+    assert "leave them out beside PRUNED" in complaint(capsys, "show", dense, pruned, "--doubts")
