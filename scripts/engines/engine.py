@@ -1,5 +1,6 @@
 """What the scripts of the engines share: an environment of the engine's own, servers, and the study of them."""
 
+import argparse
 import json
 import os
 import signal
@@ -135,8 +136,19 @@ def stop(server: subprocess.Popen[bytes]) -> None:
             return
 
 
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """The option that says where the studies go."""
+    parser.add_argument(
+        "--out",
+        type=Path,
+        nargs="+",
+        default=[Path("reports/engines")],
+        help="the directory of the studies; several directories take their rounds in turn",
+    )
+
+
 def study(
-    out: Path,
+    outs: Sequence[Path],
     photos: Path,
     serving: Callable[[], AbstractContextManager[object]],
     servers: Sequence[str],
@@ -144,6 +156,7 @@ def study(
 ) -> None:
     """Measure dense requests against pruned ones with `endpoints`, each round with servers of its own.
 
+    outs: the directory of the study. Several studies take their rounds in turn.
     photos: the directory of the pictures.
     serving: starts the servers, and ends them after its block.
     servers: the options that name the two servers.
@@ -151,9 +164,11 @@ def study(
     Ends the program if `endpoints` fails.
     """
     command = [sys.executable, "-m", "trio_profile", "endpoints", *servers, "--pictures", photos, *LOADS, *ROUNDS]
-    is_finished = False
-    while not is_finished:
-        with serving():
-            if code := subprocess.run([*command, "--out", out, *more]).returncode:
-                raise SystemExit(code)
-        is_finished = json.loads((out / "endpoints.json").read_text(encoding="utf-8"))["pairs_left"] == 0
+    left = [*outs]
+    while left:
+        for out in tuple(left):
+            with serving():
+                if code := subprocess.run([*command, "--out", out, *more]).returncode:
+                    raise SystemExit(code)
+            if json.loads((out / "endpoints.json").read_text(encoding="utf-8"))["pairs_left"] == 0:
+                left.remove(out)

@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trio_core.methods.trio import Trio
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
+from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule, default_layers
 from trio_profile.cost.formula import layer_macs
 from trio_profile.inputs.builtin import BUILTIN
@@ -29,9 +30,8 @@ def dense_layer(adapter: Adapter, tokens: int) -> int:
 def selection_macs(adapter: Adapter, method: Trio, visual: int, budgets: tuple[int, ...]) -> int:
     """MACs of all stages together."""
     layers = default_layers(len(adapter.layers))
-    return method.selection_macs(
-        adapter.layer_shape, Schedule(layers, budgets, visual, len(adapter.layers)), TEXT, TEXT // 2
-    )
+    schedule = Schedule(layers, budgets, visual, len(adapter.layers))
+    return method.selection_macs(adapter.layer_shape, schedule, PromptSizes(visual, TEXT, TEXT // 2))
 
 
 def share(adapter: Adapter, method: Trio, visual: int, budgets: tuple[int, ...]) -> float:

@@ -16,7 +16,7 @@ from torch import equal
 from trio_core.errors import OptionError, RetentionError
 from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Selection, View
-from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import Layers, Schedule
 from trio_core.tensors import MaskBS
 
@@ -93,13 +93,13 @@ class TwoParts(Method):
         """MACs of the selection of the part that acts at this stage."""
         return self._part_at(layer).overhead(shape, layer, sizes)
 
-    def selection_macs(self, shape: LayerShape, schedule: Schedule, text_tokens: int, text_after: int) -> int:
+    def selection_macs(self, shape: LayerShape, schedule: Schedule, prompt: PromptSizes) -> int:
         """MACs of all selections of both parts for one sample. The second part's picture is what the first one left.
 
         The arguments are those of `Method.selection_macs`.
         """
         parts = zip((self.encoder_part, self.decoder_part), split(schedule), strict=True)
-        return sum(part.selection_macs(shape, own, text_tokens, text_after) for part, own in parts)
+        return sum(part.selection_macs(shape, own, prompt) for part, own in parts)
 
     def _part_at(self, layer: int) -> Method:
         return self.encoder_part if layer == 0 else self.decoder_part

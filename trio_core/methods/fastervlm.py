@@ -46,8 +46,7 @@ class FasterVLM(CropMethod):
 
     def select(self, view: View) -> Selection:
         """Rank crop by crop. The scores are the mean attention, and zero at newlines."""
-        attention_CM = view.encoder.attention.mean(dim=1)
-        scores = tuple(view.encoder.by_token(sample.index, attention_CM) for sample in view.samples)
+        scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
         return replace(super().select(view), scores=scores)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002

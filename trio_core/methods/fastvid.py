@@ -21,6 +21,8 @@ from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
 
 NEIGHBOURS = 4
 """How many nearest tokens make a token's density. The token itself is one of them."""
+FRAMES = 32
+"""How many frames a video has where its cost is declared and its frames are not known."""
 
 
 def segment_lengths(frames: Tensor, segments: int, similarity: float) -> list[int]:
@@ -128,19 +130,18 @@ class FastVID(TowerMethod):
         commit="a40a109cb8df20e8c2c17c6850f8269717369990",
         note="The rule is that of the paper, as the code for LLaVA-Video runs it. Frames and their attention are read "
         "as in the code for Qwen2.5-VL: a frame is the mean of its tokens. The code for LLaVA asks SigLIP's pooling "
-        "head, which the checkpoints of Hugging Face leave out. So only Qwen2-VL and Qwen2.5-VL can run it here. The "
-        "code for Qwen2.5-VL also empties a frame whose cosine with the next frame is 0.95 or more. The others do not, "
-        "and neither do we. A cosine of 0.84 is that code's; the code for LLaVA has 0.9. The attention of a token is "
-        "what it receives from all patches of its frame. That code gives it the attention of their mean query to its "
-        "mean key. The budget is divided over the frames exactly. The released code rounds down in each frame. Anchors "
-        "that a frame has no room for go to other frames, and then to salient tokens. The released code fails there. "
-        "Means are taken in float32. Equal scores go to the lower index. The released code adds noise.",
+        "head, which the checkpoints of Hugging Face leave out. The code for Qwen2.5-VL also empties a frame whose "
+        "cosine with the next frame is 0.95 or more. The others do not, and neither do we. A cosine of 0.84 is that "
+        "code's; the code for LLaVA has 0.9. The attention of a token is what it receives from all patches of its "
+        "frame. That code gives it the attention of their mean query to its mean key. The budget is divided over the "
+        "frames exactly. The released code rounds down in each frame. Anchors that a frame has no room for go to other"
+        " frames, and then to salient tokens. The released code fails there. Means are taken in float32. Equal scores "
+        "go to the lower index. The released code adds noise.",
     )
 
     def select(self, view: View) -> Selection:
         """Condense the segments one by one. The scores are the attention that tokens receive in the tower."""
-        attention_CM = view.encoder.attention.mean(dim=1)
-        scores = tuple(view.encoder.by_token(sample.index, attention_CM) for sample in view.samples)
+        scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
         check_finite("attention or hidden states", *scores, *(sample.features for sample in view.samples))
         kept, features = zip(*(self._sample(sample, scores[sample.index]) for sample in view.samples), strict=True)
         return Selection(kept, scores, features)
@@ -170,9 +171,13 @@ class FastVID(TowerMethod):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the attention, of the densities, and of comparing and averaging tokens.
 
-        The frames are not known here. This is the cost of a video of `segments` equal frames, each of them a segment.
+        This is the cost of a video whose segments are as few and as equal as they can be.
         """
-        tokens, budget = sizes.visual // self.segments, sizes.budget // self.segments
-        (salient,), (anchors,) = frame_budgets(budget, 1, tokens, self.context_share, self.anchor_step)
-        merging = ((tokens - salient) ** 2 + 2 * tokens * anchors) * shape.hidden if anchors else 0
-        return self.segments * (shape.encoder_attention_macs(tokens) + merging)
+        frames = sizes.frames or FRAMES
+        tokens, segments = sizes.visual // frames, min(self.segments, frames)
+        merging, budgets = 0, iter(shares(min(sizes.budget, frames * tokens), [tokens] * frames))
+        for length in (frames // segments + (number < frames % segments) for number in range(segments)):
+            budget = sum(islice(budgets, length))
+            counts = zip(*frame_budgets(budget, length, tokens, self.context_share, self.anchor_step), strict=True)
+            merging += sum((tokens - own) ** 2 + 2 * length * tokens * anchors for own, anchors in counts if anchors)
+        return frames * shape.encoder_attention_macs(tokens) + merging * shape.hidden

@@ -115,16 +115,15 @@ class HoliTom(Method):
         repository="cokeshao/HoliTom",
         commit="e9b2972f6895c9e7d7fe74eb8c3a2ecaab8056e0",
         note="The rule is that of the released code with its defaults, which keep tokens by attention alone (D = 0). "
-        "It reads the tower, so only Qwen2-VL and Qwen2.5-VL can run it here. The released code is for "
-        "LLaVA-OneVision and LLaVA-Video. Each block of tokens has its share of the budget, in proportion to its "
-        "tokens, so that the sum is exact. The released code rounds each block by itself. If averaging over time would "
-        "leave fewer tokens than the budget, only the most similar places are averaged. The released code keeps fewer "
-        "then. At a retention of 0.1 it lowers the similarity to 0.65, and you can do so by the option. Tokens in no "
-        "frame are one block more, ranked by attention. A merged token stands at the place of its centre, and the "
-        "centre in the first frame of its segment. The released code puts the merged tokens of a segment first. Tokens "
-        "join in the decoder in their order. The released code renumbers the positions before the decoder, and "
-        "positions='compact' does so where it is defined. Means and cosines are taken in float32. Equal scores go to "
-        "the lower index. The released code adds noise.",
+        "The released code is for LLaVA-OneVision and LLaVA-Video. Each block of tokens has its share of the budget, "
+        "in proportion to its tokens, so that the sum is exact. The released code rounds each block by itself. If "
+        "averaging over time would leave fewer tokens than the budget, only the most similar places are averaged. The "
+        "released code keeps fewer then. At a retention of 0.1 it lowers the similarity to 0.65, and you can do so by "
+        "the option. Tokens in no frame are one block more, ranked by attention. A merged token stands at the place of"
+        " its centre, and the centre in the first frame of its segment. The released code puts the merged tokens of a "
+        "segment first. Tokens join in the decoder in their order. The released code renumbers the positions before "
+        "the decoder, and positions='compact' does so where it is defined. Means and cosines are taken in float32. "
+        "Equal scores go to the lower index. The released code adds noise.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:
@@ -134,8 +133,7 @@ class HoliTom(Method):
     def select(self, view: View) -> Selection:
         """Merge over time and space before the decoder. Later, by the attention of the layer that has just run."""
         if view.layer == 0:
-            attention_CM = view.encoder.attention.mean(dim=1)
-            scores = tuple(view.encoder.by_token(sample.index, attention_CM) for sample in view.samples)
+            scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
             stages = [self._before(sample, scores[sample.index]) for sample in view.samples]
         else:
             row = attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
@@ -185,11 +183,11 @@ class HoliTom(Method):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
         """MACs of the tower's attention before the decoder. Later, of one row, of the cosines and of the means.
 
-        The frames are not known here. Before the decoder this is the cost of a video of `FRAMES` equal frames in which
-        no place is static.
+        Before the decoder this is the cost of a video in which no place is static.
         """
         if layer == 0:
-            return FRAMES * shape.encoder_attention_macs(sizes.visual // FRAMES)
+            frames = sizes.frames or FRAMES
+            return frames * shape.encoder_attention_macs(sizes.visual // frames)
         return shape.attention_row_macs(sizes.tokens) + 2 * sizes.visual * sizes.budget * shape.hidden
 
 

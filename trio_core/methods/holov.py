@@ -139,7 +139,7 @@ class HoloV(TowerMethod):
             return all_tokens(sample)
         encoder = sample.view.encoder
         patches = torch.cat([crop.tokens for crop in crops_of(sample)])
-        attention = scores = encoder.by_token(sample.index, encoder.attention.mean(dim=1))[patches]
+        attention = scores = encoder.attention_of(sample.index)[patches]
         if self.diversity:
             sizes = chunk_sizes(len(patches), self.chunks)
             scores = add_diversity(attention, sample.features[patches], self.diversity, sizes)

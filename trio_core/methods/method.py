@@ -291,17 +291,17 @@ class Method(ABC):
         """
         return 0
 
-    def selection_macs(self, shape: LayerShape, schedule: Schedule, text_tokens: int, text_after: int) -> int:
+    def selection_macs(self, shape: LayerShape, schedule: Schedule, prompt: PromptSizes) -> int:
         """MACs of all selections for one sample. A stage that drops nothing costs nothing.
 
         shape: the widths of a decoder layer and of the vision tower.
         schedule: the stages and budgets of the sample.
-        text_tokens: text tokens of the whole prompt.
-        text_after: text tokens after the picture.
+        prompt: the token counts of the sample. Its visual tokens are those of the schedule.
         """
         stages = zip(schedule.layers, pairwise((schedule.visual_tokens, *schedule.budgets)), strict=True)
+        text, rest = prompt.text_tokens, (prompt.text_after, schedule.visual_tokens, prompt.frames)
         return sum(
-            self.overhead(shape, layer, Sizes(before + text_tokens, before, kept, text_after, schedule.visual_tokens))
+            self.overhead(shape, layer, Sizes(before + text, before, kept, *rest))
             for layer, (before, kept) in stages
             if kept < before
         )

@@ -162,10 +162,12 @@ class PruneVid(Method):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
         """MACs of the distances and means before the decoder. Later, of all keys, of the text's queries and rows.
 
-        The frames are not known here. Before the decoder this is the cost of a picture, and a bound for a video.
+        Before the decoder this is the cost of a picture, or of a video in which no place is static.
         """
         if layer == 0:
-            return sizes.visual * (sizes.visual + sizes.budget) * shape.hidden
+            frames = max(sizes.frames, 1)
+            pairs = frames * (sizes.visual // frames) ** 2 + (frames**2 if sizes.frames else 0)
+            return (pairs + sizes.visual * sizes.budget) * shape.hidden
         return shape.attention_row_macs(sizes.tokens, sizes.text_after)
 
 

@@ -131,7 +131,7 @@ class Trio(Probing):
             layers=layers,
             proportion=self.profile(layers, num_layers),
             shape=shape,
-            selection_macs=lambda schedule: self.selection_macs(shape, schedule, prompt.text_tokens, prompt.text_after),
+            selection_macs=lambda schedule: self.selection_macs(shape, schedule, prompt),
         )
 
     @property

@@ -1,45 +1,47 @@
-"""CLIP's vision tower, which has a CLS token, as methods see it.
+"""CLIP's vision tower, which has a CLS token, and SigLIP's, which has none, as methods see them.
 
-Shapes: C crops, S tokens of a crop with CLS first, M = S − 1 patches, H heads, E head width, D = H · E.
+Shapes: C crops, M patches of a crop, S tokens of a crop (its patches, behind the CLS token if there is one), H heads, E
+head width, D = H · E.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import isqrt
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
-from trio_core.models.encoder import Encoder, Tower
+from trio_core.models.encoder import ONE_KIND, Encoder, Tower, received_attention
 from trio_core.models.layer import Replacement
 from trio_core.tensors import to_device, widened
 
 
 class ClipTower(Tower):
-    """A CLIP tower. Each patch becomes one visual token, in order.
+    """A tower of CLIP or SigLIP. Each patch becomes one visual token, in order.
 
     layer: the tower's layer whose output the projector reads.
-    last: the tower's last layer.
+    last: the tower's last layer. None in a tower without a CLS token.
     project: the projector.
     """
 
-    def __init__(self, layer: nn.Module, last: nn.Module, project: Callable[[Tensor], Tensor]):
+    def __init__(self, layer: nn.Module, last: nn.Module | None, project: Callable[[Tensor], Tensor]):
         super().__init__()
         self.layer = layer
         self.last = last
         self.project = project
+        self.first = 0 if last is None else 1
+        """The place of the first patch in a crop."""
 
     def listen(self) -> list[Any]:
         """Record what the layer and the last one make, and what the projector reads."""
-        attention, last = (cast(Any, layer).self_attn for layer in (self.layer, self.last))
-        modules = {
-            "query": attention.q_proj,
-            "key": attention.k_proj,
-            "hidden": self.layer,
-            "last_query": last.q_proj,
-            "last_key": last.k_proj,
-        }
+        attention = cast(Any, self.layer).self_attn
+        modules = {"query": attention.q_proj, "key": attention.k_proj, "hidden": self.layer}
+        if self.last is not None:
+            last = cast(Any, self.last).self_attn
+            modules |= {"last_query": last.q_proj, "last_key": last.k_proj}
         reading = cast(nn.Module, self.project).register_forward_pre_hook(self._record_features, with_kwargs=True)
         return [reading, *(module.register_forward_hook(self.recorder(name)) for name, module in modules.items())]
 
@@ -56,35 +58,40 @@ class ClipTower(Tower):
         Raises UnsupportedInput where the projector read other features than the layer's patches, and where the prompt
         has more or fewer visual tokens.
         """
-        heads: int = cast(Any, self.layer).self_attn.num_heads
-        hidden_CSD = recorded["hidden"]
-        if not _same(recorded.get("features"), hidden_CSD[:, 1:]):
-            raise UnsupportedInput(
-                "vision_feature_layer or vision_feature_select_strategy is not what it was when the context opened: "
-                "the projector read other features than the method sees; set both in the configuration before prune()"
-            )
-        key_CSHE = recorded["key"].unflatten(-1, (heads, -1))
-        patches = hidden_CSD.shape[1] - 1
-        places = self.places(len(hidden_CSD), patches)
+        encoder = self.by_patch(recorded)
+        places = self.places(len(encoder.hidden), encoder.patches)
         if len(places) != sum(visual_tokens):
             raise UnsupportedInput(
                 f"{len(places)} patches and newlines from the tower, {sum(visual_tokens)} visual tokens in the prompt"
             )
+        return replace(encoder, places=to_device(places, encoder.hidden.device).split(visual_tokens))
+
+    def by_patch(self, recorded: dict[str, Any]) -> Encoder:
+        """An Encoder of the record that does not know its visual tokens yet."""
+        heads: int = cast(Any, self.layer).self_attn.num_heads
+        query_CSD, key_CSD, hidden_CSD = (recorded[name] for name in ("query", "key", "hidden"))
+        hidden_CMD = hidden_CSD[:, self.first :]
+        if not _same(recorded.get("features"), hidden_CMD):
+            raise UnsupportedInput(
+                "vision_feature_layer or vision_feature_select_strategy is not what it was when the context opened: "
+                "the projector read other features than the method sees; set both in the configuration before prune()"
+            )
+        has_cls, patches = bool(self.first), hidden_CMD.shape[1]
         side = isqrt(patches)
 
         def attend_last() -> tuple[Tensor, Tensor]:
-            key_CSD = recorded["last_key"]
-            return _cls_row(recorded["last_query"], key_CSD, heads=1)[:, 0], key_CSD[:, 1:]
+            last_CSD = recorded["last_key"]
+            return _cls_row(recorded["last_query"], last_CSD, heads=1)[:, 0], last_CSD[:, 1:]
 
         return Encoder(
-            hidden=hidden_CSD[:, 1:],
-            cls=hidden_CSD[:, 0],
-            attend=lambda: _cls_row(recorded["query"], recorded["key"], heads),
-            keys=key_CSHE[:, 1:],
+            hidden=hidden_CMD,
+            cls=hidden_CSD[:, 0] if has_cls else None,
+            attend=lambda: (_cls_row if has_cls else _mean_row)(query_CSD, key_CSD, heads),
+            keys=key_CSD.unflatten(-1, (heads, -1))[:, self.first :],
             grid=(side, patches // side),
-            places=to_device(places, hidden_CSD.device).split(visual_tokens),
+            places=(),
             project=self.project,
-            attend_last=attend_last,
+            attend_last=attend_last if has_cls else None,
         )
 
 
@@ -103,20 +110,26 @@ def _cls_row(query_CSD: Tensor, key_CSD: Tensor, heads: int) -> Tensor:
     return widened(scores_CHS).softmax(dim=-1)[..., 1:]
 
 
+def _mean_row(query_CSD: Tensor, key_CSD: Tensor, heads: int) -> Tensor:
+    """[C, H, M]: the attention that each patch of a crop gets from all of them, averaged over them."""
+    crops = zip(*(part.unflatten(-1, (heads, -1)) for part in (query_CSD, key_CSD)), strict=True)
+    scaling = (query_CSD.shape[-1] // heads) ** -0.5
+    return torch.stack([received_attention(query, key, scaling).T for query, key in crops])
+
+
 class PackedTower(ClipTower):
-    """A CLIP tower whose crops the model packs into one picture: it cuts padding off and adds newline tokens.
+    """A tower whose crops the model packs into one picture: it cuts padding off and adds newline tokens.
 
     `pack_image_features` does the packing. It is a method of the model, so it cannot have a hook. While we listen it is
-    replaced on the instance. The replacement calls it twice: once with the numbers of the patches, which shows where
-    each patch goes, and once with the features.
+    replaced on the instance. The replacement calls it twice: once with the numbers of the patches and their squares,
+    which shows where each patch goes, and once with the features.
 
     owner: the module that has `pack_image_features`.
     """
 
-    def __init__(self, layer: nn.Module, last: nn.Module, project: Callable[[Tensor], Tensor], owner: nn.Module):
+    def __init__(self, layer: nn.Module, last: nn.Module | None, project: Callable[[Tensor], Tensor], owner: nn.Module):
         super().__init__(layer, last, project)
         self.owner = owner
-        self.packed = torch.empty(0, dtype=torch.long)
 
     def listen(self) -> list[Any]:
         """Record also where each patch goes."""
@@ -125,13 +138,65 @@ class PackedTower(ClipTower):
         def pack_and_record(features: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
             counts = [len(crops) for crops in features]
             patches = features[0].shape[1]
-            numbers = torch.arange(sum(counts) * patches, dtype=torch.float64).view(-1, patches, 1).split(counts)
-            packed, _ = pack(numbers, *args, **{**kwargs, "image_newline": torch.tensor([-1.0])})
-            self.packed = torch.cat(packed).squeeze(-1).long()
+            numbers = torch.arange(sum(counts) * patches, dtype=torch.float64).view(-1, patches, 1)
+            marked = torch.cat([numbers, numbers**2], dim=-1).split(counts)
+            packed, _ = pack(marked, *args, **{**kwargs, "image_newline": torch.tensor([-1.0, 1.0])})
+            self.recorded["packed"] = torch.cat(packed)
             return pack(features, *args, **kwargs)
 
         return [*super().listen(), Replacement(self.owner, "pack_image_features", pack_and_record)]
 
     def places(self, crops: int, patches: int) -> Tensor:  # noqa: ARG002
-        """[V]: the patch of each visual token of the batch in the packed order; −1 for a newline token."""
-        return self.packed
+        """[V]: the patch of each visual token of the batch in the packed order; −1 for a newline token.
+
+        Raises UnsupportedInput where the model blended patches, as LLaVA-OneVision does with a very large picture.
+        """
+        number, square = self.recorded["packed"].unbind(dim=-1)
+        if not torch.equal(number**2, square):
+            raise UnsupportedInput(
+                "the model made the patches of a large picture fewer by blending them, and methods that look into the "
+                "tower need whole patches: make the picture smaller"
+            )
+        return number.long()
+
+
+class PooledTower(PackedTower):
+    """A tower whose model also takes videos: it pools the patches of a frame, and puts one newline behind a video.
+
+    A crop is a frame then, and a patch is a pooled one. The model's `apply_pooling` pools features, keys and attention.
+    """
+
+    def listen(self) -> list[Any]:
+        """Record also what the model pooled."""
+        pool = cast(Any, self.owner).apply_pooling
+
+        def pool_and_record(features: Tensor) -> Tensor:
+            self.recorded["pool"], self.recorded["pooled"] = pool, pool(features)
+            return self.recorded["pooled"]
+
+        return [*super().listen(), Replacement(self.owner, "apply_pooling", pool_and_record)]
+
+    def make_encoder(self, recorded: dict[str, Any], visual_tokens: list[int]) -> Encoder:
+        """An Encoder of the record. Raises UnsupportedInput also where a batch has pictures and videos."""
+        if "pooled" not in recorded:
+            return super().make_encoder(recorded, visual_tokens)
+        if "packed" in recorded:
+            raise UnsupportedInput(f"pictures and a video in the prompt: {ONE_KIND}")
+        encoder, pool, pooled = self.by_patch(recorded), recorded["pool"], recorded["pooled"]
+        (frames, patches), side = pooled.shape[:2], isqrt(pooled.shape[1])
+        videos = sum(visual_tokens) - frames * patches  # each has one token more, its newline
+        if videos < 1 or frames % videos:
+            raise UnsupportedInput(
+                f"{frames} frames of {patches} tokens and a newline behind each video from the tower, "
+                f"{sum(visual_tokens)} visual tokens in the prompt"
+            )
+        places = F.pad(torch.arange(frames * patches).view(videos, -1), (0, 1), value=-1).flatten()
+        return Encoder(
+            hidden=pooled,
+            cls=None,
+            attend=lambda: pool(encoder.attention.transpose(1, 2)).transpose(1, 2),
+            keys=pool(encoder.keys.flatten(2)).unflatten(-1, encoder.keys.shape[2:]),
+            grid=(side, patches // side),
+            places=to_device(places, pooled.device).split(visual_tokens),
+            project=lambda features: features,
+        )

@@ -14,7 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput, UnsupportedModel
-from trio_core.tensors import to_device
+from trio_core.tensors import to_device, wide_type
+
+ONE_KIND = "methods that look into this tower take pictures or videos, not both in one batch"
+_ROWS = 256
+"""How many rows of attention `received_attention` holds at a time."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +27,17 @@ class Encoder:
 
     A crop is a picture, a tile of a picture or a frame of a video. Crops may have different sizes. Then M is that of
     the grid that holds each of them: a crop lies in the upper left of the grid, and the rest of the grid is zero.
-    Qwen's tower merges and projects its patches itself. There a patch is a merged one, that is, a visual token.
+    Qwen's tower merges and projects its patches itself. There a patch is a merged one, that is, a visual token. So it
+    is with a video of LLaVA-OneVision, whose model pools the frames behind the projector.
 
     hidden: [C, M, D], the patches as the projector reads them.
-    cls: [C, D], the CLS token of that layer; None in a tower without one.
+    cls: [C, D], the CLS token of that layer; None in a tower without one, and where patches are merged or pooled.
     attend: returns `attention`. It runs when a method first asks.
     keys: [C, M, H, E], the keys of the layer that made `hidden`, before rotary.
     grid: rows and columns of a crop.
     places: for each sample [V0], the patch of each visual token as crop · M + patch; −1 for a newline token.
     project: the projector, [..., D] → [..., width of the decoder].
-    attend_last: returns `last`; None in a tower without a CLS token.
+    attend_last: returns `last`; None where `cls` is None.
     """
 
     hidden: Tensor
@@ -55,7 +60,7 @@ class Encoder:
 
     @cached_property
     def last(self) -> tuple[Tensor, Tensor] | None:
-        """The same from the tower's last layer, with all heads taken as one; None in a tower without a CLS token.
+        """The same from the tower's last layer, with all heads taken as one; None where `cls` is None.
 
         Returns [C, M], the CLS token's attention, and [C, M, D], the keys.
         """
@@ -80,6 +85,10 @@ class Encoder:
         """Values by patch [C, M, …] → by visual token of one sample [V0, …]. A newline token gets zero."""
         places = self.places[sample]
         return values.flatten(0, 1)[places.clamp_min(0)] * (places >= 0).view(-1, *[1] * (values.ndim - 2))
+
+    def attention_of(self, sample: int) -> Tensor:
+        """[V0], `attention` averaged over heads, by visual token of one sample. A newline token gets zero."""
+        return self.by_token(sample, self.attention.mean(dim=1))
 
 
 class Tower(ABC):
@@ -137,3 +146,15 @@ class Tower(ABC):
             self.recorded[name] = output[0] if isinstance(output, tuple) else output
 
         return record
+
+
+def received_attention(query_SHE: Tensor, key_SHE: Tensor, scaling: float) -> Tensor:
+    """[S, H]: the attention that each patch gets from all patches, averaged over them, in at least float32.
+
+    The rows are computed in blocks, so the whole attention map is never in memory.
+    """
+    key_HES = key_SHE.permute(1, 2, 0)
+    total_HS = key_SHE.new_zeros(key_SHE.shape[1], len(key_SHE), dtype=wide_type(key_SHE))
+    for block_HRE in query_SHE.transpose(0, 1).split(_ROWS, dim=1):
+        total_HS += (block_HRE @ key_HES * scaling).to(total_HS.dtype).softmax(dim=-1).sum(dim=1)
+    return total_HS.T / len(key_SHE)

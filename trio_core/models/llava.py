@@ -14,47 +14,58 @@ from torch import nn
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.clip_tower import ClipTower, PackedTower
+from trio_core.models.clip_tower import ClipTower, PackedTower, PooledTower
 from trio_core.models.encoder import Tower
 from trio_core.rules.cost import LayerShape
 
 
 class Clip(Adapter):
-    """A family whose tower is usually CLIP's, with a CLS token. Its projector maps each patch on its own."""
+    """A family whose tower is CLIP's, with a CLS token, or another. Its projector maps each patch on its own."""
+
+    strategies: ClassVar[dict[str, str]] = {"clip": "default"}
+    """The kinds of towers that are read, each with the `vision_feature_select_strategy` that passes its patches on."""
 
     @property
-    def has_clip(self) -> bool:
-        """Whether this model's tower is CLIP's."""
+    def strategy(self) -> str | None:
+        """The strategy of this model's tower in `strategies`; None if its tower is not read."""
         tower, kind = self.model.get_submodule("model.vision_tower"), self.model.config.vision_config.model_type
-        return "clip" in str(kind) and hasattr(tower, "encoder")
+        return next(
+            (self.strategies[one] for one in self.strategies if one in kind and hasattr(tower, "encoder")), None
+        )
+
+    @property
+    def has_cls(self) -> bool:
+        """Whether the tower has a CLS token, which the strategy "default" leaves out."""
+        return self.strategy == "default"
 
     def tower(self) -> Tower:
         """The tower, read at the layer whose output goes to the projector.
 
         Raises UnsupportedModel where the projector reads several layers, or the CLS token too.
         """
-        if not self.has_clip:
+        if self.strategy is None:
             return super().tower()
         config, tower = self.model.config, self.model.get_submodule("model.vision_tower")
         layer, encoder = config.vision_feature_layer, cast(Any, tower).encoder
         # hidden_states[0] is the embedding, so entry i is the output of layer i − 1.
-        if not isinstance(layer, int) or layer == 0 or config.vision_feature_select_strategy != "default":
+        if not isinstance(layer, int) or layer == 0 or config.vision_feature_select_strategy != self.strategy:
             raise UnsupportedModel(
                 f"{self.family} with vision_feature_layer {layer} and vision_feature_select_strategy "
                 f"{config.vision_feature_select_strategy!r}: methods that look into the tower need the patches of one "
-                "layer, 'default'"
+                f"layer, {self.strategy!r}"
             )
         projector = self.model.get_submodule("model.multi_modal_projector")
-        return self.clip_tower(encoder.layers[layer - 1 if layer > 0 else layer], encoder.layers[-1], projector)
+        last = encoder.layers[-1] if self.has_cls else None
+        return self.patch_tower(encoder.layers[layer - 1 if layer > 0 else layer], last, projector)
 
-    def clip_tower(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
+    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
         """A tower whose patches all become visual tokens, in order. The arguments are ClipTower's."""
         return ClipTower(layer, last, project)
 
     @property
     def layer_shape(self) -> LayerShape:
         """The widths of a decoder layer and of the tower."""
-        if not self.has_clip:
+        if self.strategy is None:
             return super().layer_shape
         vision = self.model.config.vision_config
         return replace(
@@ -62,6 +73,7 @@ class Clip(Adapter):
             vision_hidden=vision.hidden_size,
             vision_heads=vision.num_attention_heads,
             patches=(vision.image_size // vision.patch_size) ** 2,
+            has_cls=self.has_cls,
         )
 
 
@@ -103,7 +115,7 @@ class LlavaNext(Tiled, Clip):
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_options: ClassVar[dict[str, Any]] = {"image_token_index": toy.IMAGE, "image_grid_pinpoints": toy.PINPOINTS}
 
-    def clip_tower(self, layer: nn.Module, last: nn.Module, project: nn.Module) -> ClipTower:
+    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
         """A tower whose crops the model packs into one picture. The arguments are ClipTower's."""
         return PackedTower(layer, last, project, self.model.get_submodule("model"))
 
@@ -117,7 +129,7 @@ class LlavaNextVideo(Tiled):
     toy_video_tokens: ClassVar[int] = 2 * 4
 
 
-class LlavaOnevision(Tiled):
+class LlavaOnevision(Tiled, Clip):
     """LLaVA-OneVision: tiles of SigLIP for pictures, pooled frames for videos, a Qwen2 decoder with biases."""
 
     family: ClassVar[str] = "LLaVA-OneVision"
@@ -126,6 +138,11 @@ class LlavaOnevision(Tiled):
     toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "model_type": "qwen2"}
     toy_video_tokens: ClassVar[int] = 2 * 4 + 1
     video_extra: ClassVar[int] = 1
+    strategies: ClassVar[dict[str, str]] = {**Clip.strategies, "siglip": "full"}
+
+    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
+        """A tower whose crops the model packs into one picture, and whose frames it pools. As in ClipTower."""
+        return PooledTower(layer, last, project, self.model.get_submodule("model"))
 
 
 class VideoLlava(Adapter):

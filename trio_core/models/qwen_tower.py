@@ -10,12 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
-from trio_core.models.encoder import Encoder, Tower
+from trio_core.models.encoder import ONE_KIND, Encoder, Tower, received_attention
 from trio_core.rules.attention import rotate
 from trio_core.tensors import wide_type
-
-_ROWS = 256
-"""How many rows of attention `received_attention` holds at a time."""
 
 
 class QwenTower(Tower):
@@ -78,7 +75,7 @@ class QwenTower(Tower):
         if sum(sizes) != sum(visual_tokens):
             raise UnsupportedInput(
                 f"{sum(sizes)} tokens from the latest run of the tower, {sum(visual_tokens)} visual tokens in the "
-                "prompt: methods that look into this tower take pictures or videos, not both in one batch"
+                f"prompt: {ONE_KIND}"
             )
         grid = max(height for height, _ in frames), max(width for _, width in frames)
         raster = _places_in_grids(frames, grid)
@@ -136,15 +133,3 @@ def window_order(height: int, width: int, window: int | None) -> Tensor:
         return torch.arange(height * width)
     window_of_token = torch.arange(height)[:, None] // window * width + torch.arange(width) // window
     return window_of_token.flatten().argsort(stable=True)
-
-
-def received_attention(query_SHE: Tensor, key_SHE: Tensor, scaling: float) -> Tensor:
-    """[S, H]: the attention that each patch gets from all patches, averaged over them, in at least float32.
-
-    The rows are computed in blocks, so the whole attention map is never in memory.
-    """
-    key_HES = key_SHE.permute(1, 2, 0)
-    total_HS = key_SHE.new_zeros(key_SHE.shape[1], len(key_SHE), dtype=wide_type(key_SHE))
-    for block_HRE in query_SHE.transpose(0, 1).split(_ROWS, dim=1):
-        total_HS += (block_HRE @ key_HES * scaling).to(total_HS.dtype).softmax(dim=-1).sum(dim=1)
-    return total_HS.T / len(key_SHE)

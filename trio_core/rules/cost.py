@@ -20,6 +20,7 @@ class LayerShape:
     patches: patches of one crop. 0 if no method reads the tower, or if the crops have any size.
     merged: how many patches become one visual token, in a tower that merges and projects them itself; 0 in any other.
         Such a tower has no CLS token.
+    has_cls: whether another tower has one.
     """
 
     hidden: int
@@ -33,6 +34,7 @@ class LayerShape:
     vision_heads: int = 0
     patches: int = 0
     merged: int = 0
+    has_cls: bool = True
 
     def layer_macs(self, tokens: int) -> int:
         """MACs of one decoder layer: its linear modules, and the scores and weighted values of every pair of tokens.
@@ -59,9 +61,9 @@ class LayerShape:
 
         visual: number of visual tokens.
         """
-        if self.merged:
-            return sum((patches * self.merged) ** 2 for patches in self.crops(visual)) * self.vision_hidden
-        return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
+        if self.has_cls and not self.merged:
+            return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
+        return sum((patches * (self.merged or 1)) ** 2 for patches in self.crops(visual)) * self.vision_hidden
 
     def projection_macs(self, tokens: int) -> int:
         """MACs of projecting some of the tower's patches. 0 for a tower that projects them itself, or that is not read.
@@ -117,11 +119,13 @@ class PromptSizes:
     visual_tokens: V0, visual tokens that enter the decoder.
     text_tokens: all other tokens.
     text_after: text tokens after the picture.
+    frames: of its videos. 0 for pictures, and if unknown.
     """
 
     visual_tokens: int
     text_tokens: int
     text_after: int
+    frames: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ class Sizes:
     budget: visual tokens that stay.
     text_after: text tokens after the picture.
     picture: V0, visual tokens that entered the decoder. 0 if unknown.
+    frames: of its videos. 0 for pictures, and if unknown.
     """
 
     tokens: int
@@ -140,3 +145,4 @@ class Sizes:
     budget: int
     text_after: int
     picture: int = 0
+    frames: int = 0

@@ -38,9 +38,7 @@ class PlannedCell:
 
     def selection_macs(self, shape: Shape) -> int:
         """Return the MACs of all selections by the method's own formula, for the batch."""
-        return shape.batch * self.method.selection_macs(
-            widths(shape), self.schedule, shape.text_tokens, shape.text_after
-        )
+        return shape.batch * self.method.selection_macs(widths(shape), self.schedule, prompt_sizes(shape))
 
     def retention(self, realised: float) -> Retention:
         """Return all four retentions. realised: the share that really ran, averaged over the decoder's layers."""
@@ -102,8 +100,7 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     retention.
     """
     method = method_of(cell, study)
-    prompt = PromptSizes(shape.visual_tokens, shape.text_tokens, shape.text_after)
-    return PlannedCell(cell, method, method.schedule_for(widths(shape), shape.num_layers, prompt))
+    return PlannedCell(cell, method, method.schedule_for(widths(shape), shape.num_layers, prompt_sizes(shape)))
 
 
 def method_of(cell: Cell, study: Study) -> Method:
@@ -129,6 +126,11 @@ def method_of(cell: Cell, study: Study) -> Method:
 def widths(shape: Shape) -> LayerShape:
     """Return the widths of a decoder layer and of the vision tower."""
     return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
+
+
+def prompt_sizes(shape: Shape) -> PromptSizes:
+    """Return the token counts of one sample."""
+    return PromptSizes(shape.visual_tokens, shape.text_tokens, shape.text_after, shape.frames)
 
 
 def _require_video(method: Method, workload: Workload) -> None:

@@ -37,7 +37,7 @@ RETENTION = 1 / 3
 VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER = 576, 60, 25
 """Its input: visual tokens, text tokens, and those of them that stand after the picture."""
 NUM_LAYERS = 32
-SHAPE = {
+SHAPE: dict[str, Any] = {
     "hidden": 4096,
     "intermediate": 11008,
     "query_width": 4096,
@@ -82,13 +82,14 @@ def method_names() -> list[str]:
 
 def facts_of(cls: "type[Method]") -> MethodFacts:
     """The facts of a method's class. The cost of its selections is declared by the method, not measured."""
-    from trio_core.rules.cost import LayerShape
+    from trio_core.rules.cost import LayerShape, PromptSizes
     from trio_profile.cost.formula import layer_macs
 
-    sizes = {"num_layers": NUM_LAYERS, "itemsize": 2, "batch": 1, "visual_tokens": VISUAL_TOKENS}
+    sizes: dict[str, Any] = {"num_layers": NUM_LAYERS, "itemsize": 2, "batch": 1, "visual_tokens": VISUAL_TOKENS}
     dense = layer_macs(VISUAL_TOKENS + TEXT_TOKENS, Shape(**SHAPE, **sizes, text_tokens=TEXT_TOKENS))
     shape, method = LayerShape(**SHAPE), cls(retention=RETENTION)
-    macs = method.selection_macs(shape, method.schedule(VISUAL_TOKENS, NUM_LAYERS), TEXT_TOKENS, TEXT_AFTER)
+    prompt = PromptSizes(VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER)
+    macs = method.selection_macs(shape, method.schedule(VISUAL_TOKENS, NUM_LAYERS), prompt)
     return MethodFacts(
         name=cls.name,
         summary=cls.summary(),

@@ -155,8 +155,7 @@ def prepare(study: Study, loaded: Loaded) -> Workload:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
     length = inputs["input_ids"].shape[1]
     _require_video_fits(study, adapter, length)
-    last = int(adapter.visual_tokens(inputs["input_ids"][:1])[0].nonzero()[-1])
-    shape = shape_for(adapter, study, visual[0], length - visual[0], length - 1 - last)
+    shape = shape_for(adapter, study, inputs)
     return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions, random_pixels)
 
 
@@ -354,17 +353,19 @@ def kind_of(picture: Shown) -> str:
     return "video" if isinstance(picture, list) else "image"
 
 
-def shape_for(adapter: Adapter, study: Study, visual_tokens: int, text_tokens: int, text_after: int) -> Shape:
-    """The sizes of a model and its input. Token counts are those of one sample.
-
-    text_after: text tokens after the picture.
-    """
+def shape_for(adapter: Adapter, study: Study, inputs: Inputs) -> Shape:
+    """The sizes of a model and its input. Token counts are those of the first sample."""
+    ids = inputs["input_ids"]
+    length, visual = ids.shape[1], adapter.visual_tokens(ids[:1])[0].nonzero()[:, 0].tolist()
+    of_videos = sum(int((ids == token).sum()) for token in adapter.video_ids)
+    frames = sum(video.frames for video in adapter.videos(inputs, of_videos)) // len(ids)
     return Shape(
         num_layers=len(adapter.layers),
         itemsize=getattr(torch, study.dtype).itemsize,
         batch=study.batch,
-        visual_tokens=visual_tokens,
-        text_tokens=text_tokens,
-        text_after=text_after,
+        visual_tokens=len(visual),
+        text_tokens=length - len(visual),
+        text_after=length - 1 - visual[-1],
+        frames=frames,
         **asdict(adapter.layer_shape),
     )

@@ -144,9 +144,11 @@ class Shape(Record):
     batch: samples in the batch.
     visual_tokens, text_tokens: tokens of one sample that enter the decoder.
     text_after: the text tokens that follow the picture.
+    frames: of the videos of one sample; 0 for pictures.
     vision_hidden, vision_heads: width and heads of the vision tower; 0 if methods cannot look into it.
     patches: patches of one crop in the vision tower; 0 if methods cannot look into it, or if crops have any size.
     merged: number of patches that become one visual token, in a tower that merges them itself; otherwise 0.
+    has_cls: whether a tower that merges no patches has a CLS token.
     """
 
     num_layers: OneOrMore
@@ -162,10 +164,12 @@ class Shape(Record):
     visual_tokens: OneOrMore
     text_tokens: ZeroOrMore
     text_after: ZeroOrMore = 0
+    frames: ZeroOrMore = 0
     vision_hidden: ZeroOrMore = 0
     vision_heads: ZeroOrMore = 0
     patches: ZeroOrMore = 0
     merged: ZeroOrMore = 0
+    has_cls: bool = True
 
 
 class Counted(Record):

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from tests.core import hidden_keys, tiny
 from tests.core.hidden_keys import Inputs
+from tests.core.methods import towers
 from tests.core.methods.test_methods import BUILT_IN
 from trio_core import methods
 from trio_core.methods.method import Method
@@ -25,13 +26,13 @@ WORDS = 9
 """How many words follow the picture, at least."""
 
 METHODS = {name: methods.find(name)(retention=0.5) for name in (*BUILT_IN, "visionzip+trio")}
-READ_TOWERS = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
-"""The families whose tower a method may look into. PruMerge needs a CLS token, which Qwen's towers do not have."""
+READ_TOWERS = ("llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl")
+"""The families whose tower a method may look into. PruMerge needs a CLS token, which only CLIP's towers have."""
 
 
 def prunes(family: str, name: str, method: Method) -> bool:
     """Whether a method prunes a family."""
-    read = family in READ_TOWERS and not (name == "prumerge" and family.startswith("qwen"))
+    read = family in READ_TOWERS and not (name == "prumerge" and family not in towers.WITH_CLS)
     has_media = method.media != "videos" or family in tiny.WITH_VIDEOS
     return has_media and (read or Signal.ENCODER not in method.needs)
 
@@ -45,10 +46,10 @@ def samples(family: str, method: Method) -> list[Inputs]:
     """Two samples of unequal length, the shorter one first."""
     if method.media == "videos":
         return tiny.videos(family, WORDS)
-    # Qwen's large sample has a video beside its picture, and a tower is read for one of them only.
-    reads_qwen = Signal.ENCODER in method.needs and family in tiny.MULTI_AXIS
-    size = "small" if reads_qwen else "large"
-    return [tiny.sample(family, "small", after=WORDS, seed=1), tiny.sample(family, size, after=WORDS + 3)]
+    large = tiny.sample(family, after=WORDS + 3)
+    if Signal.ENCODER in method.needs:  # a tower is read for pictures or videos
+        large = tiny.without_videos(large)
+    return [tiny.sample(family, "small", after=WORDS, seed=1), large]
 
 
 def check(method: Method, inputs: Inputs, model: PreTrainedModel, dense: PreTrainedModel, compact: bool) -> None:

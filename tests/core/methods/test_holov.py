@@ -118,7 +118,7 @@ def test_it_is_the_plain_form(counts, chunks, data):
 
 
 @pytest.mark.parametrize(
-    ("retention", "chunks", "diversity"), [(0.17, 16, 0.0), (0.5, 16, 0.0), (0.4, 5, 0.0), (0.6, 3, 2.0)]
+    ("retention", "chunks", "diversity"), [(0.17, 16, 0.0), (0.5, 16, 0.0), (0.4, 6, 0.0), (0.6, 3, 2.0)]
 )
 @towers.families
 def test_inside_the_models(family, retention, chunks, diversity):

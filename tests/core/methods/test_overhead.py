@@ -13,14 +13,14 @@ from tests.core import tiny
 from tests.core.methods.test_methods import BUILT_IN, FOR_PICTURES
 from tests.core.rules.drawn import Waits
 from trio_core import Trio, methods, prune
-from trio_core.methods import fitprune, holitom
+from trio_core.methods import fitprune
 from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method
 from trio_core.methods.pact import Pact
 from trio_core.methods.sparsevlm import SparseVLM, kept_and_merged
 from trio_core.models import adapter_for
 from trio_core.rules import nms
-from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.spans import listening
 
 
@@ -42,16 +42,19 @@ def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[i
 
     with prune(model, method) as trace, torch.no_grad(), counter, listening(note):
         model(**one)
-    shape, text = adapter_for(model).layer_shape, one["input_ids"].shape[1] - len(visual)
+    adapter, text = adapter_for(model), one["input_ids"].shape[1] - len(visual)
+    shape = adapter.layer_shape
     after = one["input_ids"].shape[1] - 1 - int(visual[-1])
+    frames = sum(video.frames for video in adapter.videos(one, int((one["input_ids"] == tiny.VIDEO).sum())))
     declared = [
         method.overhead(
-            shape, s.layer, Sizes(text + s.tokens_before, s.tokens_before, s.tokens_after, after, len(visual))
+            shape, s.layer, Sizes(text + s.tokens_before, s.tokens_before, s.tokens_after, after, len(visual), frames)
         )
         for s in trace.stages
         if s.tokens_after < s.tokens_before
     ]
-    assert sum(declared) == method.selection_macs(shape, trace.schedules[0], text, after)
+    prompt = PromptSizes(len(visual), text, after, frames)
+    assert sum(declared) == method.selection_macs(shape, trace.schedules[0], prompt)
     flops = [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
     assert not any(count % 2 for count in flops)
     return list(zip([count // 2 for count in flops], declared, strict=True))
@@ -104,6 +107,7 @@ VIDEO: dict[str, dict[str, Any]] = {
     "fastvid": {"retention": 0.75, "segments": 3},
     "framefusion": {},
     "holitom": {"similarity": 1.0},
+    "prunevid": {"similarity": 1.0},
 }
 """Methods for videos. Options with which a video of three frames costs what is declared."""
 FREE = {"dycoke", "evs", "grid", "random", "vidcom2", "vtw"}
@@ -144,8 +148,7 @@ def test_declared_overhead_is_what_is_counted_in_the_tower(name, size):
 
 
 @pytest.mark.parametrize("name", VIDEO)
-def test_declared_overhead_is_what_is_counted_in_a_video(name, monkeypatch):
-    monkeypatch.setattr(holitom, "FRAMES", 3)
+def test_declared_overhead_is_what_is_counted_in_a_video(name):
     declared_is_counted("qwen2_5_vl", tiny.videos("qwen2_5_vl")[0], made(name, **VIDEO[name]))
 
 

@@ -15,7 +15,7 @@ from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.schedule import Schedule
 
-REFUSED = {("prumerge", "qwen2_5_vl")}
+REFUSED = {("prumerge", "llava_onevision"), ("prumerge", "qwen2_5_vl")}
 """What a method names as out of its reach."""
 READERS = [name for name in FOR_PICTURES if Signal.ENCODER in methods.find(name).needs and name != "trio-ve"]
 BLIND = {"grid", "random", "vtw"}

@@ -29,7 +29,7 @@ def layer_macs(n: int) -> int:
 def macs(schedule: Schedule, saliency: Literal["tail", "autograd"]) -> int:
     """The layers and the selections of LLaVA-1.5-7B."""
     layers = sum(layer_macs(visual + PROMPT.text_tokens) for visual in schedule.tokens_by_layer)
-    return layers + Trio(retention=1.0, saliency=saliency).selection_macs(LLAVA, schedule, 60, 20)
+    return layers + Trio(retention=1.0, saliency=saliency).selection_macs(LLAVA, schedule, PROMPT)
 
 
 @pytest.mark.parametrize("retention", [0.04, 0.11, 0.33, 0.66, 0.88, 0.95])

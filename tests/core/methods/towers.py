@@ -22,7 +22,7 @@ from trio_core.models import adapter_for
 from trio_core.models.encoder import Encoder
 
 WITH_CLS = ("llava", "llava_next")
-FAMILIES = (*WITH_CLS, "qwen2_5_vl")
+FAMILIES = (*WITH_CLS, "llava_onevision", "qwen2_5_vl")
 with_cls = pytest.mark.parametrize("family", WITH_CLS)
 families = pytest.mark.parametrize("family", FAMILIES)
 
@@ -125,23 +125,22 @@ def patch_behind(rows: Tensor, projected: Tensor) -> list[int]:
 
 def places(model: PreTrainedModel, one: dict[str, Tensor]) -> list[int]:
     """The same of a sample of LLaVA's."""
-    hidden = clip_run(model, one)[0]
+    hidden = tower_run(model, one)[0]
     return patch_behind(embedded(model, one), model.get_submodule("model.multi_modal_projector")(hidden[:, 1:]))
 
 
 @torch.no_grad()
-def clip_run(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """CLIP's own eager run on a sample: [C, 1 + M, D] hidden states and [C, H, M] the CLS token's attention at the
-    layer that the projector reads, that layer's keys, and the last layer's queries and keys."""
-    tower = model.get_submodule("model.vision_tower")
+def tower_run(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """The own eager run of LLaVA's tower on a sample, and from the layer that the projector reads: [C, S, D] hidden
+    states, [C, H, S, S] attention, its keys, and the last layer's queries and keys."""
+    tower, pixels = model.get_submodule("model.vision_tower"), one.get("pixel_values", one.get("pixel_values_videos"))
     index = model.config.vision_feature_layer
     layers: Any = tower.get_submodule("encoder.layers")
     read, last = layers[index if index < 0 else index - 1].self_attn, layers[-1].self_attn
     with outputs({"keys": read.k_proj, "last_query": last.q_proj, "last_keys": last.k_proj}) as heard:
-        seen = tower(one["pixel_values"].flatten(0, -4), output_hidden_states=True, output_attentions=True)
+        seen = tower(pixels.flatten(0, -4), output_hidden_states=True, output_attentions=True)
     heard = {name: output.double() for name, output in heard.items()}
-    attention = seen.attentions[index if index < 0 else index - 1][:, :, 0, 1:]
-    return seen.hidden_states[index], attention, heard
+    return seen.hidden_states[index], seen.attentions[index if index < 0 else index - 1], heard
 
 
 @torch.no_grad()
@@ -157,27 +156,28 @@ def crops_of(model: PreTrainedModel, one: dict[str, Tensor]) -> list[Crop]:
             keys = encoder.keys[crop].double().mean(dim=1)
             parts.append(Crop(hidden, hidden, keys, weights.sum(dim=0), len(weights), numbers, columns))
         return parts
-    hidden, attention, heard = clip_run(model, one)
-    projected = model.get_submodule("model.multi_modal_projector")(hidden[:, 1:])
+    hidden, weights, heard = tower_run(model, one)
+    has_cls = model.config.vision_feature_select_strategy == "default"
+    first = int(has_cls)
+    attention = weights[:, :, 0, 1:] if has_cls else weights.mean(dim=2)
+    projected = model.get_submodule("model.multi_modal_projector")(hidden[:, first:])
     maps = (heard["last_query"] @ heard["last_keys"].transpose(1, 2) / hidden.shape[-1] ** 0.5).softmax(dim=-1)
     heads, patches = attention.shape[1:]
-    keys = heard["keys"][:, 1:].unflatten(-1, (heads, -1)).mean(dim=2)
+    keys = heard["keys"][:, first:].unflatten(-1, (heads, -1)).mean(dim=2)
     numbers_of: dict[int, dict[int, int]] = {}
     for number, place in enumerate(patch_behind(embedded(model, one), projected)):
         if place >= 0:
             numbers_of.setdefault(place // patches, {})[place % patches] = number
     return [
         Crop(
-            hidden[crop, 1:].double(),
+            hidden[crop, first:].double(),
             projected[crop].double(),
             keys[crop],
             attention[crop].double().sum(dim=0),
             heads,
             numbers,
             int(patches**0.5),
-            hidden[crop, 0].double(),
-            maps[crop, 0, 1:],
-            heard["last_keys"][crop, 1:],
+            *((hidden[crop, 0].double(), maps[crop, 0, 1:], heard["last_keys"][crop, 1:]) if has_cls else ()),
         )
         for crop, numbers in numbers_of.items()
     ]

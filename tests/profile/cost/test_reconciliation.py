@@ -27,15 +27,7 @@ def workload_of(family: str, attention: str | None, size: str = "small") -> Work
         tiny.needs(5, 21, "Video-LLaVA's pictures take another way")
     model, one = tiny.model(family, attention), tiny.sample(family, size)
     adapter = adapter_for(model)
-    visual = int(adapter.visual_tokens(one["input_ids"]).sum())
-    shape = shape_for(
-        adapter,
-        Study(),
-        visual,
-        one["input_ids"].shape[1] - visual,
-        one["input_ids"].shape[1] - 1 - int(tiny.visual_rows(one)[-1]),
-    )
-    return Workload(model, adapter, one, shape, 3)
+    return Workload(model, adapter, one, shape_for(adapter, Study(), one), 3)
 
 
 def walk(workload: Workload, name: str | None) -> Reconciliation:

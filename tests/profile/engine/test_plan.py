@@ -6,7 +6,7 @@ import pytest
 from tests.profile.studying import make, plan
 from trio_core.errors import OptionError, RetentionError, UnsupportedInput
 from trio_core.methods.combined import split
-from trio_core.rules.cost import LayerShape
+from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_profile.cost.formula import fastv_overhead
 from trio_profile.engine.plan import resolve
 from trio_profile.records.schema import Shape
@@ -82,7 +82,8 @@ def test_the_stage_before_the_decoder_probes_no_layer(method):
     first, second = split(cell.schedule)
     both = cell.method.encoder_part, cell.method.decoder_part
     widths = LayerShape(**{field.name: getattr(SHAPE, field.name) for field in fields(LayerShape)})
-    macs = [part.selection_macs(widths, one, 60, 60) for part, one in zip(both, (first, second), strict=True)]
+    prompt = PromptSizes(576, 60, 60)
+    macs = [part.selection_macs(widths, one, prompt) for part, one in zip(both, (first, second), strict=True)]
     assert cell.selection_macs(SHAPE.model_copy(update={"text_after": 60})) == sum(macs)
 
 

@@ -1,0 +1,75 @@
+"""What the towers of CLIP and SigLIP show where the model pools or blends their patches.
+
+Pictures without either are in the tests of the methods, which compare each rule with the tower's own run.
+"""
+
+from copy import deepcopy
+from itertools import count, islice
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import LlavaOnevisionForConditionalGeneration, PreTrainedModel
+
+from tests.core import tiny
+from tests.core.methods import towers
+from trio_core import UnsupportedInput
+from trio_core.models import toy
+
+
+def onevision(tower: str) -> PreTrainedModel:
+    """LLaVA-OneVision with SigLIP, or with CLIP, whose CLS token it leaves out."""
+    if tower == "siglip":
+        return tiny.model("llava_onevision")
+    config = deepcopy(tiny.model("llava_onevision").config)
+    config.vision_config = type(tiny.model("llava").config.vision_config)(**toy.CLIP)
+    config.vision_feature_select_strategy = "default"
+    torch.manual_seed(0)
+    return LlavaOnevisionForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+
+
+def pooled(values_CMX: Tensor) -> Tensor:
+    """[C, 4, X]: the mean of each 2 × 2 of the 4 × 4 patches, as bilinear interpolation to half the side gives."""
+    return F.avg_pool2d(values_CMX.transpose(1, 2).unflatten(-1, (4, 4)), 2).flatten(2).transpose(1, 2)
+
+
+@pytest.mark.parametrize("tower", ["siglip", "clip"])
+def test_a_patch_of_a_video_is_a_pooled_one_and_its_newline_is_none(tower):
+    model, samples = onevision(tower), tiny.videos("llava_onevision")
+    encoder = towers.look(model, *samples)
+    numbers = count()
+    for b, one in enumerate(samples):
+        visual = towers.embedded(model, one)
+        places = [place for _ in range(len(visual) // 13) for place in (*islice(numbers, 12), -1)]
+        assert encoder.places[b].tolist() == places
+        kept = encoder.by_token(b, encoder.hidden)
+        assert torch.allclose(kept[encoder.places[b] >= 0], visual[encoder.places[b] >= 0], atol=1e-5)
+    hidden, weights, heard = towers.tower_run(model, samples[0])
+    first = int(tower == "clip")
+    attention = weights[:, :, 0, 1:] if first else weights.mean(dim=2)
+    assert torch.allclose(encoder.attention[:3].transpose(1, 2), pooled(attention.transpose(1, 2)), atol=1e-6)
+    assert torch.allclose(encoder.keys[:3].flatten(2).double(), pooled(heard["keys"][:, first:]), atol=1e-5)
+    assert hidden.shape[:2] == (3, 16 + first)
+    assert encoder.cls is None and encoder.last is None and encoder.grid == (2, 2)
+
+
+def test_pictures_and_a_video_in_one_batch_are_refused():
+    both = [tiny.sample("llava_onevision", "small"), tiny.videos("llava_onevision")[0]]
+    with tiny.refused(UnsupportedInput, "pictures and a video in the prompt: methods that look into this tower take"):
+        towers.look(tiny.model("llava_onevision"), *both)
+
+
+def test_a_picture_whose_patches_the_model_blends_is_refused():
+    """At most one tile's worth of patches: the model resizes the 8 × 8 patches of four tiles to 4 × 4."""
+    model, one = deepcopy(tiny.model("llava_onevision")), tiny.pair("llava_onevision")[1]
+    inner: nn.Module = model.get_submodule("model")
+    assert inner.config.vision_aspect_ratio == "anyres_max_9"
+    inner.config.vision_aspect_ratio = "anyres_max_1"
+    ids, image = one["input_ids"], tiny.IMAGE
+    first = int((ids[0] == image).nonzero()[0])
+    words = ids[0][ids[0] != image]
+    shorter = torch.cat([words[:first], torch.full((16 + 4 * 5,), image), words[first:]])[None]
+    blended = {**one, "input_ids": shorter, "attention_mask": torch.ones_like(shorter)}
+    with tiny.refused(UnsupportedInput, "make the picture smaller"):
+        towers.look(model, blended)
