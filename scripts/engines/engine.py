@@ -137,7 +137,7 @@ def stop(server: subprocess.Popen[bytes]) -> None:
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
-    """The option that says where the studies go."""
+    """Add the option `--out`: the directories of the studies."""
     parser.add_argument(
         "--out",
         type=Path,
@@ -156,7 +156,7 @@ def study(
 ) -> None:
     """Measure dense requests against pruned ones with `endpoints`, each round with servers of its own.
 
-    outs: the directory of the study. Several studies take their rounds in turn.
+    outs: one directory for each study. Several studies take their rounds in turn.
     photos: the directory of the pictures.
     serving: starts the servers, and ends them after its block.
     servers: the options that name the two servers.

@@ -10,6 +10,7 @@ import pytest
 from engines import engine
 from tests.profile.documents import endpoints_document
 from trio_profile.errors import ProfileError
+from trio_profile.records.estimate import Estimate
 
 ENGINES = Path(__file__).resolve().parents[2] / "scripts" / "engines"
 
@@ -29,6 +30,13 @@ def test_a_run_repeats_itself_and_a_shifted_gain_is_listed(repeat, capsys):
     said = capsys.readouterr().out
     assert f"{' '.join(place)}: 99, first run [" in said
     assert f"{len(first) - 1} of {len(first)}" in said
+
+
+def test_two_runs_agree_if_the_interval_of_their_difference_contains_0(repeat):
+    """The sides that face each other are 3 and 4 long, so the runs may be 5 apart."""
+    first, near, far = (Estimate(value=value, ci95=(value - 4, value + 3), samples=6) for value in (0, 5, 5.1))
+    assert repeat["agree"](first, near) and repeat["agree"](near, first)
+    assert not repeat["agree"](first, far)
 
 
 def test_studies_without_a_common_quantity_are_refused(repeat):

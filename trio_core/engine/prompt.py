@@ -80,8 +80,7 @@ def read_prompt(
         behind = input_ids.shape[1] - 1 - int(rows[-1])
         text_at_end = min(text_at_end, behind if text_after == behind else 0)
         number = torch.arange(len(rows), device=input_ids.device)
-        frames = sum(len(video.number) for video in videos)
-        schedule = schedule_of(PromptSizes(len(rows), lengths[sample] - len(rows), text_after, frames))
+        schedule = schedule_of(PromptSizes(len(rows), lengths[sample] - len(rows), text_after))
         side_by_side = unpadded and int(rows[-1] - rows[0]) + 1 == len(rows)
         pictures.append(
             Picture(

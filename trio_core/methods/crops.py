@@ -1,7 +1,7 @@
 """The bases of methods that look into the tower. Each crop of a picture keeps its share of the budget.
 
-A picture is one crop in LLaVA-1.5 and Qwen. In LLaVA-NeXT it is a base crop and several tiles, with newline tokens
-between the rows of the tiles.
+A picture is one crop in LLaVA-1.5 and Qwen. In LLaVA-NeXT and LLaVA-OneVision it is a base crop and several tiles, with
+newline tokens between the rows of the tiles. A frame of a video is a crop.
 """
 
 from abc import abstractmethod
@@ -28,8 +28,8 @@ GAPS = (
 """A sentence of each note of a method whose released code shortens the prompt."""
 
 TILES = (
-    "On LLaVA-NeXT newline tokens are dropped, and padding is cut off the tiles first. The released code keeps the "
-    "padding."
+    "Newline tokens of LLaVA-NeXT and LLaVA-OneVision are dropped, and padding is cut off the tiles first. The "
+    "released code keeps the padding."
 )
 """A sentence of each note of a method whose released code switches LLaVA-NeXT's un-padding off."""
 
@@ -98,15 +98,20 @@ def crops_of(sample: Sample) -> list[Crop]:
     encoder = sample.view.encoder
     places, crops = encoder.places[sample.index], encoder.crops(sample.index)
     sizes = [len(tokens) for _, tokens in crops]
-    if sample.budget > sum(sizes):
-        raise OptionError(
-            f"budget {sample.budget}: newlines between tiles go first, so that at most {sum(sizes)} of {len(places)} "
-            "visual tokens can stay; lower the retention"
-        )
+    check_room(sample, sum(sizes))
     return [
         Crop(encoder, number, tokens, places[tokens] % encoder.patches, budget)
         for (number, tokens), budget in zip(crops, shares(sample.budget, sizes), strict=True)
     ]
+
+
+def check_room(sample: Sample, in_crops: int) -> None:
+    """Raise OptionError for a budget larger than the number of tokens in crops: newline tokens are in none."""
+    if sample.budget > in_crops:
+        raise OptionError(
+            f"budget {sample.budget}: newline tokens go first, so that at most {in_crops} of {len(sample.rows)} visual "
+            "tokens can stay; lower the retention"
+        )
 
 
 def crop_by_crop(crops: Sequence[Crop], rule: Callable[[Crop], KeptK]) -> KeptK:

@@ -1,7 +1,7 @@
 """FastVID: dynamic density pruning for fast video large language models (arXiv 2503.11187)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trio_core.methods.crops import TowerMethod, all_tokens
+from trio_core.methods.crops import TowerMethod, all_tokens, check_room
 from trio_core.methods.method import Media, Reference, within
 from trio_core.methods.view import Sample, Selection, View
 from trio_core.rules.checks import check_finite
@@ -133,10 +133,11 @@ class FastVID(TowerMethod):
         "head, which the checkpoints of Hugging Face leave out. The code for Qwen2.5-VL also empties a frame whose "
         "cosine with the next frame is 0.95 or more. The others do not, and neither do we. A cosine of 0.84 is that "
         "code's; the code for LLaVA has 0.9. The attention of a token is what it receives from all patches of its "
-        "frame. That code gives it the attention of their mean query to its mean key. The budget is divided over the "
-        "frames exactly. The released code rounds down in each frame. Anchors that a frame has no room for go to other"
-        " frames, and then to salient tokens. The released code fails there. Means are taken in float32. Equal scores "
-        "go to the lower index. The released code adds noise.",
+        "frame (on LLaVA-OneVision the mean over the patches that are pooled into it). The code for Qwen2.5-VL gives "
+        "it the attention of their mean query to its mean key. The budget is divided over the frames exactly. The "
+        "released code rounds down in each frame. Anchors that a frame has no room for go to other frames, and then "
+        "to salient tokens. The released code fails there. Means are taken in float32. Equal scores go to the lower "
+        "index. The released code adds noise.",
     )
 
     def select(self, view: View) -> Selection:
@@ -161,8 +162,13 @@ class FastVID(TowerMethod):
         return torch.cat(kept), torch.cat(states)
 
     def _segments(self, sample: Sample) -> Iterator[tuple[Tensor, int]]:
-        """The numbers of the tokens of each segment, [L, P], and its budget. Each frame has an equal share."""
-        parts = iter(shares(sample.budget, [len(frame) for video in sample.videos for frame in video.number]))
+        """The numbers of the tokens of each segment, [L, P], and its budget. Each frame has an equal share.
+
+        Raises OptionError for a budget larger than the tokens of all frames.
+        """
+        sizes = [len(frame) for video in sample.videos for frame in video.number]
+        check_room(sample, sum(sizes))
+        parts = iter(shares(sample.budget, sizes))
         for video in sample.videos:
             lengths = segment_lengths(sample.features[video.number], self.segments, self.similarity)
             for number in video.number.split(lengths):
@@ -173,11 +179,11 @@ class FastVID(TowerMethod):
 
         This is the cost of a video whose segments are as few and as equal as they can be.
         """
-        frames = sizes.frames or FRAMES
+        frames = shape.frames or FRAMES
         tokens, segments = sizes.visual // frames, min(self.segments, frames)
         merging, budgets = 0, iter(shares(min(sizes.budget, frames * tokens), [tokens] * frames))
         for length in (frames // segments + (number < frames % segments) for number in range(segments)):
             budget = sum(islice(budgets, length))
             counts = zip(*frame_budgets(budget, length, tokens, self.context_share, self.anchor_step), strict=True)
             merging += sum((tokens - own) ** 2 + 2 * length * tokens * anchors for own, anchors in counts if anchors)
-        return frames * shape.encoder_attention_macs(tokens) + merging * shape.hidden
+        return replace(shape, frames=frames).encoder_attention_macs(sizes.visual) + merging * shape.hidden

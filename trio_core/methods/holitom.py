@@ -1,6 +1,6 @@
 """HoliTom: holistic token merging for video large language models (arXiv 2505.21334)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -186,8 +186,7 @@ class HoliTom(Method):
         Before the decoder this is the cost of a video in which no place is static.
         """
         if layer == 0:
-            frames = sizes.frames or FRAMES
-            return frames * shape.encoder_attention_macs(sizes.visual // frames)
+            return replace(shape, frames=shape.frames or FRAMES).encoder_attention_macs(sizes.visual)
         return shape.attention_row_macs(sizes.tokens) + 2 * sizes.visual * sizes.budget * shape.hidden
 
 

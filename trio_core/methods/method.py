@@ -296,12 +296,12 @@ class Method(ABC):
 
         shape: the widths of a decoder layer and of the vision tower.
         schedule: the stages and budgets of the sample.
-        prompt: the token counts of the sample. Its visual tokens are those of the schedule.
+        prompt: the token counts of the sample. The visual tokens are read from the schedule.
         """
         stages = zip(schedule.layers, pairwise((schedule.visual_tokens, *schedule.budgets)), strict=True)
-        text, rest = prompt.text_tokens, (prompt.text_after, schedule.visual_tokens, prompt.frames)
+        text, after = prompt.text_tokens, prompt.text_after
         return sum(
-            self.overhead(shape, layer, Sizes(before + text, before, kept, *rest))
+            self.overhead(shape, layer, Sizes(before + text, before, kept, after, schedule.visual_tokens))
             for layer, (before, kept) in stages
             if kept < before
         )

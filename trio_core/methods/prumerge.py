@@ -62,7 +62,8 @@ class PruMerge(MergingMethod):
         if crop.encoder.last is None:
             raise UnsupportedModel(
                 "prumerge ranks patches by what the CLS token attends to in the tower's last layer, and this vision "
-                "tower has no CLS token: choose a method that needs none, such as divprune"
+                "tower has no CLS token, or the model pools its patches: choose a method that needs none, such as "
+                "divprune"
             )
         attention, keys = (values[crop.number][crop.patches] for values in crop.encoder.last)
         centres = select_centres(attention, crop.budget - 1, plus=self.plus)
@@ -78,7 +79,7 @@ class PruMerge(MergingMethod):
 
         The number of crops is estimated from the number of visual tokens: nobody says how many crops were cut to fit.
         """
-        if not shape.patches:  # a family whose tower is not read, or has no CLS token
+        if not shape.patches or not shape.has_cls:  # the tower is not read, or PruMerge refuses it
             return 0
         crops = shape.crop_shares(sizes.visual, sizes.budget)
         merging = sum((2 * share - 1) * patches * shape.vision_hidden for patches, share in crops)

@@ -165,9 +165,8 @@ class PruneVid(Method):
         Before the decoder this is the cost of a picture, or of a video in which no place is static.
         """
         if layer == 0:
-            frames = max(sizes.frames, 1)
-            pairs = frames * (sizes.visual // frames) ** 2 + (frames**2 if sizes.frames else 0)
-            return (pairs + sizes.visual * sizes.budget) * shape.hidden
+            pairs = sum(tokens**2 for tokens in shape.crops(sizes.visual)) if shape.frames else sizes.visual**2
+            return (pairs + shape.frames**2 + sizes.visual * sizes.budget) * shape.hidden
         return shape.attention_row_macs(sizes.tokens, sizes.text_after)
 
 

@@ -40,10 +40,10 @@ class VisionZip(MergingMethod):
         f"{GAPS} By default a merged token stands at its target's place, and the CLS token at the place of the first "
         "patch that leaves. With positions='compact' each crop has the released order: CLS, dominant patches, merged "
         "tokens. The released code puts the CLS and merged tokens of all tiles behind all dominant patches. Here the "
-        f"tokens of a tile stay together. {TILES} Without a CLS token (Qwen) the method follows the ports. It ranks "
-        "by the attention that a patch receives in the last block that attends to whole pictures. It compares keys "
-        "before their rotation. Both are averaged over the patches that the tower joins into one token. Tokens merge "
-        "behind the projector.",
+        f"tokens of a tile stay together. {TILES} Without a CLS token the method follows the ports to Qwen. It "
+        "ranks by the attention that a patch receives, and compares keys before their rotation. Both are averaged over "
+        "the patches that the model joins into one token (Qwen, videos of LLaVA-OneVision); those merge behind the "
+        "projector.",
     )
 
     def merge(self, crop: Crop) -> MergedCrop:
@@ -74,12 +74,12 @@ class VisionZip(MergingMethod):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the attention, of comparing keys, of the means, and of projecting what is left.
 
-        A tower that projects its patches itself merges them in the decoder's width, and projects nothing here.
+        Patches that are seen behind the projector merge in the decoder's width, and nothing is projected here.
         """
-        merging, has_cls = 0, 0 if shape.merged else 1
+        merging, cls_tokens = 0, int(shape.has_cls and not shape.is_projected)
         for patches, share in shape.crop_shares(sizes.visual, sizes.budget):
             merges = self._merges(share)
-            rest = patches - (share - merges - has_cls)
+            rest = patches - (share - merges - cls_tokens)
             merging += rest * merges * (shape.patch_key_width + shape.patch_width)
         return shape.encoder_attention_macs(sizes.visual) + merging + shape.projection_macs(sizes.budget)
 

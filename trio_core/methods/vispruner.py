@@ -67,8 +67,8 @@ class VisPruner(CropMethod):
         commit="aefa01adc7c7ce6334e880c88225e90cede760d1",
         note="Each cosine is computed once, in float32. Two cases in which the released code fails are defined here: "
         f"a round that would drop more patches than its set has, and a round with an odd number. {GAPS} The budget is "
-        "divided over the crops. The released code keeps the same number in each. On LLaVA-NeXT newline tokens are "
-        "dropped, and padding is cut off the tiles first.",
+        "divided over the crops. The released code keeps the same number in each. Newline tokens of "
+        "LLaVA-NeXT and LLaVA-OneVision are dropped, and padding is cut off the tiles first.",
     )
 
     def keep(self, crop: Crop) -> KeptK:

@@ -32,8 +32,7 @@ class ClipTower(Tower):
         self.layer = layer
         self.last = last
         self.project = project
-        self.first = 0 if last is None else 1
-        """The place of the first patch in a crop."""
+        self.has_cls = last is not None
 
     def listen(self) -> list[Any]:
         """Record what the layer and the last one make, and what the projector reads."""
@@ -70,13 +69,14 @@ class ClipTower(Tower):
         """An Encoder of the record that does not know its visual tokens yet."""
         heads: int = cast(Any, self.layer).self_attn.num_heads
         query_CSD, key_CSD, hidden_CSD = (recorded[name] for name in ("query", "key", "hidden"))
-        hidden_CMD = hidden_CSD[:, self.first :]
+        first = int(self.has_cls)
+        hidden_CMD = hidden_CSD[:, first:]
         if not _same(recorded.get("features"), hidden_CMD):
             raise UnsupportedInput(
                 "vision_feature_layer or vision_feature_select_strategy is not what it was when the context opened: "
                 "the projector read other features than the method sees; set both in the configuration before prune()"
             )
-        has_cls, patches = bool(self.first), hidden_CMD.shape[1]
+        patches = hidden_CMD.shape[1]
         side = isqrt(patches)
 
         def attend_last() -> tuple[Tensor, Tensor]:
@@ -85,13 +85,13 @@ class ClipTower(Tower):
 
         return Encoder(
             hidden=hidden_CMD,
-            cls=hidden_CSD[:, 0] if has_cls else None,
-            attend=lambda: (_cls_row if has_cls else _mean_row)(query_CSD, key_CSD, heads),
-            keys=key_CSD.unflatten(-1, (heads, -1))[:, self.first :],
+            cls=hidden_CSD[:, 0] if self.has_cls else None,
+            attend=lambda: (_cls_row if self.has_cls else _mean_row)(query_CSD, key_CSD, heads),
+            keys=key_CSD.unflatten(-1, (heads, -1))[:, first:],
             grid=(side, patches // side),
             places=(),
             project=self.project,
-            attend_last=attend_last if has_cls else None,
+            attend_last=attend_last if self.has_cls else None,
         )
 
 
@@ -121,8 +121,9 @@ class PackedTower(ClipTower):
     """A tower whose crops the model packs into one picture: it cuts padding off and adds newline tokens.
 
     `pack_image_features` does the packing. It is a method of the model, so it cannot have a hook. While we listen it is
-    replaced on the instance. The replacement calls it twice: once with the numbers of the patches and their squares,
-    which shows where each patch goes, and once with the features.
+    replaced on the instance. The replacement calls it twice: with the numbers of the patches, which shows where each
+    patch goes, and with the features. Each number stands beside its square. Where the model blends patches, the mean of
+    the squares is not the square of the mean.
 
     owner: the module that has `pack_image_features`.
     """
@@ -149,13 +150,14 @@ class PackedTower(ClipTower):
     def places(self, crops: int, patches: int) -> Tensor:  # noqa: ARG002
         """[V]: the patch of each visual token of the batch in the packed order; −1 for a newline token.
 
-        Raises UnsupportedInput where the model blended patches, as LLaVA-OneVision does with a very large picture.
+        Raises UnsupportedInput where the model blended patches, as LLaVA-OneVision does with a picture of more than ten
+        tiles.
         """
         number, square = self.recorded["packed"].unbind(dim=-1)
         if not torch.equal(number**2, square):
             raise UnsupportedInput(
-                "the model made the patches of a large picture fewer by blending them, and methods that look into the "
-                "tower need whole patches: make the picture smaller"
+                "the picture takes so many tiles that the model blends their patches, and methods that look into the "
+                "tower need whole patches: make the picture smaller, or choose a method that does not look there"
             )
         return number.long()
 
@@ -163,16 +165,16 @@ class PackedTower(ClipTower):
 class PooledTower(PackedTower):
     """A tower whose model also takes videos: it pools the patches of a frame, and puts one newline behind a video.
 
-    A crop is a frame then, and a patch is a pooled one. The model's `apply_pooling` pools features, keys and attention.
+    In a video a crop is a frame, and a patch is a pooled one. The model's `apply_pooling` pools keys and attention too.
     """
 
     def listen(self) -> list[Any]:
         """Record also what the model pooled."""
-        pool = cast(Any, self.owner).apply_pooling
+        pool = self.pool = cast(Any, self.owner).apply_pooling
 
         def pool_and_record(features: Tensor) -> Tensor:
-            self.recorded["pool"], self.recorded["pooled"] = pool, pool(features)
-            return self.recorded["pooled"]
+            pooled = self.recorded["pooled"] = pool(features)
+            return pooled
 
         return [*super().listen(), Replacement(self.owner, "apply_pooling", pool_and_record)]
 
@@ -182,8 +184,9 @@ class PooledTower(PackedTower):
             return super().make_encoder(recorded, visual_tokens)
         if "packed" in recorded:
             raise UnsupportedInput(f"pictures and a video in the prompt: {ONE_KIND}")
-        encoder, pool, pooled = self.by_patch(recorded), recorded["pool"], recorded["pooled"]
-        (frames, patches), side = pooled.shape[:2], isqrt(pooled.shape[1])
+        encoder, pool, pooled = self.by_patch(recorded), self.pool, recorded["pooled"]
+        frames, patches = pooled.shape[:2]
+        side = isqrt(patches)
         videos = sum(visual_tokens) - frames * patches  # each has one token more, its newline
         if videos < 1 or frames % videos:
             raise UnsupportedInput(

@@ -17,6 +17,7 @@ from trio_core.errors import UnsupportedInput, UnsupportedModel
 from trio_core.tensors import to_device, wide_type
 
 ONE_KIND = "methods that look into this tower take pictures or videos, not both in one batch"
+"""Why a tower refuses a batch. It runs once for each kind, and we record the latest run."""
 _ROWS = 256
 """How many rows of attention `received_attention` holds at a time."""
 
@@ -27,10 +28,11 @@ class Encoder:
 
     A crop is a picture, a tile of a picture or a frame of a video. Crops may have different sizes. Then M is that of
     the grid that holds each of them: a crop lies in the upper left of the grid, and the rest of the grid is zero.
-    Qwen's tower merges and projects its patches itself. There a patch is a merged one, that is, a visual token. So it
-    is with a video of LLaVA-OneVision, whose model pools the frames behind the projector.
+    Qwen's tower merges and projects its patches itself. LLaVA-OneVision pools the patches of a video's frames behind
+    the projector. There a patch is a merged or pooled one, that is, a visual token. Its keys and its attention are the
+    means of those of its patches.
 
-    hidden: [C, M, D], the patches as the projector reads them.
+    hidden: [C, M, D], the patches as the projector reads them, or merged or pooled ones.
     cls: [C, D], the CLS token of that layer; None in a tower without one, and where patches are merged or pooled.
     attend: returns `attention`. It runs when a method first asks.
     keys: [C, M, H, E], the keys of the layer that made `hidden`, before rotary.
@@ -53,8 +55,9 @@ class Encoder:
     def attention(self) -> Tensor:
         """[C, H, M]: for each head, how much attention each patch gets in the layer that made `hidden`.
 
-        With a CLS token: the attention that it pays to each patch. Its attention to itself is left out, so a row sums
-        to less than 1. Without one: the attention that a patch gets from all patches of its crop, averaged over them.
+        In a tower with a CLS token: the attention that it pays to each patch. Its attention to itself is left out, so a
+        row sums to less than 1. In another one: the attention that a patch gets from all patches of its crop, averaged
+        over them. So a whole crop gets 1 in all, and this says nothing of which crop matters.
         """
         return self.attend()
 

@@ -20,7 +20,7 @@ from trio_core.rules.cost import LayerShape
 
 
 class Clip(Adapter):
-    """A family whose tower is CLIP's, with a CLS token, or another. Its projector maps each patch on its own."""
+    """A family with a tower of CLIP, or also of SigLIP. Its projector maps each patch on its own."""
 
     strategies: ClassVar[dict[str, str]] = {"clip": "default"}
     """The kinds of towers that are read, each with the `vision_feature_select_strategy` that passes its patches on."""
@@ -29,9 +29,8 @@ class Clip(Adapter):
     def strategy(self) -> str | None:
         """The strategy of this model's tower in `strategies`; None if its tower is not read."""
         tower, kind = self.model.get_submodule("model.vision_tower"), self.model.config.vision_config.model_type
-        return next(
-            (self.strategies[one] for one in self.strategies if one in kind and hasattr(tower, "encoder")), None
-        )
+        strategies = (strategy for name, strategy in self.strategies.items() if name in str(kind))
+        return next(strategies, None) if hasattr(tower, "encoder") else None
 
     @property
     def has_cls(self) -> bool:
@@ -41,7 +40,7 @@ class Clip(Adapter):
     def tower(self) -> Tower:
         """The tower, read at the layer whose output goes to the projector.
 
-        Raises UnsupportedModel where the projector reads several layers, or the CLS token too.
+        Raises UnsupportedModel where the projector reads several layers, or not all patches and nothing else.
         """
         if self.strategy is None:
             return super().tower()

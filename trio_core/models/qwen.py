@@ -93,6 +93,7 @@ class QwenWithTower(Qwen):
             vision_hidden=attention.dim,
             vision_heads=attention.num_heads,
             merged=self.visual.spatial_merge_size**2,
+            has_cls=False,
         )
 
 

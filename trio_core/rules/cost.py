@@ -19,8 +19,8 @@ class LayerShape:
     vision_hidden, vision_heads: of the vision tower. 0 in a family whose tower no method reads.
     patches: patches of one crop. 0 if no method reads the tower, or if the crops have any size.
     merged: how many patches become one visual token, in a tower that merges and projects them itself; 0 in any other.
-        Such a tower has no CLS token.
-    has_cls: whether another tower has one.
+    has_cls: whether the tower has a CLS token.
+    frames: how many frames the videos of a sample have together. Each is a crop. 0 for pictures, and if unknown.
     """
 
     hidden: int
@@ -35,6 +35,7 @@ class LayerShape:
     patches: int = 0
     merged: int = 0
     has_cls: bool = True
+    frames: int = 0
 
     def layer_macs(self, tokens: int) -> int:
         """MACs of one decoder layer: its linear modules, and the scores and weighted values of every pair of tokens.
@@ -45,13 +46,15 @@ class LayerShape:
         return tokens * each + 2 * tokens * tokens * self.query_width
 
     def crops(self, visual: int) -> tuple[int, ...]:
-        """The number of patches of each crop, estimated from the number of visual tokens.
+        """The number of patches of each crop as a method sees them, estimated from the number of visual tokens.
 
         Crops that were cut to fit cannot be told from whole ones, so this is the nearest number of whole crops. Empty
         in a family whose tower no method reads.
 
         visual: number of visual tokens.
         """
+        if self.frames:
+            return (visual // self.frames,) * self.frames
         if self.merged:
             return (visual,)
         return (self.patches,) * max(1, round(visual / self.patches)) if self.patches else ()
@@ -61,23 +64,27 @@ class LayerShape:
 
         visual: number of visual tokens.
         """
-        if self.has_cls and not self.merged:
-            return sum(patches + 1 for patches in self.crops(visual)) * self.vision_hidden
-        return sum((patches * (self.merged or 1)) ** 2 for patches in self.crops(visual)) * self.vision_hidden
+        inside = [self.patches or patches * self.merged for patches in self.crops(visual)]  # before pooling or merging
+        return sum(patches + 1 if self.has_cls else patches**2 for patches in inside) * self.vision_hidden
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether a method sees the patches behind the projector: those of a merging tower, and of a video's frames."""
+        return bool(self.merged or self.frames)
 
     def projection_macs(self, tokens: int) -> int:
-        """MACs of projecting some of the tower's patches. 0 for a tower that projects them itself, or that is not read.
+        """MACs of projecting some of the tower's patches. 0 if a method sees them projected, or reads no tower.
 
         tokens: how many patches.
         """
-        if self.merged or not self.vision_hidden:
+        if self.is_projected or not self.vision_hidden:
             return 0
         return tokens * (self.vision_hidden + self.hidden) * self.hidden
 
     @property
     def patch_width(self) -> int:
-        """Width of the patches that a method reads: the tower's, or the decoder's if the tower projects them itself."""
-        return self.hidden if self.merged else self.vision_hidden
+        """Width of the patches that a method sees: the decoder's if they are projected, otherwise the tower's."""
+        return self.hidden if self.is_projected else self.vision_hidden
 
     @property
     def patch_key_width(self) -> int:
@@ -119,13 +126,11 @@ class PromptSizes:
     visual_tokens: V0, visual tokens that enter the decoder.
     text_tokens: all other tokens.
     text_after: text tokens after the picture.
-    frames: of its videos. 0 for pictures, and if unknown.
     """
 
     visual_tokens: int
     text_tokens: int
     text_after: int
-    frames: int = 0
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,6 @@ class Sizes:
     budget: visual tokens that stay.
     text_after: text tokens after the picture.
     picture: V0, visual tokens that entered the decoder. 0 if unknown.
-    frames: of its videos. 0 for pictures, and if unknown.
     """
 
     tokens: int
@@ -145,4 +149,3 @@ class Sizes:
     budget: int
     text_after: int
     picture: int = 0
-    frames: int = 0

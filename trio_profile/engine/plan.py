@@ -130,7 +130,7 @@ def widths(shape: Shape) -> LayerShape:
 
 def prompt_sizes(shape: Shape) -> PromptSizes:
     """Return the token counts of one sample."""
-    return PromptSizes(shape.visual_tokens, shape.text_tokens, shape.text_after, shape.frames)
+    return PromptSizes(shape.visual_tokens, shape.text_tokens, shape.text_after)
 
 
 def _require_video(method: Method, workload: Workload) -> None:

@@ -22,6 +22,15 @@ _FORMATS = "mov,mp4,matroska,webm,avi,mpeg,mpegts,gif"
 """The containers that are read. A playlist would open other files."""
 
 
+class Frames(list[Image.Image]):
+    """Frames of a video, as RGB.
+
+    metadata: where they stood in the file and its rate, as processors take it. None where they have no times.
+    """
+
+    metadata: dict[str, Any] | None = None
+
+
 def require_video(path: str) -> None:
     """Raise StudyError if there is no such file or folder, or if a file needs the extra `video`. Nothing is read."""
     if not Path(path).exists():
@@ -30,8 +39,8 @@ def require_video(path: str) -> None:
         require("--video FILE", "video", ["av"])
 
 
-def read_video(path: str, frames: int | None = None, fps: float | None = None) -> list[Image.Image]:
-    """Frames of a video file, upright, or of a folder of pictures in the order of their names, as RGB.
+def read_video(path: str, frames: int | None = None, fps: float | None = None) -> Frames:
+    """Frames of a video file, upright, or of a folder of pictures in the order of their names.
 
     frames: how many, evenly chosen. None without fps: FRAMES, or all if there are fewer.
     fps: a file's first frame at or after each step of 1 / fps seconds. A file with fewer frames a second gives fewer.
@@ -44,20 +53,23 @@ def read_video(path: str, frames: int | None = None, fps: float | None = None) -
     if fps is not None:
         raise StudyError(f"fps = {fps:g}: the pictures of folder {path!r} have no times; give --frames N")
     files = picture_files(Path(path), "video")
-    pictures = [open_picture(files[number]) for number in _evenly(len(files), frames, path)]
+    pictures = Frames(open_picture(files[number]) for number in _evenly(len(files), frames, path))
     if len(sizes := {picture.size for picture in pictures}) > 1:
         some = " and ".join(f"{width} × {height}" for width, height in sorted(sizes)[:2])
         raise StudyError(f"video {path!r}: its pictures have different sizes, such as {some}; give them one size")
     return pictures
 
 
-def _read_file(path: str, frames: int | None, fps: float | None) -> list[Image.Image]:
+def _read_file(path: str, frames: int | None, fps: float | None) -> Frames:
     with _decoding(path) as decoded:
         times = [frame.time for frame in decoded]
     even = _evenly(len(times), frames, path)
     numbers = set(even if fps is None else _regularly(times, fps, path))
     with _decoding(path) as decoded:
-        return [_upright(frame) for number, frame in enumerate(decoded) if number in numbers]
+        read = Frames(_upright(frame) for number, frame in enumerate(decoded) if number in numbers)
+    if rate := _rate(times):
+        read.metadata = {"total_num_frames": len(times), "fps": rate, "frames_indices": sorted(numbers)}
+    return read
 
 
 @contextmanager
@@ -81,6 +93,12 @@ def _decoding(path: str) -> Iterator[Iterator[Any]]:
 def _upright(frame: Any) -> Image.Image:
     """A decoded frame, turned as the file says that it is shown."""
     return frame.to_image().rotate(frame.rotation, expand=True)
+
+
+def _rate(times: list[float | None]) -> float | None:
+    """Frames a second, from the first to the last one. None if that is not known."""
+    first, last = times[0], times[-1]
+    return (len(times) - 1) / (last - first) if first is not None and last is not None and last > first else None
 
 
 def _evenly(count: int, frames: int | None, path: str) -> list[int]:

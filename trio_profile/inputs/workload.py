@@ -309,7 +309,9 @@ def encode(processor: Any, pictures: Sequence[Shown], texts: Sequence[str]) -> I
 def _by_kind(pictures: Sequence[Shown], texts: Sequence[str]) -> dict[str, Any]:
     """The pictures or the videos as arguments of a processor."""
     if any(isinstance(picture, list) for picture in pictures):
-        return {"videos": list(pictures), "do_sample_frames": False}
+        metadata = [getattr(picture, "metadata", None) for picture in pictures]
+        times = {"video_metadata": metadata} if all(metadata) else {}
+        return {"videos": list(pictures), "do_sample_frames": False, **times}
     return {"images": _by_prompt(pictures, texts)}
 
 
@@ -354,7 +356,7 @@ def kind_of(picture: Shown) -> str:
 
 
 def shape_for(adapter: Adapter, study: Study, inputs: Inputs) -> Shape:
-    """The sizes of a model and its input. Token counts are those of the first sample."""
+    """The sizes of a model and its input. Tokens are those of the first sample, frames the mean over samples."""
     ids = inputs["input_ids"]
     length, visual = ids.shape[1], adapter.visual_tokens(ids[:1])[0].nonzero()[:, 0].tolist()
     of_videos = sum(int((ids == token).sum()) for token in adapter.video_ids)
@@ -366,6 +368,5 @@ def shape_for(adapter: Adapter, study: Study, inputs: Inputs) -> Shape:
         visual_tokens=len(visual),
         text_tokens=length - len(visual),
         text_after=length - 1 - visual[-1],
-        frames=frames,
-        **asdict(adapter.layer_shape),
+        **asdict(replace(adapter.layer_shape, frames=frames)),
     )

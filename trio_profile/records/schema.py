@@ -144,11 +144,11 @@ class Shape(Record):
     batch: samples in the batch.
     visual_tokens, text_tokens: tokens of one sample that enter the decoder.
     text_after: the text tokens that follow the picture.
-    frames: of the videos of one sample; 0 for pictures.
+    frames: how many frames the videos of one sample have together; 0 for pictures.
     vision_hidden, vision_heads: width and heads of the vision tower; 0 if methods cannot look into it.
     patches: patches of one crop in the vision tower; 0 if methods cannot look into it, or if crops have any size.
     merged: number of patches that become one visual token, in a tower that merges them itself; otherwise 0.
-    has_cls: whether a tower that merges no patches has a CLS token.
+    has_cls: whether the vision tower has a CLS token.
     """
 
     num_layers: OneOrMore

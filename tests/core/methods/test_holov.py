@@ -122,7 +122,10 @@ def test_it_is_the_plain_form(counts, chunks, data):
 )
 @towers.families
 def test_inside_the_models(family, retention, chunks, diversity):
-    """One allocation over all crops, the base crop first; without newlines."""
+    """One allocation over all crops, the base crop first; without newlines.
+
+    Not five chunks: each would be a crop of LLaVA-OneVision, and whole crops get the same attention there.
+    """
 
     def choose(crops: list[towers.Crop], budget: int, _one: object) -> list[int]:
         numbers = [crop.numbers[patch] for crop in crops for patch in crop.patches]

@@ -1,5 +1,6 @@
 """What a method says its selection costs is what torch counts; and how often the host waits meanwhile."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -43,17 +44,17 @@ def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[i
     with prune(model, method) as trace, torch.no_grad(), counter, listening(note):
         model(**one)
     adapter, text = adapter_for(model), one["input_ids"].shape[1] - len(visual)
-    shape = adapter.layer_shape
     after = one["input_ids"].shape[1] - 1 - int(visual[-1])
     frames = sum(video.frames for video in adapter.videos(one, int((one["input_ids"] == tiny.VIDEO).sum())))
+    shape = replace(adapter.layer_shape, frames=frames)
     declared = [
         method.overhead(
-            shape, s.layer, Sizes(text + s.tokens_before, s.tokens_before, s.tokens_after, after, len(visual), frames)
+            shape, s.layer, Sizes(text + s.tokens_before, s.tokens_before, s.tokens_after, after, len(visual))
         )
         for s in trace.stages
         if s.tokens_after < s.tokens_before
     ]
-    prompt = PromptSizes(len(visual), text, after, frames)
+    prompt = PromptSizes(len(visual), text, after)
     assert sum(declared) == method.selection_macs(shape, trace.schedules[0], prompt)
     flops = [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
     assert not any(count % 2 for count in flops)
@@ -99,7 +100,7 @@ TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
     "tome": (0.2, [{"retention": share} for share in (0.2, 0.5, 0.8)]),  # several rounds, one, and part of one
     "trio-ve": (0.3, [{"retention": 0.4}, {"retention": 0.4, "saliency": "autograd"}]),
     "vispruner": (0.3, [{"retention": 0.17}, {}]),
-    "visionzip": (0.05, [{"retention": 0.2, "contextual_share": share} for share in (0.0, 10 / 64, 0.95)]),
+    "visionzip": (0.1, [{"retention": 0.2, "contextual_share": share} for share in (0.0, 10 / 64, 0.95)]),
     "visionzip+trio": (0.3, [{"budgets": (5, 4, 3), "layers": (0, 1, 3)}]),
 }
 """Methods that read the tower: how far the estimate for cut tiles may be off, and options."""
@@ -126,9 +127,7 @@ def test_declared_overhead_is_what_is_counted(family):
     """Under eager attention, whose backward has the products that the formula counts; grouped and normed keys too."""
     one = tiny.sample(family)
     for name, options in ANYWHERE:
-        if (
-            name == "prunevid" and "pixel_values_videos" in one
-        ):  # it declares the cost of a picture, a bound for a video
+        if name == "prunevid" and "pixel_values_videos" in one:  # it may find static places, which cost less
             assert all(counts <= declared for counts, declared in counted(family, one, made(name, **options))), family
         else:
             declared_is_counted(family, one, made(name, **options))
@@ -143,13 +142,20 @@ def test_declared_overhead_is_what_is_counted_in_the_tower(name, size):
         method = made(name, **options)
         for family in ("llava", *(["qwen2_5_vl"] if name != "prumerge" else [])):
             declared_is_counted(family, tiny.sample(family, size), method)
-        for counts, declared in counted("llava_next", tiny.sample("llava_next", size), method):
-            assert counts == pytest.approx(declared, rel=near), options
+        for family in ("llava_next", *(["llava_onevision"] if name != "prumerge" else [])):
+            one = tiny.without_videos(tiny.sample(family, size))
+            for counts, declared in counted(family, one, method):
+                assert counts == pytest.approx(declared, rel=near), options
 
 
-@pytest.mark.parametrize("name", VIDEO)
-def test_declared_overhead_is_what_is_counted_in_a_video(name):
-    declared_is_counted("qwen2_5_vl", tiny.videos("qwen2_5_vl")[0], made(name, **VIDEO[name]))
+@pytest.mark.parametrize("family", ["llava_onevision", "qwen2_5_vl"])
+@pytest.mark.parametrize("name", [*VIDEO, *(name for name in TOWER if name != "prumerge")])
+def test_declared_overhead_is_what_is_counted_in_a_video(name, family):
+    """Exactly, except that some methods count LLaVA-OneVision's newline as a patch."""
+    near = 0.03 if name in ("cdpruner", "holov") and family == "llava_onevision" else 0
+    for options in [VIDEO[name]] if name in VIDEO else TOWER[name][1]:
+        for counts, declared in counted(family, tiny.videos(family)[0], made(name, **options)):
+            assert declared > 0 and counts == pytest.approx(declared, rel=near), options
 
 
 def test_more_options_cost_what_they_declare(monkeypatch):

@@ -1,4 +1,4 @@
-"""What the towers of CLIP and SigLIP show where the model pools or blends their patches.
+"""Towers of CLIP and SigLIP whose patches the model pools or blends.
 
 Pictures without either are in the tests of the methods, which compare each rule with the tower's own run.
 """
@@ -14,8 +14,8 @@ from transformers import LlavaOnevisionForConditionalGeneration, PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods import towers
-from trio_core import UnsupportedInput
-from trio_core.models import toy
+from trio_core import OptionError, UnsupportedInput, UnsupportedModel, prune
+from trio_core.models import adapter_for, toy
 
 
 def onevision(tower: str) -> PreTrainedModel:
@@ -45,12 +45,11 @@ def test_a_patch_of_a_video_is_a_pooled_one_and_its_newline_is_none(tower):
         assert encoder.places[b].tolist() == places
         kept = encoder.by_token(b, encoder.hidden)
         assert torch.allclose(kept[encoder.places[b] >= 0], visual[encoder.places[b] >= 0], atol=1e-5)
-    hidden, weights, heard = towers.tower_run(model, samples[0])
+    _, weights, heard = towers.tower_run(model, samples[0])
     first = int(tower == "clip")
     attention = weights[:, :, 0, 1:] if first else weights.mean(dim=2)
     assert torch.allclose(encoder.attention[:3].transpose(1, 2), pooled(attention.transpose(1, 2)), atol=1e-6)
     assert torch.allclose(encoder.keys[:3].flatten(2).double(), pooled(heard["keys"][:, first:]), atol=1e-5)
-    assert hidden.shape[:2] == (3, 16 + first)
     assert encoder.cls is None and encoder.last is None and encoder.grid == (2, 2)
 
 
@@ -73,3 +72,35 @@ def test_a_picture_whose_patches_the_model_blends_is_refused():
     blended = {**one, "input_ids": shorter, "attention_mask": torch.ones_like(shorter)}
     with tiny.refused(UnsupportedInput, "make the picture smaller"):
         towers.look(model, blended)
+
+
+@pytest.mark.parametrize("wrong", [{"vision_feature_layer": [-2, -1]}, {"vision_feature_select_strategy": "default"}])
+def test_a_tower_that_passes_on_more_or_less_than_its_patches_is_refused(wrong):
+    with tiny.refused(UnsupportedModel, "need the patches of one layer, 'full'"):
+        adapter_for(tiny.variant("llava_onevision", **wrong)).tower()
+
+
+def test_a_method_that_needs_a_cls_token_refuses_pooled_frames():
+    with tiny.refused(UnsupportedModel, "has no CLS token, or the model pools its patches"):
+        tiny.run(onevision("clip"), tiny.videos("llava_onevision")[0], "prumerge", retention=0.5)
+
+
+def test_beams_of_a_video_see_its_frames():
+    """generate() runs the tower once and then repeats the samples."""
+    model, inputs = tiny.model("llava_onevision"), tiny.batch(tiny.videos("llava_onevision"))
+    one_each = tiny.run(model, inputs, "fastvid", retention=0.5)[1].stages[0].kept
+    with prune(model, "fastvid", retention=0.5) as trace:
+        tiny.generate(model, inputs, 1, num_beams=2)
+    first, again, second, _ = trace.stages[0].kept
+    assert first.tolist() == again.tolist() == one_each[0].tolist()
+    assert second.tolist() == one_each[1].tolist()
+
+
+def test_newlines_leave_before_the_tokens_of_a_frame():
+    """Two videos have 24 tokens in frames and a newline each."""
+    model, inputs = tiny.model("llava_onevision"), tiny.videos("llava_onevision")[1]
+    for name in ("fastvid", "visionzip"):
+        kept = tiny.run(model, inputs, name, budgets=(24,), layers=(0,))[1].stages[0].kept[0]
+        assert kept.tolist() == [token for token in range(26) if token not in (12, 25)], name
+        with tiny.refused(OptionError, "newline tokens go first, so that at most 24 of 26 visual tokens can stay"):
+            tiny.run(model, inputs, name, budgets=(25,), layers=(0,))

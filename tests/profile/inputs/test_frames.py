@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from transformers.video_utils import make_batched_metadata
 
 from trio_profile.errors import StudyError
-from trio_profile.inputs.frames import _regularly, read_video, require_video
+from trio_profile.inputs.frames import Frames, _rate, _regularly, read_video, require_video
 from trio_profile.inputs.pocket.clips import clip, render
-from trio_profile.inputs.workload import build
+from trio_profile.inputs.workload import _by_kind, build
 from trio_profile.records.schema import Study
 
 
@@ -55,11 +56,20 @@ def write_video(path: Path, frames: list[Image.Image], rotation: int = 0) -> Non
         file.mux(packets + stream.encode())
 
 
-def test_a_file_is_decoded(tmp_path: Path):
+def test_a_file_is_decoded_and_its_processor_learns_the_times(tmp_path: Path):
     path = tmp_path / "clip.mp4"
     write_video(path, render(clip(0)))
     assert len(read_video(str(path))) == 8 and len(read_video(str(path), 3)) == 3
-    assert len(read_video(str(path), fps=1)) == 2
+    read = read_video(str(path), fps=1)
+    assert len(read) == 2
+    (metadata,) = make_batched_metadata([read], _by_kind([read], ["?"])["video_metadata"])
+    assert metadata.timestamps == [0, 1] and metadata.sampled_fps == 1
+
+
+def test_the_rate_of_a_video_needs_times():
+    assert _rate([1.0, 1.5, 3.0]) == 1
+    assert _rate([1.0]) is _rate([None, 2.0]) is _rate([1.0, 1.0]) is None
+    assert "video_metadata" not in _by_kind([Frames([Image.new("RGB", (4, 4))])], ["?"])
 
 
 def test_a_file_is_read_as_it_is_shown(tmp_path: Path):

@@ -100,7 +100,8 @@ class ClipProcessor:
             raise ValueError(f"prompts: {len(text)}, clips: {len(videos)}; give each prompt one clip")
         mark = self.pictures.image_token
         prompts = [prompt.replace(mark, mark * VISUAL_TOKENS) for prompt in text]
-        options.pop("do_sample_frames", None)  # all are taken
+        for name in ("do_sample_frames", "video_metadata"):  # all are taken, and times have no effect
+            options.pop(name, None)
         encoded = self.pictures.tokenizer(prompts, return_tensors=return_tensors, padding=True, **options)
         pixels = [
             self.pictures.image_processor(frames, return_tensors=return_tensors)["pixel_values"] for frames in videos

@@ -37,8 +37,8 @@ def loops_of(document: EndpointsDocument) -> list[Loop]:
 
 
 def undecided(document: EndpointsDocument, one: LoadBreakEven) -> list[float]:
-    """The loads whose own interval of the gain contains 1, although the fit over all loads is on one side of it."""
-    if one.status not in ("always", "never"):
+    """The loads whose own interval of the gain contains 1. None of them where the gain crosses 1: a load says where."""
+    if one.status == "crossing":
         return []
     gains = [(at.load, at.gains.get(one.quantity)) for at in document.loads if at.loop == one.loop]
     return [load for load, gain in gains if gain is not None and gain.ci95[0] <= 1 <= gain.ci95[1]]
@@ -51,6 +51,14 @@ def _decided(document: EndpointsDocument, one: LoadBreakEven) -> dict[float, flo
     return {at.load: at.gains[one.quantity].value for at in measured if at.load not in open_loads}
 
 
+def _always(document: EndpointsDocument, one: LoadBreakEven) -> bool | None:
+    """Whether pruning pays at all loads that are decided. None if it pays at some of them, or if none is decided."""
+    if one.status in ("always", "never"):
+        return one.status == "always"
+    sides = {gain > 1 for gain in _decided(document, one).values()}
+    return sides.pop() if len(sides) == 1 else None
+
+
 def pays(document: EndpointsDocument, one: LoadBreakEven) -> str:
     """Up to which load pruning pays, beginning with a verb: `pays up to a concurrency of 6.7 [5.9, 7.4]`."""
     word, ends = load_word(one.loop), one.measured
@@ -58,13 +66,13 @@ def pays(document: EndpointsDocument, one: LoadBreakEven) -> str:
         cut = ends is not None and (one.ci95[0] <= ends[0] or one.ci95[1] >= ends[1])
         side, note = "up to" if one.pays == "below" else "from", "; loads beyond were not measured" if cut else ""
         return f"pays {side} a {word} of {units.load_within(one.load, one.ci95)}{note}"
-    if one.status == "inconclusive":
+    if (always := _always(document, one)) is None:
         return "is inconclusive"
     if open_loads := undecided(document, one):
-        verb, decided = "pays" if one.status == "always" else "does not pay", _decided(document, one)
+        verb, decided = "pays" if always else "does not pay", _decided(document, one)
         return f"{f'{verb} at {_loads(decided)}, and ' if decided else ''}is undecided at {_loads(open_loads)}"
     measured = f", {units.load(ends[0])} to {units.load(ends[1])}" if ends else ""
-    return f"pays at {'every' if one.status == 'always' else 'no'} {word} measured{measured}"
+    return f"pays at {'every' if always else 'no'} {word} measured{measured}"
 
 
 def is_unpruned(document: EndpointsDocument) -> bool:
@@ -126,7 +134,7 @@ def _advice(document: EndpointsDocument, one: LoadBreakEven) -> str:
     """Advice by one break-even."""
     name, word = in_words(one.quantity), load_word(one.loop)
     ends = one.measured or (0.0, 0.0)
-    if one.status in ("always", "never") and (decided := _at_decided_loads(document, one)):
+    if one.status != "crossing" and (decided := _at_decided_loads(document, one)):
         return decided
     if one.status == "crossing" and one.ci95 is not None and (advice := _around(one, one.ci95, ends)):
         return advice
@@ -140,16 +148,16 @@ def _advice(document: EndpointsDocument, one: LoadBreakEven) -> str:
 
 
 def _at_decided_loads(document: EndpointsDocument, one: LoadBreakEven) -> str:
-    """Advice for the loads whose own intervals do not contain 1. Empty if there is none."""
-    open_loads, gains = undecided(document, one), _decided(document, one)
-    if not gains:
+    """Advice for the loads whose own intervals do not contain 1. Empty if there is none, or if they contradict."""
+    open_loads, gains, always = undecided(document, one), _decided(document, one), _always(document, one)
+    if not gains or always is None:
         return ""
     every = len(gains) == sum(at.loop == one.loop for at in document.loads) > 1
     word, low, high = load_word(one.loop), units.times(min(gains.values())), units.times(max(gains.values()))
     where = f"every {word} that was measured" if every else f"a {word} of {_loads(gains)}"
     rest = f" At {_loads(open_loads)} these rounds do not decide." if open_loads else ""
     gain = low if len(gains) == 1 else f"{low} to {high}"
-    if one.status == "always":
+    if always:
         return f"Use pruning at {where}: its gain in {in_words(one.quantity)} is {gain}.{rest}"
     return f"Do not use pruning at {where}: its gain in {in_words(one.quantity)} is {gain}, which is a loss.{rest}"
 

@@ -1,7 +1,7 @@
 """What a study of servers recommends, for each outcome."""
 
 from tests.profile.documents import endpoints_document
-from trio_profile.kinds.servers.advice import recommendation
+from trio_profile.kinds.servers.advice import pays, recommendation
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, LoadBreakEven
 
 
@@ -15,16 +15,16 @@ def _break_even(**fields) -> LoadBreakEven:
 
 def test_only_what_the_interval_decides_is_advised():
     pruning, dense = "pruning", "the dense model"
-    for pays, ci95, below, above in (
+    for side, ci95, below, above in (
         ("below", (3.1, 3.9), f"{pruning} up to a concurrency of 3", f"{dense} from a concurrency of 4 on"),
         ("above", (2.5, 3.6), f"{dense} up to a concurrency of 2", f"{pruning} from a concurrency of 4 on"),
         ("below", (1.0, 1.86), None, f"{dense} from a concurrency of 2 on"),
         ("above", (5.0, 8.0), f"{dense} up to a concurrency of 5", None),
         ("below", (1.0, 8.0), None, None),
     ):
-        one = _break_even(status="crossing", load=sum(ci95) / 2, ci95=ci95, pays=pays)
+        one = _break_even(status="crossing", load=sum(ci95) / 2, ci95=ci95, pays=side)
         (line,) = recommendation(with_break_evens(one))
-        sides = [side for side in (below, above) if side]
+        sides = [text for text in (below, above) if text]
         assert line.startswith(f"Use {', and '.join(sides)}, judged" if sides else "Measure longer")
 
 
@@ -42,6 +42,19 @@ def test_a_load_whose_own_interval_contains_1_is_not_promised():
             line = next(recommendation(document.model_copy(update={"loads": loads, "break_even": (one,)})))
             assert line.startswith(sentence)
             assert ("At 4 and 8 these rounds do not decide." in line) == (len(wide) == 2)
+
+
+def test_an_undecided_line_still_says_which_loads_are_decided():
+    """Of the gains 2, 1.75, 1.25 and 0.75 the last two are made to contain 1, or none: then they contradict."""
+    document, one = endpoints_document(), _break_even(status="inconclusive")
+    for wide, advised, said in (
+        ((4, 8), "Use pruning at a concurrency of 1 and 2: ", "pays at 1 and 2, and is undecided at 4 and 8"),
+        ((), "Measure longer", "is inconclusive"),
+    ):
+        loads = tuple(_widened(at) if at.load in wide else at for at in document.loads)
+        changed = document.model_copy(update={"loads": loads, "break_even": (one,)})
+        assert next(recommendation(changed)).startswith(advised)
+        assert pays(changed, one) == said
 
 
 def _widened(at: AtLoad) -> AtLoad:
