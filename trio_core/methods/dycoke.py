@@ -52,9 +52,8 @@ class DyCoke(ScoreMethod):
         "0.3 by default. Here the budget is exact, and decides the share. What does not divide goes to the first "
         "frames. A budget below the whole frames (the first, the fifth and so on) is filled from them alone: each is "
         "ranked against the whole frame before it, and the first frame is cut last. The released code has no such "
-        "budget. There a "
-        "prompt has one video. Here the budget is one for all visual tokens of the sample: pictures and newlines stay "
-        "before all others. The cosines are computed in float32, there in the model's precision.",
+        "budget. There a prompt has one video. Here the budget is one for all visual tokens of the sample: pictures "
+        "and newlines stay before all others. The cosines are computed in float32, there in the model's precision.",
     )
 
     def score(self, view: View) -> Sequence[ScoresN]:

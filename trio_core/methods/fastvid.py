@@ -1,7 +1,7 @@
 """FastVID: dynamic density pruning for fast video large language models (arXiv 2503.11187)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import ClassVar
 
@@ -21,8 +21,6 @@ from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
 
 NEIGHBOURS = 4
 """How many nearest tokens make a token's density. The token itself is one of them."""
-FRAMES = 32
-"""How many frames a video has where its cost is declared and its frames are not known."""
 
 
 def segment_lengths(frames: Tensor, segments: int, similarity: float) -> list[int]:
@@ -179,11 +177,11 @@ class FastVID(TowerMethod):
 
         This is the cost of a video whose segments are as few and as equal as they can be.
         """
-        frames = shape.frames or FRAMES
+        frames = shape.of_video.frames
         tokens, segments = sizes.visual // frames, min(self.segments, frames)
         merging, budgets = 0, iter(shares(min(sizes.budget, frames * tokens), [tokens] * frames))
         for length in (frames // segments + (number < frames % segments) for number in range(segments)):
             budget = sum(islice(budgets, length))
             counts = zip(*frame_budgets(budget, length, tokens, self.context_share, self.anchor_step), strict=True)
             merging += sum((tokens - own) ** 2 + 2 * length * tokens * anchors for own, anchors in counts if anchors)
-        return replace(shape, frames=frames).encoder_attention_macs(sizes.visual) + merging * shape.hidden
+        return shape.of_video.encoder_attention_macs(sizes.visual) + merging * shape.hidden

@@ -1,6 +1,6 @@
 """HoliTom: holistic token merging for video large language models (arXiv 2505.21334)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -21,8 +21,6 @@ from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
 
 NEIGHBOURS = 7
 """How many nearest tokens make a token's density, the token itself included. Never more than the centres."""
-FRAMES = 32
-"""How many frames a video has where its cost is declared and its frames are not known. As many as released."""
 
 
 def best_segments(likeness: Tensor, threshold: float) -> list[int]:
@@ -186,7 +184,7 @@ class HoliTom(Method):
         Before the decoder this is the cost of a video in which no place is static.
         """
         if layer == 0:
-            return replace(shape, frames=shape.frames or FRAMES).encoder_attention_macs(sizes.visual)
+            return shape.of_video.encoder_attention_macs(sizes.visual)
         return shape.attention_row_macs(sizes.tokens) + 2 * sizes.visual * sizes.budget * shape.hidden
 
 

@@ -1,6 +1,6 @@
 """The cost of a selection: the widths and counts that a method's `overhead` is computed from. No torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trio_core.rules.schedule import shares
 
@@ -58,6 +58,11 @@ class LayerShape:
         if self.merged:
             return (visual,)
         return (self.patches,) * max(1, round(visual / self.patches)) if self.patches else ()
+
+    @property
+    def of_video(self) -> "LayerShape":
+        """The shape for a video. Where its frames are not known, it has as many as the released methods take: 32."""
+        return replace(self, frames=self.frames or 32)
 
     def encoder_attention_macs(self, visual: int) -> int:
         """MACs of `Encoder.attention`: the CLS row of each crop, or all rows in a tower without a CLS token.

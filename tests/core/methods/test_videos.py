@@ -173,11 +173,12 @@ def test_evs_keeps_first_frames_and_then_what_changed_most():
         assert Evs(retention=0.5).select(view).kept[0].tolist() == sorted(order[:budget]), budget
 
 
-def test_beams_of_a_sample_see_its_frames():
+@pytest.mark.parametrize(("family", "name"), [("qwen2_5_vl", "evs"), ("llava_onevision", "fastvid")])
+def test_beams_of_a_sample_see_its_frames(family, name):
     """generate() runs the tower once and then repeats the samples."""
-    model, inputs = tiny.model("qwen2_5_vl"), tiny.batch(tiny.videos("qwen2_5_vl"))
-    one_each = tiny.run(model, inputs, "evs", retention=0.5)[1].stages[0].kept
-    with prune(model, "evs", retention=0.5) as trace:
+    model, inputs = tiny.model(family), tiny.batch(tiny.videos(family))
+    one_each = tiny.run(model, inputs, name, retention=0.5)[1].stages[0].kept
+    with prune(model, name, retention=0.5) as trace:
         tiny.generate(model, inputs, 1, num_beams=2)
     first, again, second, _ = trace.stages[0].kept
     assert first.tolist() == again.tolist() == one_each[0].tolist()

@@ -14,7 +14,7 @@ from transformers import LlavaOnevisionForConditionalGeneration, PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods import towers
-from trio_core import OptionError, UnsupportedInput, UnsupportedModel, prune
+from trio_core import OptionError, UnsupportedInput, UnsupportedModel
 from trio_core.models import adapter_for, toy
 
 
@@ -83,17 +83,6 @@ def test_a_tower_that_passes_on_more_or_less_than_its_patches_is_refused(wrong):
 def test_a_method_that_needs_a_cls_token_refuses_pooled_frames():
     with tiny.refused(UnsupportedModel, "has no CLS token, or the model pools its patches"):
         tiny.run(onevision("clip"), tiny.videos("llava_onevision")[0], "prumerge", retention=0.5)
-
-
-def test_beams_of_a_video_see_its_frames():
-    """generate() runs the tower once and then repeats the samples."""
-    model, inputs = tiny.model("llava_onevision"), tiny.batch(tiny.videos("llava_onevision"))
-    one_each = tiny.run(model, inputs, "fastvid", retention=0.5)[1].stages[0].kept
-    with prune(model, "fastvid", retention=0.5) as trace:
-        tiny.generate(model, inputs, 1, num_beams=2)
-    first, again, second, _ = trace.stages[0].kept
-    assert first.tolist() == again.tolist() == one_each[0].tolist()
-    assert second.tolist() == one_each[1].tolist()
 
 
 def test_newlines_leave_before_the_tokens_of_a_frame():
