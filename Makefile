@@ -1,7 +1,8 @@
 # Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and the fast tests.
 # `make sweep` installs what a study needs into .venv, and each command that needs more adds the rest (`make install`).
 # `make test-all` runs all tests and checks the shapes of tensors.
-# `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that is allowed.
+# `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that is allowed, and
+# `make videos` tests the videos of saved checkpoints with torchvision.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 
 PYTHON ?= python3
@@ -14,14 +15,18 @@ EXTRAS := gate,export,endpoints,mlflow,ray,serve,video,docs,dev
 PINS   := pyproject.toml trio_core/pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt
 
-.PHONY: install sweep test test-all oldest check bench docs format clean
+.PHONY: install sweep test tests test-all oldest videos check bench docs format clean
 
 install: $(ALL)
 
 sweep: $(RUN)
 	$(BIN)/trio-profile sweep --out runs/pocket
 
-test: check
+# The linters run beside the tests, and say what they found when they have ended.
+test: $(ALL)
+	$(MAKE) --jobs=2 --output-sync=target --no-print-directory check tests
+
+tests: $(ALL)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-all: check
@@ -31,6 +36,9 @@ test-all: check
 oldest: .venv-oldest/core/.installed .venv-oldest/run/.installed
 	OMP_NUM_THREADS=1 .venv-oldest/core/bin/python -m pytest tests/core -n $(JOBS) --dist worksteal
 	OMP_NUM_THREADS=1 .venv-oldest/run/bin/python -m pytest tests/core/test_docs.py $(addprefix tests/profile/,cost inputs profilers) -n $(JOBS) --dist worksteal
+
+videos: .venv-videos/.installed
+	OMP_NUM_THREADS=1 .venv-videos/bin/python -m pytest tests/profile/inputs/test_videos.py
 
 check: $(ALL)
 	$(BIN)/ruff check
@@ -50,7 +58,7 @@ format: $(ALL)
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-oldest runs site .cache
+	rm -rf .venv .venv-oldest .venv-videos runs site .cache
 
 # torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
 .venv/.run-pinned: $(PINS)
@@ -70,6 +78,15 @@ clean:
 
 $(ALL): $(RUN)
 	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run,$(EXTRAS)]"
+	touch $@
+
+# The index's own torch: no torchvision imports beside the pinned build.
+.venv-videos/.installed: $(PINS)
+	$(PYTHON) -m venv $(@D)
+	grep -v '^torch==' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --upgrade --constraint $(@D)/constraints.txt pip setuptools setuptools-scm
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt torch torchvision
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --no-build-isolation --editable ./trio_core --editable ".[run,video,dev]"
 	touch $@
 
 # The same torch and tools, and the oldest transformers that a distribution allows: trio-core, trio-profile[run].

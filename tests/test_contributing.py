@@ -82,6 +82,7 @@ def trio_profile(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_a_kind_of_study_is_one_file_and_one_entry(trio_profile, tmp_path):
     out = tmp_path / "out"
     assert "Count the weights of a model" in trio_profile("--help")

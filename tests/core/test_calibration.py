@@ -27,6 +27,7 @@ def divergences(family: str, prompts) -> dict[int, float]:
     return means
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llava", "qwen2_5_vl", "gemma3"])
 def test_it_is_the_first_layer_that_is_close_enough(family):
     prompts = [

@@ -20,7 +20,8 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from trio_core.models import families
 from trio_core.models.toy import IMAGE, PINPOINTS, VIDEO, VISION_END, VISION_START, VOCABULARY
 from trio_profile.inputs.processors import VIDEO as VIDEO_PROCESSOR
-from trio_profile.inputs.processors import NoVideos, without_number_words, without_videos
+from trio_profile.inputs.processors import without_number_words, without_videos
+from trio_profile.inputs.videos import NoVideos
 
 Saved = Callable[[str], Path]
 """Returns the directory of a family's checkpoint. The fixture `saved` is one."""
@@ -39,6 +40,7 @@ class Files:
     named: the tokenizer's names of special tokens, as `image_token`.
     processor: settings of the processor.
     video: the class of the video processor, which torchvision brings; empty if the family has none.
+    frames: settings of the video processor, for frames of the toy's size. Empty: no test gives it a video.
     """
 
     image: dict[str, Any]
@@ -47,20 +49,27 @@ class Files:
     named: dict[str, str] = field(default_factory=dict)
     processor: dict[str, Any] = field(default_factory=dict)
     video: str = ""
+    frames: dict[str, Any] = field(default_factory=dict)
 
 
-def _template(turn: str, picture: str, end: str, answer: str, *, begin: str = "", newline: str = "") -> str:
+def _template(
+    turn: str, picture: str, end: str, answer: str, *, begin: str = "", newline: str = "", video: str = ""
+) -> str:
     """A chat template: `turn` with the role, the parts of the message, `end`; at last `answer`."""
+    clip = f"{{% elif part['type'] == 'video' %}}{video}{newline}" if video else ""
     return (
         f"{begin}{{% for message in messages %}}{turn}"
         "{% for part in message['content'] %}"
-        f"{{% if part['type'] == 'image' %}}{picture}{newline}"
+        f"{{% if part['type'] == 'image' %}}{picture}{newline}{clip}"
         "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}"
         f"{end}{{% endfor %}}{{% if add_generation_prompt %}}{answer}{{% endif %}}"
     )
 
 
 _VICUNA = _template("{{ message['role'] | upper }}: ", "<image>", " ", "ASSISTANT:", newline="\n")
+_VICUNA_VIDEO = _template(
+    "{{ message['role'] | upper }}: ", "<image>", " ", "ASSISTANT:", newline="\n", video="<video>"
+)
 _CHATML = {
     "turn": "<|im_start|>{{ message['role'] }}\n",
     "end": "<|im_end|>\n",
@@ -92,9 +101,10 @@ _TILES = {
 def _qwen(video: str) -> Files:
     picture = "<|vision_start|><|image_pad|><|vision_end|>"
     pixels = {"size": {"shortest_edge": 16 * 16, "longest_edge": 48 * 48}}
+    settings = {**pixels, "patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
     return Files(
-        image={**pixels, "patch_size": 4, "merge_size": 2, "temporal_patch_size": 2},
-        template=_template(picture=picture, **_CHATML),
+        image=settings,
+        template=_template(picture=picture, video=picture.replace("image", "video"), **_CHATML),
         special={
             **_IM,
             IMAGE: "<|image_pad|>",
@@ -103,6 +113,7 @@ def _qwen(video: str) -> Files:
             VISION_END: "<|vision_end|>",
         },
         video=video,
+        frames=settings,
     )
 
 
@@ -171,20 +182,27 @@ FILES: dict[str, Files] = {
     ),
     "LLaVA-NeXT-Video": Files(
         image={**_CLIP_SIZE, "image_grid_pinpoints": PINPOINTS},
-        template=_VICUNA,
+        template=_VICUNA_VIDEO,
         special=_IMAGE_AND_VIDEO,
         processor=_CLS,
         video="LlavaNextVideoVideoProcessor",
+        frames=_CLIP_SIZE,
     ),
     "LLaVA-OneVision": Files(
         image={**_SQUARE, "image_grid_pinpoints": PINPOINTS},
-        template=_template(picture="<image>", newline="\n", **_CHATML),
+        template=_template(picture="<image>", newline="\n", video="<video>", **_CHATML),
         special={**_IM, **_IMAGE_AND_VIDEO},
         processor={"num_image_tokens": 16, "vision_feature_select_strategy": "full"},
         video="LlavaOnevisionVideoProcessor",
+        frames=_SQUARE,
     ),
     "Video-LLaVA": Files(
-        image=_CLIP_SIZE, template=_VICUNA, special=_IMAGE_AND_VIDEO, processor=_CLS, video="VideoLlavaVideoProcessor"
+        image=_CLIP_SIZE,
+        template=_VICUNA_VIDEO,
+        special=_IMAGE_AND_VIDEO,
+        processor=_CLS,
+        video="VideoLlavaVideoProcessor",
+        frames=_CLIP_SIZE,
     ),
     "Qwen2-VL": _qwen("Qwen2VLVideoProcessor"),
     "Qwen2.5-VL": _qwen("Qwen2VLVideoProcessor"),
@@ -245,5 +263,5 @@ def _name_classes(file: Path, files: Files) -> None:
     image = content["image_processor"]
     image["image_processor_type"] = image["image_processor_type"].removesuffix("Pil")
     if files.video:
-        content[VIDEO_PROCESSOR] = {"video_processor_type": files.video}
+        content[VIDEO_PROCESSOR] = {"video_processor_type": files.video, **files.frames}
     file.write_text(json.dumps(content, indent=2), encoding="utf-8")

@@ -24,6 +24,7 @@ def printed(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_threads_sleep_soon_and_memory_is_kept_after_the_preparation():
     found = printed(f"from trio_profile import process; process.prepare(); {POLICY}")
     assert found.startswith("brief")

@@ -94,6 +94,7 @@ def watch(method: Method) -> None:
     object.__setattr__(method, "select", watched)  # a frozen dataclass
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("uncompiled_flex")
 @pytest.mark.parametrize("attention", tiny.fast_first(["eager", "flex_attention"], "flex_attention"))
 def test_selection_does_not_depend_on_the_kernel(attention):

@@ -54,6 +54,7 @@ def own_model(family: str = "llava_next"):
     return copy.deepcopy(tiny.model(family, "sdpa"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "rows"),
     tiny.fast_first([(f, rows) for f in FAMILIES for rows in ("last", "shifted")], ("llava", "last")),

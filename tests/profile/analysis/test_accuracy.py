@@ -98,6 +98,7 @@ def test_the_retention_that_keeps_a_share_is_the_one_worked_out_by_hand():
     assert shuffled == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("questions", "share", "true"), [(200, 0.99, 0.22), (200, 0.97, 0.22), (200, 0.85, 0.11), (50, 0.97, 0.22)]
 )

@@ -103,6 +103,7 @@ def test_refusals_are_kept_and_not_tried_again(contents: Contents):
     assert local.is_counted(contents.study, contents) and local.is_timed(contents.study, contents)
 
 
+@pytest.mark.slow
 def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, without_fvcore, tmp_path, capsys):
     out = tmp_path / "out"
     options = ["--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What?", "--new-tokens", "2"]

@@ -55,6 +55,7 @@ def test_a_closed_standard_error_does_not_change_the_code():
     assert shell("trio-profile show nowhere 2> /dev/full")[0] == 2
 
 
+@pytest.mark.slow
 def test_an_encoding_without_our_signs_spells_them(kept):
     code, out, err = shell(f"trio-profile show {kept}", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (code, err) == (0, "") and "trio on llava-1.5-7b" in out

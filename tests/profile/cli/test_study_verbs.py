@@ -158,6 +158,7 @@ def test_what_cannot_be_logged_is_not_measured(logger, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_kept_if_it_cannot_be_logged(logger, tmp_path, capsys):
     logger(f"{GONE}def require(): ...\ndef log(*_): raise LogError('the server is gone')")
     out = tmp_path / "out"

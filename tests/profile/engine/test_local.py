@@ -271,6 +271,7 @@ def test_one_session_counts_and_each_other_one_times_each_cell(two_processes):
         assert [one.session for one in cell.timings] == [session.id for session in timing]
 
 
+@pytest.mark.slow
 def test_forked_processes_count_what_this_process_counts(two_processes, tiny_study, tmp_path):
     alone = local.run(tiny_study.model_copy(update={"fidelity_inputs": 2}), tmp_path)
     for cell in two_processes.measurements:
@@ -281,6 +282,7 @@ def test_forked_processes_count_what_this_process_counts(two_processes, tiny_stu
         assert cell.fidelity.kl_nats == pytest.approx(own.fidelity.kl_nats, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_an_error_of_a_process_is_raised_here_and_leaves_no_directory(tiny_study, tmp_path):
     study = tiny_study.model_copy(update={"processes": 2, "retentions": (0.1,)})
     with pytest.raises(RetentionError, match=r"retention 0\.1 cannot be reached"):

@@ -304,6 +304,7 @@ def test_a_study_for_workers_is_measured_by_no_other_command(study, tmp_path):
         WorkerFile(tmp_path, "a").keep([], Run(block="dense", number=0, attempt=1, worker="a", session="s"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_told_to_end_gives_its_run_back(study, tmp_path):
     """Slurm and Kubernetes tell it with SIGTERM."""
     shared.prepare(study, tmp_path)
@@ -412,6 +413,7 @@ def forked(directory: Path, name: str, lines: int | None) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_anywhere_lose_and_double_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 1)
     draw = random.Random(7)

@@ -100,6 +100,7 @@ def test_a_page_says_what_was_not_read_at_its_source():
     assert sum(int(row[4].replace("–", "0")) for row in tally) == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "claims"), [("trio-2026", "trio-2026"), ("video-claims", "video")])
 def test_the_published_report_is_that_of_the_claims(name: str, claims: str):
     kept = Path(__file__).parents[3] / "reports" / name

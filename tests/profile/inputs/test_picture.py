@@ -95,6 +95,7 @@ def test_the_token_whose_features_change_lies_where_the_grid_says(family, proces
         assert np.abs(shown - bright).max() <= 1
 
 
+@pytest.mark.slow
 def test_the_tokens_of_a_clip_lie_on_their_frames():
     """A bright patch in one frame changes the token of its place most, and no token of another frame."""
     loaded = load(Study(model="pocket-video"))

@@ -178,6 +178,7 @@ def test_the_cache_holds_what_the_schedule_says(device: str, name: str):
     assert sum(held) == memory.predicted_bytes(work.shape, planned.schedule.tokens_by_layer)
 
 
+@pytest.mark.slow
 @every_device
 def test_a_pruned_prefill_peaks_no_higher_than_dense(device: str):
     work = workload(device)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
+from tests.core.tiny import fast_first
 from tests.profile.browser import View, opened
 from tests.profile.examples import document, study
 from trio_profile.findings import sweep
@@ -366,7 +367,7 @@ def everything() -> Report:
     return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", confidence=[badge])
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), fast_first([(390, "light"), (1280, "dark")], 390))
 def test_axe_has_no_serious_finding(show: Open, width: int, scheme: str):
     view = show(everything(), width=width, color_scheme=scheme)
     view.scroll_through()
@@ -379,7 +380,7 @@ def test_axe_finds_something_on_a_poor_page(browser, tmp_path: Path):
         assert any("nested-interactive" in one for one in view.findings())
 
 
-@pytest.mark.parametrize("width", [320, 390, 1400])
+@pytest.mark.parametrize("width", fast_first([320, 390, 1400], 390))
 def test_nothing_is_wider_than_the_window(show: Open, width: int):
     view = show(everything(), width=width)
     view.scroll_through()
@@ -407,6 +408,7 @@ def test_all_figures_are_on_paper_and_no_table_is_cut(show: Open):
     assert cut == []
 
 
+@pytest.mark.slow
 def test_printing_draws_every_figure(show: Open, tmp_path: Path):
     view = show(everything(), height=400)
     view.page.pdf(path=tmp_path / "page.pdf")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import needs
+from tests.core.tiny import fast_first
 from tests.profile.browser import CHROMIUM, MISSING
 from tests.profile.examples import document, study
 from trio_profile.errors import StudyError
@@ -75,7 +76,7 @@ def test_a_picture_has_quiet_series_in_grey_and_a_legend_instead_of_the_picker(m
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
-@pytest.mark.parametrize("form", STARTS)
+@pytest.mark.parametrize("form", fast_first(STARTS, "svg"))
 def test_a_figure_is_drawn_by_the_browser(form):
     needs.package("kaleido", "export")
     found = picture(REPORT, "prefill", form)

@@ -9,11 +9,7 @@ from trio_profile.render import html
 from trio_profile.studies import running
 
 REPORTS = Path(__file__).parents[3] / "reports"
-FAST = "llava-1.5-7b-cpu/sweep"
-STUDIES = [
-    pytest.param(name, marks=[] if name == FAST else pytest.mark.slow)
-    for name in sorted(str(path.parent.relative_to(REPORTS)) for path in REPORTS.rglob("study.toml"))
-]
+STUDIES = sorted(str(path.parent.relative_to(REPORTS)) for path in REPORTS.rglob("study.toml"))
 HIDDEN_CELLS = """() => {
     const found = [];
     const say = (cell, why) => found.push(`${why}: ${cell.closest(".table").id}: ${cell.innerText}`);
@@ -45,6 +41,7 @@ WIDE = """[...document.querySelectorAll(".scroll")].every((one) => !one.checkVis
 """Whether each table that is wider than the window shows that it scrolls, and its first columns."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_cell_of_every_published_table_can_be_read(browser, tmp_path: Path, study: str):
     page = html.write_page(running.findings(running.read(REPORTS / study)), tmp_path / "page.html")

@@ -119,6 +119,7 @@ def test_centres_are_inverted_divided_and_added():
     assert (total.value, total.error, total.freedom) == (pytest.approx(6), pytest.approx(0.0375), 5)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_under_every_noise():
     """Ten cells in eight processes of six rounds, and one process alone. tests/benchmarks/test_coverage.py has more."""
     for number, model in enumerate(MODELS):

@@ -152,6 +152,7 @@ def test_a_variant_without_a_schedule_is_listed_with_its_reason(ablated: Ablatio
     assert ablated.groups[0].rows != ablated.groups[0].at(0.6)
 
 
+@pytest.mark.slow
 def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, tmp_path, capsys):
     out = tmp_path / "out"
     line = ["ablate", "--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What is this?"]

@@ -157,6 +157,7 @@ def exact(answer: AnsweredQuestion) -> dict:
     return answer.model_dump(exclude={"session": True, "dense": times, "answers": {"__all__": times}})
 
 
+@pytest.mark.slow
 def test_questions_that_show_the_same_pixels_have_one_picture(evaluation, study, tmp_path):
     _, apart = asked(evaluation, study, own_tasks(tmp_path / "one"), dense=False)
     assert [answer.picture for answer in apart] == list(range(6))
@@ -266,6 +267,7 @@ def test_a_question_without_a_picture_is_answered_once_and_not_timed(evaluation,
     assert task.questions == 6 and task.prefill_ms.samples == 5
 
 
+@pytest.mark.slow
 def test_an_answer_ends_where_the_task_says(evaluation, study, tmp_path):
     _, whole = asked(evaluation, study, own_tasks(tmp_path / "whole"), dense=False)
     end = next(a.answers[0].text[1] for a in whole if len(a.answers[0].text) > 1)
@@ -292,6 +294,7 @@ def two_tasks(tmp_path):
     return own_tasks(tmp_path / "tasks")
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_with_the_next_question(evaluation, study, two_tasks, tmp_path, monkeypatch):
     whole, expected = asked(evaluation, study, two_tasks, tmp_path / "whole", **SEVERAL)
     answer = answering.Answerer.answer

@@ -54,6 +54,7 @@ def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
     assert ops["aten.silu"].output_bytes > 0
 
 
+@pytest.mark.slow
 def test_elements_without_a_product_are_the_outputs_of_their_operators():
     """In eager attention, where a softmax is an operator of its own; three layers of the tower have one as well."""
     document = counted(model="pocket-deep", attention="eager", new_tokens=1)
@@ -74,6 +75,7 @@ def test_the_ledger_adds_up_to_the_count(tiny_study: Study):
     assert not {part.op for part in document.uncounted} & set(formulas)
 
 
+@pytest.mark.slow
 def test_the_count_without_weights_equals_the_count_with_them(monkeypatch):
     """What no formula of ours computes is the same module by module, and so the total."""
     monkeypatch.setattr(flops_counted, "fvcore", lambda *_: (None, "not asked"))
@@ -136,6 +138,7 @@ def test_a_true_size_reconciles_under_every_schedule(method: str):
     assert document.residual_macs == 0
 
 
+@pytest.mark.slow
 def test_a_printed_figure_is_walked_to_the_count():
     study = make("flops", model="llava-1.5-7b", device="meta", text_tokens=50, new_tokens=1)
     document = flops.run(study.model_copy(update={"claimed": "8.48e12"}))
@@ -150,8 +153,8 @@ def test_a_printed_figure_is_walked_to_the_count():
     assert against.terms[0].macs == document.claimed.fastv_macs - 8_480_000_000_000
 
 
-def test_halved_causal_attention_changes_only_the_analytic_total():
-    study = make("flops", model="pocket-deep", device="meta", text_tokens=20)
+def test_halved_causal_attention_changes_only_the_analytic_total(without_fvcore):
+    study = make("flops", model="pocket-deep", device="meta", text_tokens=20, new_tokens=1)
     whole, half = (flops.run(study.model_copy(update={"causal": causal})) for causal in ("dense", "half"))
     assert whole.analytic_macs - half.analytic_macs == 32 * (2 * 596 * 596 - 596 * 597) * 256
     assert whole.counted == half.counted
@@ -159,6 +162,7 @@ def test_halved_causal_attention_changes_only_the_analytic_total():
 
 def test_the_verb_prints_a_table_or_one_document(capsys):
     line = ["flops", "--model", "pocket-deep", "--device", "meta", "--retention", "0.111", "--claimed", "1.2345e9"]
+    line += ["--new-tokens", "1"]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["residual_macs"] == 0

@@ -73,6 +73,7 @@ def test_saved_is_the_papers_ratio_with_gamma_and_with_the_counted_factor(profil
         assert row.with_factor("assumed").value == 1
 
 
+@pytest.mark.slow
 def test_a_method_without_a_proxy_loss_has_empty_columns_and_never_0(tiny_study: Study):
     asked = tiny_study.model_copy(update={"methods": ("divprune",), "seconds": 0.01, "retentions": (0.4,)})
     row = layers.run(asked).efficiency
@@ -87,6 +88,7 @@ def test_the_walk_ends_where_the_parts_do(profiled):
     assert profiled.attribution[0].speedup == profiled.claimed_ratio > 1
 
 
+@pytest.mark.slow
 def test_the_bounds_follow_from_the_peaks(profiled, tiny_study: Study):
     """Each prefill takes equally long by a fake clock, so the median of a share is the share of the median."""
     assert 0 < profiled.bounds.mfu < 1 and 0 < profiled.bounds.dense_mfu < 1
@@ -120,6 +122,7 @@ def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study
     assert names == ["dense", "pruned to 40.01 %", "pruned to 40.04 %"]
 
 
+@pytest.mark.slow
 def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path, tiny_study: Study):
     line = ["layers", "--model", tiny_study.model, "--retention", "0.4", "--seconds", "0.01", "--out", str(tmp_path)]
     assert run([*line, "--json"]) == 0

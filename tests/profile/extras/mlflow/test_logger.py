@@ -35,6 +35,7 @@ def kept(tmp_path):
     return directory, running.write_report(running.read(directory), directory)
 
 
+@pytest.mark.slow
 def test_what_a_logger_prints_is_not_in_its_answer(logger, kept, capfd):
     logger(GOOD)
     directory, finished = kept
@@ -56,6 +57,7 @@ def test_a_failure_says_how_to_log_later(logger, kept):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -74,6 +76,7 @@ def test_a_logger_that_cannot_be_used_is_one_line(text, says, logger, monkeypatc
         mlflow_logger.require()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KEPT)
 def test_an_entry_of_every_kind_has_its_digest_and_its_files(kind, tmp_path):
     KEPT[kind](tmp_path)

@@ -17,6 +17,7 @@ def line(checkpoint, *more: str) -> list[str]:
     return [*asked, "--asked", "10", *more]
 
 
+@pytest.mark.slow
 def test_the_verb_prints_one_document_and_its_report_is_rebuilt(capsys, tmp_path, checkpoint):
     assert run(line(checkpoint, "--out", str(tmp_path), "--json")) == 0
     printed = json.loads(capsys.readouterr().out)

@@ -15,6 +15,7 @@ from trio_profile.judge.audit.reader import read
 VIDEO = audit(read("video"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", builtin())
 def test_every_sum_in_a_sentence_can_be_redone(name: str):
     """What stands left of an equals sign is evaluated here; nothing contradicted is without such a sum or count."""
