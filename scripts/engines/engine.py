@@ -104,6 +104,16 @@ def serving(
     extra: variables that are added to its environment.
     log: the file of its messages.
     """
+    with starting(command, address, seconds, extra, log) as answered:
+        answered()
+        yield
+
+
+@contextmanager
+def starting(
+    command: Sequence[str | Path], address: str, seconds: float, extra: Mapping[str, str], log: Path
+) -> Iterator[Callable[[], None]]:
+    """A server that is started, and ended after the block. Gives a function that returns when the server answers."""
     if answers(address):
         fail(f"another server answers at {address}; end it first")
     with log.open("wb") as messages:
@@ -114,14 +124,17 @@ def serving(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    try:
-        latest = time.monotonic() + seconds
+    latest = time.monotonic() + seconds
+
+    def answered() -> None:
         while not answers(address):
             with suppress(subprocess.TimeoutExpired):
                 server.wait(1)
             if server.poll() is not None or time.monotonic() > latest:
                 fail(f"the server at {address} did not start; its messages are in {log}")
-        yield
+
+    try:
+        yield answered
     finally:
         stop(server)
 

@@ -28,9 +28,9 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
     """Return the digest of each file that a study measures, by name.
 
     The names are `model/FILE` for each file of the checkpoint, `image`, `video` or `video/FILE`, `questions`,
-    `questions/pictures` for all pictures that the questions name, and `tasks/FILE`. Of several files of questions they
-    are `questions/FILE` and `questions/pictures of FILE`. What is missing or cannot be read has no digest: loading it
-    says why. A model of the hub has digests once it is downloaded.
+    `questions/pictures` for all pictures and videos that the questions name, and `tasks/FILE`. Of several files of
+    questions they are `questions/FILE` and `questions/pictures of FILE`. What is missing or cannot be read has no
+    digest: loading it says why. A model of the hub has digests once it is downloaded.
     """
     found: dict[str, FileDigest] = {}
     if (checkpoint := _checkpoint(study.model)) is not None:
@@ -126,10 +126,13 @@ def of_questions(path: Path, name: str = "questions", pictures: str = "questions
     except OSError:
         return {}
     total, hashes = 0, sha256()
-    for image in dict.fromkeys(filter(None, map(_picture, lines))):
-        if (picture := of_file(path.parent / image)) is not None:
-            total += picture.bytes
-            hashes.update(f"{image} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
+    for shown in dict.fromkeys(filter(None, map(_picture, lines))):
+        place = path.parent / shown
+        for file in sorted(place.iterdir()) if place.is_dir() else [place]:
+            if (picture := of_file(file)) is not None:
+                total += picture.bytes
+                line = f"{file.relative_to(path.parent)} {picture.sha256}\n"
+                hashes.update(line.encode("utf-8", "surrogatepass"))
     return {
         name: questions,
         pictures: FileDigest(bytes=total, sha256=hashes.hexdigest()[:16]),
@@ -137,10 +140,10 @@ def of_questions(path: Path, name: str = "questions", pictures: str = "questions
 
 
 def _picture(line: bytes) -> str | None:
-    """Return the picture that one line names; None if the line is no question. Reading the questions says why."""
+    """Return the picture or video that a line names; None if it is no question. Reading the questions says why."""
     try:
         fields = parse_json(line)
     except ValueError:
         return None
-    name = fields.get("image") if isinstance(fields, dict) else None
+    name = fields.get("image") or fields.get("video") if isinstance(fields, dict) else None
     return name if isinstance(name, str) else None

@@ -1,8 +1,9 @@
-"""Questions about pictures, with answers where they are known: what says whether a pruned model still answers.
+"""Questions about pictures and videos, with answers where they are known: whether a pruned model still answers.
 
-A file of them is JSON Lines, one question a line, its picture beside the file:
+A file of them is JSON Lines, one question a line, its picture or video beside the file:
 
     {"image": "kitchen.png", "question": "What is on the table?", "answer": "a cup", "kind": "what"}
+    {"video": "cat.mp4", "question": "What jumps?", "answer": "a cat"}
 """
 
 import re
@@ -27,6 +28,8 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 T = TypeVar("T")
 _NUMBER = re.compile(r"(\d+)")
+ReadVideo = Callable[[str], Any]
+"""Returns the frames of a video. `frames.read_video` is one."""
 FEWEST = 10
 """An interval of an accuracy needs at least this many questions with answers."""
 
@@ -41,6 +44,7 @@ class Question:
     source: names the picture, or the scene if the file names one. Questions with one source count as questions about
         one picture. Empty if no other question has this picture.
     benchmark: the name of the question's file, if the study has several files; otherwise empty.
+    is_of_video: whether it is about a clip.
     """
 
     picture: Callable[[], Any]
@@ -49,6 +53,7 @@ class Question:
     kind: str = ""
     source: str = ""
     benchmark: str = ""
+    is_of_video: bool = False
 
     def is_answered_by(self, said: str) -> bool:
         """Whether a text is the answer, or begins with it as a sentence or line of its own.
@@ -170,15 +175,20 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
     return picture
 
 
-def read(path: Path) -> list[Question]:
+def read(path: Path, read_video: ReadVideo | None = None) -> list[Question]:
     """The questions of a file. Either all of them have answers, or none has.
 
+    read_video: None refuses videos.
     Raises StudyError with the line of a wrong question, or if the file is missing or has too few questions.
     """
     with _readable(path):
         # `splitlines` would also split at characters that JSON texts may contain.
         lines = read_text(path).split("\n")
-    by_line = {n: _question(line, f"{path}, line {n}", path.parent) for n, line in enumerate(lines, 1) if line.strip()}
+    by_line = {
+        n: _question(line, f"{path}, line {n}", path.parent, read_video)
+        for n, line in enumerate(lines, 1)
+        if line.strip()
+    }
     if not (found := list(by_line.values())):
         raise StudyError(f'questions {path} is empty: write one a line, {{"image": …, "question": …, "answer": …}}')
     unanswered = [n for n, question in by_line.items() if question.answer is None]
@@ -205,10 +215,11 @@ def _readable(path: Path) -> Iterator[None]:
         raise StudyError(f"questions {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def read_several(paths: Sequence[Path], most: int | None) -> list[Question]:
+def read_several(paths: Sequence[Path], most: int | None, read_video: ReadVideo | None = None) -> list[Question]:
     """The first questions of each file. Each question has the name of its file, without suffix, as its benchmark.
 
     most: of each file; None for all.
+    read_video: None refuses videos.
     Raises StudyError as `read` does, and if two files have one name or a file has less than FEWEST questions.
     """
     by_name: dict[str, Path] = {}
@@ -217,7 +228,7 @@ def read_several(paths: Sequence[Path], most: int | None) -> list[Question]:
             raise StudyError(f"questions {other} and {path} are both called {path.stem!r}: rename one of them")
     found: list[Question] = []
     for name, path in by_name.items():
-        questions = read(path)[:most]
+        questions = read(path, read_video)[:most]
         if len(questions) < FEWEST:
             raise StudyError(
                 f"questions {path}: {len(questions)} questions; an interval over them needs at least {FEWEST}"
@@ -238,38 +249,50 @@ def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     return tuple(numbers.setdefault(one.source or position, len(numbers)) for position, one in enumerate(questions))
 
 
-def _question(line: str, where: str, directory: Path) -> Question:
+def _question(line: str, where: str, directory: Path, read_video: ReadVideo | None) -> Question:
     try:
         fields: Any = parse_json(line)
     except ValueError as error:
         raise StudyError(f"{where} is not JSON: {error}") from error
-    if not isinstance(fields, dict) or set(fields) - {"image", "question", "answer", "kind", "scene"}:
-        raise StudyError(f"{where}: a question has the fields image, question, answer, kind and scene, and no others")
-    for name in ("image", "question"):
+    if not isinstance(fields, dict) or set(fields) - {"image", "video", "question", "answer", "kind", "scene"}:
+        names = "image or video, question, answer, kind and scene"
+        raise StudyError(f"{where}: a question has the fields {names}, and no others")
+    if "image" in fields and "video" in fields:
+        raise StudyError(f"{where}: image and video: give one of them")
+    shown = "video" if "video" in fields else "image"
+    for name in (shown, "question"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise StudyError(f"{where}: {name} = {fields.get(name)!r} must be a text that is not empty")
     for name in ("answer", "kind", "scene"):
         if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
             raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
-    image = _inside(directory, fields["image"], where)
+    file = _inside(directory, fields[shown], f"{where}: {shown}")
+    reader = open_picture if shown == "image" else read_video
+    if reader is None:
+        raise StudyError(f"{where}: video {fields[shown]!r}: only pictures are asked about here; give image")
+    look = partial(reader, str(file))
     try:
-        open_picture(image)
+        look()
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from error
     return Question(
-        partial(open_picture, image),
+        look,
         fields["question"],
         fields.get("answer"),
         fields.get("kind") or "",
-        source=f"scene {fields['scene']}" if fields.get("scene") else str(image.resolve()),
+        source=f"scene {fields['scene']}" if fields.get("scene") else str(file.resolve()),
+        is_of_video=shown == "video",
     )
 
 
-def _inside(directory: Path, name: str, where: str) -> Path:
-    """The path of a picture. Raises StudyError if its name leaves the directory; a link in it may leave."""
+def _inside(directory: Path, name: str, what: str) -> Path:
+    """The path of a picture or video. Raises StudyError if its name leaves the directory; a link in it may leave.
+
+    what: for the message.
+    """
     if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         raise StudyError(
-            f"{where}: image {name!r} is outside the folder of the questions; "
+            f"{what} {name!r} is outside the folder of the questions; "
             "name a file or a link below that folder, without '..'"
         )
     return directory / name

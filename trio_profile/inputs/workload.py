@@ -138,23 +138,30 @@ def build(study: Study, *, weights: bool = True) -> Workload:
 def prepare(study: Study, loaded: Loaded) -> Workload:
     """Make the study's input for a loaded model. Raises as `build` does."""
     adapter = adapter_for(loaded.model)
-    if study.video is not None and not adapter.video_ids:
-        raise StudyError(f"video {study.video!r}: {adapter.family} has no videos; take a model such as LLaVA-OneVision")
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
+    clip = next((question for question in questions if question.is_of_video), None)
+    video = f"the video of question {clip.text!r}" if clip else f"video {study.video!r}" if study.video else None
+    if video is not None and not adapter.video_ids:
+        raise StudyError(f"{video}: {adapter.family} has no videos; take a model such as LLaVA-OneVision")
+    if video is None and (study.frames is not None or study.fps is not None):
+        raise StudyError("frames and fps choose from a video, and the questions have none: leave them out")
     random_pixels = False
     if (own := own_questions(study)) and study.text_tokens is None:
         inputs = _longest(own, study.batch, loaded.processor)
     elif study.image is None and study.video is None and study.prompt is None and loaded.builtin is not None:
         inputs, random_pixels = _synthetic(study, loaded, adapter, generator), True
     else:
-        inputs, random_pixels = _processed(study, loaded, generator), _own_picture(study) is None
+        own_picture = _own_picture(study) or (clip and clip.picture)
+        inputs = _processed(study, loaded, own_picture or partial(_random_picture, generator))
+        random_pixels = own_picture is None
     inputs = placed(inputs, loaded.model)
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
     length = inputs["input_ids"].shape[1]
-    _require_video_fits(study, adapter, length)
+    if video is not None:
+        _require_video_fits(video, study, adapter, length)
     shape = shape_for(adapter, study, inputs)
     return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions, random_pixels)
 
@@ -178,7 +185,8 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
         if loaded.processor is None:
             raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
         files = [Path(file) for file in study.question_files]
-        found = read_several(files, asked) if len(files) > 1 else read_questions(files[0])[:asked]
+        clips = partial(read_video, frames=study.frames, fps=study.fps)
+        found = read_several(files, asked, clips) if len(files) > 1 else read_questions(files[0], clips)[:asked]
         where = ", ".join(study.question_files)
     elif own := own_questions(study):
         found = own(OWN_QUESTIONS if asked is None else asked)
@@ -247,7 +255,7 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     return inputs
 
 
-def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inputs:
+def _processed(study: Study, loaded: Loaded, picture: Callable[[], Shown]) -> Inputs:
     if loaded.processor is None:
         raise StudyError(
             f"model {study.model!r} has random weights and no tokenizer; "
@@ -258,9 +266,9 @@ def _processed(study: Study, loaded: Loaded, generator: torch.Generator) -> Inpu
             f"text_tokens {study.text_tokens}: random text is for a built-in model without picture and prompt; "
             "give --prompt instead"
         )
-    picture = (_own_picture(study) or partial(_random_picture, generator))()
-    text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT, [picture])
-    return encode(loaded.processor, [picture] * study.batch, [text] * study.batch)
+    shown = picture()
+    text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT, [shown])
+    return encode(loaded.processor, [shown] * study.batch, [text] * study.batch)
 
 
 def _own_picture(study: Study) -> Callable[[], Shown] | None:
@@ -270,15 +278,16 @@ def _own_picture(study: Study) -> Callable[[], Shown] | None:
     return None if study.image is None else partial(open_picture, study.image)
 
 
-def _require_video_fits(study: Study, adapter: Adapter, length: int) -> None:
+def _require_video_fits(video: str, study: Study, adapter: Adapter, length: int) -> None:
     """Raise StudyError if the prompt with a video and its answer is longer than the model allows.
 
+    video: for the message.
     length: of the prompt, in tokens.
     """
     most = adapter.model.config.get_text_config().max_position_embeddings
-    if study.video is not None and length + study.new_tokens > most:
+    if length + study.new_tokens > most:
         raise StudyError(
-            f"video {study.video!r} makes a prompt of {length} tokens, and {study.model!r} has {most} positions for it "
+            f"{video} makes a prompt of {length} tokens, and {study.model!r} has {most} positions for it "
             f"and {study.new_tokens} new tokens; give fewer --frames"
         )
 

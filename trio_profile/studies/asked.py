@@ -208,7 +208,7 @@ def _refuse_two_inputs(study: Study) -> None:
         raise StudyError(f"image {study.image!r} and video {study.video!r}: give one of them")
     if study.frames is not None and study.fps is not None:
         raise StudyError(f"frames = {study.frames} and fps = {study.fps}: give one of them")
-    if study.video is None and (study.frames is not None or study.fps is not None):
+    if study.video is study.questions is None and (study.frames is not None or study.fps is not None):
         raise StudyError("frames and fps choose from a video: give --video FILE too")
 
 

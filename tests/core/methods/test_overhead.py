@@ -128,11 +128,9 @@ def test_every_method_is_here():
 def test_declared_overhead_is_what_is_counted(family):
     """Under eager attention, whose backward has the products that the formula counts; grouped and normed keys too."""
     one = tiny.sample(family)
-    for name, options in ANYWHERE:
-        if name == "prunevid" and "pixel_values_videos" in one:  # it may find static places, which cost less
-            assert all(counts <= declared for counts, declared in counted(family, one, made(name, **options))), family
-        else:
-            declared_is_counted(family, one, made(name, **options))
+    for name, options in ANYWHERE:  # PruneVid's cost of a picture beside a video is not declared
+        shown = tiny.without_videos(one) if name == "prunevid" else one
+        declared_is_counted(family, shown, made(name, **options))
 
 
 @pytest.mark.parametrize("size", tiny.fast_first(["small", "large"], "large"))

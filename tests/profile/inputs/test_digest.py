@@ -4,7 +4,7 @@ import json
 import os
 
 from tests.profile.examples import study
-from trio_profile.inputs.digest import BLOCK, BLOCKS, input_digests, of_file
+from trio_profile.inputs.digest import BLOCK, BLOCKS, input_digests, of_file, of_questions
 
 
 def test_the_digest_of_a_file_is_its_size_and_its_hash(tmp_path):
@@ -45,6 +45,18 @@ def test_a_model_of_the_hub_has_a_digest_once_it_is_downloaded(tmp_path, monkeyp
         "huggingface_hub.try_to_load_from_cache", lambda model, name: str(tmp_path / name) if "/" in model else None
     )
     assert set(input_digests(study(model="owner/model"))) == {"model/config.json"}
+
+
+def test_each_frame_of_a_video_that_a_question_names_counts(tmp_path):
+    file, clip = tmp_path / "questions.jsonl", tmp_path / "clip"
+    clip.mkdir()
+    file.write_text('{"video": "clip", "question": "What?"}\n{"video": "a.mp4", "question": "What?"}')
+    seen = []
+    for name in ("clip/0.png", "clip/1.png", "a.mp4"):
+        (tmp_path / name).write_bytes(b"frame")
+        seen.append(of_questions(file)["questions/pictures"])
+    assert [one.bytes for one in seen] == [5, 10, 15]
+    assert len({one.sha256 for one in seen}) == 3
 
 
 def test_questions_and_their_pictures_are_told_apart(tmp_path):

@@ -1,5 +1,6 @@
 """A video of the user: which of its frames are taken, and what is refused in one line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,32 @@ def test_a_model_refuses_videos_and_prompts_that_are_too_long(folder: Path):
         build(Study(model="pocket", video=video))
     with pytest.raises(StudyError, match="'pocket-video' has 2048 positions for it and 1000 new tokens; give fewer"):
         build(Study(model="pocket-video", video=video, new_tokens=1000))
+
+
+def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses(folder: Path):
+    """By any video model; where the study names no input of its own, the first of these videos is timed."""
+    asked = folder / "questions.jsonl"
+    frames = folder / "frames"
+    frames.mkdir()
+    for number, frame in enumerate([*render(clip(0)), *render(clip(1))]):
+        frame.save(frames / f"{number}.png")
+    line = {"video": "frames", "question": "at the red star which digit ?", "answer": "3"}
+    asked.write_text("\n".join([json.dumps(line)] * 10), encoding="utf-8")
+    workload = build(Study(model="pocket-video", questions=str(asked), frames=8, prompt="which digit ?"))
+    assert workload.shape.frames == 8 and not workload.random_pixels
+    (first, *_), read = workload.questions, read_video(str(frames), 8)
+    assert first.is_of_video and first.source == str(frames.resolve())
+    assert [one.tobytes() for one in first.picture()] == [one.tobytes() for one in read]
+    for fields, why in (
+        ({"model": "pocket"}, r"video of question 'at the red star .*': LLaVA-1\.5 has no videos"),
+        ({"model": "pocket-video", "frames": 17}, r"line 1: frames = 17: video .* has only 16; give --frames 16"),
+    ):
+        with pytest.raises(StudyError, match=why):
+            build(Study(questions=str(asked), **fields))
+
+
+def test_frames_of_questions_about_pictures_are_refused(folder: Path):
+    line = {"image": "0.png", "question": "at the red star which digit ?", "answer": "3"}
+    (folder / "questions.jsonl").write_text("\n".join([json.dumps(line)] * 10), encoding="utf-8")
+    with pytest.raises(StudyError, match="choose from a video, and the questions have none: leave them out"):
+        build(Study(model="pocket", questions=str(folder / "questions.jsonl"), frames=2))
