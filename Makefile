@@ -22,9 +22,9 @@ install: $(ALL)
 sweep: $(RUN)
 	$(BIN)/trio-profile sweep --out runs/pocket
 
-# The linters run beside the tests, and say what they found when they have ended.
+# The linters run beside the tests.
 test: $(ALL)
-	$(MAKE) --jobs=2 --output-sync=target --no-print-directory check tests
+	$(MAKE) --jobs=2 --no-print-directory check tests
 
 tests: $(ALL)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
@@ -80,7 +80,7 @@ $(ALL): $(RUN)
 	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run,$(EXTRAS)]"
 	touch $@
 
-# The index's own torch: no torchvision imports beside the pinned build.
+# torchvision does not import beside the pinned torch, so both come unpinned from the index.
 .venv-videos/.installed: $(PINS)
 	$(PYTHON) -m venv $(@D)
 	grep -v '^torch==' constraints.txt > $(@D)/constraints.txt

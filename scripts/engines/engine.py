@@ -104,8 +104,8 @@ def serving(
     extra: variables that are added to its environment.
     log: the file of its messages.
     """
-    with starting(command, address, seconds, extra, log) as answered:
-        answered()
+    with starting(command, address, seconds, extra, log) as wait_for_it:
+        wait_for_it()
         yield
 
 
@@ -126,7 +126,7 @@ def starting(
         )
     latest = time.monotonic() + seconds
 
-    def answered() -> None:
+    def wait_for_it() -> None:
         while not answers(address):
             with suppress(subprocess.TimeoutExpired):
                 server.wait(1)
@@ -134,7 +134,7 @@ def starting(
                 fail(f"the server at {address} did not start; its messages are in {log}")
 
     try:
-        yield answered
+        yield wait_for_it
     finally:
         stop(server)
 

@@ -33,7 +33,7 @@ _FIELDS: dict[About, tuple[str, ...]] = {
     "versions": ("python", "torch", "transformers", "fvcore", "cuda", "driver", "sdpa", "wait_policy", "allocator"),
     "model": ("model", "dtype", "attention"),
     "input": (
-        *("image", "prompt", "pixels", "questions", "fidelity_inputs"),
+        *("image", "video", "frames", "fps", "prompt", "pixels", "questions", "fidelity_inputs"),
         *("text_tokens", "new_tokens", "batch", "seed"),
     ),
     "options": ("layers", "options", "gamma", "preroll_ms", "cold_l2"),
@@ -176,8 +176,8 @@ def _unlike(about: About, name: str, values: Sequence[object]) -> Iterator[Study
 
 
 def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[StudyDifference]:
-    """Files of one name with other content: the checkpoint, the picture, the questions."""
-    for group in ("model", "image", "questions"):
+    """Files of one name with other content: the checkpoint, the picture or the video, the questions."""
+    for group in ("model", "image", "video", "questions"):
         if len({getattr(side.study, group) for side in sides}) > 1:
             continue  # other names are a difference already
         digests = [_digests(document.sessions, group) for document in documents]

@@ -134,11 +134,15 @@ def prompt_sizes(shape: Shape) -> PromptSizes:
 
 
 def _require_video(method: Method, workload: Workload) -> None:
-    """Raise UnsupportedInput for a method for videos where the input has none."""
-    if method.media == "videos" and "pixel_values_videos" not in workload.inputs:
-        raise UnsupportedInput(
-            f"method {method.name!r} is for videos, and the input has none: give --video FILE, or choose another method"
-        )
+    """Raise UnsupportedInput for a method for videos where the input or a question has none."""
+    if method.media != "videos":
+        return
+    for what, has_video in (
+        ("the input has none: give --video FILE", "pixel_values_videos" in workload.inputs),
+        ("the questions are about pictures: give others", all(one.is_of_video for one in workload.questions)),
+    ):
+        if not has_video:
+            raise UnsupportedInput(f"method {method.name!r} is for videos, and {what}, or choose another method")
 
 
 def _cells(

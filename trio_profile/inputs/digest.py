@@ -127,12 +127,10 @@ def of_questions(path: Path, name: str = "questions", pictures: str = "questions
         return {}
     total, hashes = 0, sha256()
     for shown in dict.fromkeys(filter(None, map(_picture, lines))):
-        place = path.parent / shown
-        for file in sorted(place.iterdir()) if place.is_dir() else [place]:
-            if (picture := of_file(file)) is not None:
-                total += picture.bytes
-                line = f"{file.relative_to(path.parent)} {picture.sha256}\n"
-                hashes.update(line.encode("utf-8", "surrogatepass"))
+        file = of_file(path.parent / shown)
+        for place, picture in (_of_directory(shown, path.parent / shown) if file is None else {shown: file}).items():
+            total += picture.bytes
+            hashes.update(f"{place} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
     return {
         name: questions,
         pictures: FileDigest(bytes=total, sha256=hashes.hexdigest()[:16]),

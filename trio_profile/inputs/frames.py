@@ -33,10 +33,14 @@ class Frames(list[Image.Image]):
 
 def require_video(path: str) -> None:
     """Raise StudyError if there is no such file or folder, or if a file needs the extra `video`. Nothing is read."""
-    if not Path(path).exists():
+    try:
+        is_there = Path(path).exists()
+    except (OSError, ValueError) as error:
+        raise StudyError(f"video {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not is_there:
         raise StudyError(f"video {path!r} does not exist; name a video file, or a folder of pictures")
     if not Path(path).is_dir():
-        require("--video FILE", "video", ["av"])
+        require("a video file", "video", ["av"])
 
 
 def read_video(path: str, frames: int | None = None, fps: float | None = None) -> Frames:

@@ -38,13 +38,13 @@ FEWEST = 10
 class Question:
     """One question.
 
-    picture: draws or reads the picture, an RGB image, or a clip, the list of its frames.
+    picture: draws or reads the picture, an RGB image, or the video, a list of such images.
     answer: the known answer, if there is one.
     kind: accuracies are also reported by kind, such as "2 hops".
     source: names the picture, or the scene if the file names one. Questions with one source count as questions about
         one picture. Empty if no other question has this picture.
     benchmark: the name of the question's file, if the study has several files; otherwise empty.
-    is_of_video: whether it is about a clip.
+    is_of_video: whether `picture` gives a video.
     """
 
     picture: Callable[[], Any]
@@ -184,8 +184,9 @@ def read(path: Path, read_video: ReadVideo | None = None) -> list[Question]:
     with _readable(path):
         # `splitlines` would also split at characters that JSON texts may contain.
         lines = read_text(path).split("\n")
+    readable: set[Path] = set()
     by_line = {
-        n: _question(line, f"{path}, line {n}", path.parent, read_video)
+        n: _question(line, f"{path}, line {n}", path.parent, read_video, readable)
         for n, line in enumerate(lines, 1)
         if line.strip()
     }
@@ -249,7 +250,12 @@ def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     return tuple(numbers.setdefault(one.source or position, len(numbers)) for position, one in enumerate(questions))
 
 
-def _question(line: str, where: str, directory: Path, read_video: ReadVideo | None) -> Question:
+def _question(line: str, where: str, directory: Path, read_video: ReadVideo | None, readable: set[Path]) -> Question:
+    """The question of a line.
+
+    where: the name of the line, for messages.
+    readable: pictures and videos that were read once without an error. That of this line is added.
+    """
     try:
         fields: Any = parse_json(line)
     except ValueError as error:
@@ -271,10 +277,12 @@ def _question(line: str, where: str, directory: Path, read_video: ReadVideo | No
     if reader is None:
         raise StudyError(f"{where}: video {fields[shown]!r}: only pictures are asked about here; give image")
     look = partial(reader, str(file))
-    try:
-        look()
-    except StudyError as error:
-        raise StudyError(f"{where}: {error}") from error
+    if file not in readable:
+        try:
+            look()
+        except StudyError as error:
+            raise StudyError(f"{where}: {error}") from error
+        readable.add(file)
     return Question(
         look,
         fields["question"],

@@ -57,8 +57,9 @@ class NoVideos(BaseImageProcessor):
 class FrameByFrame(CLIPImageProcessorPil):
     """Stands where torchvision would read videos: each frame is prepared as a picture.
 
-    Its pixels are those of torchvision to one of 256 levels, because PIL rounds in another way. Where a frame is made
-    narrower and taller at once they are a third of a level apart on average.
+    Most of its pixels differ from torchvision's by at most one of 256 levels, because PIL rounds in another way. Where
+    a frame is made wider and shorter at once, PIL also resizes in another order. In noise the pixels then differ by a
+    third of a level on average and by 16 at most.
     """
 
     def __call__(self, videos: Sequence[Sequence[Image.Image]], **_: object) -> dict[str, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]

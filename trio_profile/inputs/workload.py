@@ -81,10 +81,16 @@ class Workload:
         return replace(self, questions=tuple(questions))
 
     def asked(self, number: int) -> Inputs:
-        """The inputs of one question, on the CPU. Raises StudyError if the processor refuses it."""
+        """The inputs of one question, on the CPU.
+
+        Raises StudyError if the processor refuses it, or if its video is too long for the model.
+        """
         question = self.questions[number]
         try:
-            return ask(self.processor, [question.picture()], question.text)
+            inputs = ask(self.processor, [question.picture()], question.text)
+            if question.is_of_video:
+                _require_video_fits("its video", inputs, self.new_tokens, self.adapter, "the model")
+            return inputs
         except StudyError as error:
             raise StudyError(f"question {number + 1}, {question.text[:60]!r}: {error}") from error
 
@@ -140,28 +146,28 @@ def prepare(study: Study, loaded: Loaded) -> Workload:
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
-    clip = next((question for question in questions if question.is_of_video), None)
-    video = f"the video of question {clip.text!r}" if clip else f"video {study.video!r}" if study.video else None
+    clip = next((question for question in questions if question.is_of_video and study.questions is not None), None)
+    shown = _own_picture(study) or (clip.picture if clip else None)
+    video = f"video {study.video!r}" if study.video else f"the video of question {clip.text!r}" if clip else None
     if video is not None and not adapter.video_ids:
         raise StudyError(f"{video}: {adapter.family} has no videos; take a model such as LLaVA-OneVision")
     if video is None and (study.frames is not None or study.fps is not None):
         raise StudyError("frames and fps choose from a video, and the questions have none: leave them out")
     random_pixels = False
-    if (own := own_questions(study)) and study.text_tokens is None:
+    if shown is None and (own := own_questions(study)) and study.text_tokens is None:
         inputs = _longest(own, study.batch, loaded.processor)
-    elif study.image is None and study.video is None and study.prompt is None and loaded.builtin is not None:
+    elif shown is None and study.prompt is None and loaded.builtin is not None:
         inputs, random_pixels = _synthetic(study, loaded, adapter, generator), True
     else:
-        own_picture = _own_picture(study) or (clip and clip.picture)
-        inputs = _processed(study, loaded, own_picture or partial(_random_picture, generator))
-        random_pixels = own_picture is None
+        prompt = study.prompt or (clip.text if clip else DEFAULT_PROMPT)
+        inputs = _processed(study, loaded, shown or partial(_random_picture, generator), prompt)
+        random_pixels = shown is None
     inputs = placed(inputs, loaded.model)
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
         raise StudyError(f"the prompt of {study.model!r} holds no visual tokens: there is nothing to prune")
-    length = inputs["input_ids"].shape[1]
-    if video is not None:
-        _require_video_fits(video, study, adapter, length)
+    if video is not None and study.image is None:
+        _require_video_fits(video, inputs, study.new_tokens, adapter, repr(study.model))
     shape = shape_for(adapter, study, inputs)
     return Workload(loaded.model, adapter, inputs, shape, study.new_tokens, loaded.processor, questions, random_pixels)
 
@@ -188,11 +194,14 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
         clips = partial(read_video, frames=study.frames, fps=study.fps)
         found = read_several(files, asked, clips) if len(files) > 1 else read_questions(files[0], clips)[:asked]
         where = ", ".join(study.question_files)
+        if len({question.is_of_video for question in found}) > 1:
+            raise StudyError(f"questions {where} are about pictures and about videos: ask them in two studies")
     elif own := own_questions(study):
         found = own(OWN_QUESTIONS if asked is None else asked)
         where = f"questions of {study.model!r}"
     elif (picture := _own_picture(study)) and asked:
-        return (Question(picture, study.prompt or DEFAULT_PROMPT),)
+        prompt = study.prompt or DEFAULT_PROMPT
+        return (Question(picture, prompt, is_of_video=study.video is not None),)
     else:
         return ()
     if found:
@@ -255,7 +264,7 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     return inputs
 
 
-def _processed(study: Study, loaded: Loaded, picture: Callable[[], Shown]) -> Inputs:
+def _processed(study: Study, loaded: Loaded, picture: Callable[[], Shown], prompt: str) -> Inputs:
     if loaded.processor is None:
         raise StudyError(
             f"model {study.model!r} has random weights and no tokenizer; "
@@ -267,7 +276,7 @@ def _processed(study: Study, loaded: Loaded, picture: Callable[[], Shown]) -> In
             "give --prompt instead"
         )
     shown = picture()
-    text = _prompt(loaded.processor, study.prompt or DEFAULT_PROMPT, [shown])
+    text = _prompt(loaded.processor, prompt, [shown])
     return encode(loaded.processor, [shown] * study.batch, [text] * study.batch)
 
 
@@ -278,17 +287,16 @@ def _own_picture(study: Study) -> Callable[[], Shown] | None:
     return None if study.image is None else partial(open_picture, study.image)
 
 
-def _require_video_fits(video: str, study: Study, adapter: Adapter, length: int) -> None:
+def _require_video_fits(video: str, inputs: Inputs, new_tokens: int, adapter: Adapter, model: str) -> None:
     """Raise StudyError if the prompt with a video and its answer is longer than the model allows.
 
-    video: for the message.
-    length: of the prompt, in tokens.
+    video, model: their names for the message.
     """
-    most = adapter.model.config.get_text_config().max_position_embeddings
-    if length + study.new_tokens > most:
+    length, most = inputs["input_ids"].shape[1], adapter.model.config.get_text_config().max_position_embeddings
+    if length + new_tokens > most:
         raise StudyError(
-            f"{video} makes a prompt of {length} tokens, and {study.model!r} has {most} positions for it "
-            f"and {study.new_tokens} new tokens; give fewer --frames"
+            f"{video} makes a prompt of {length} tokens, and {model} has {most} positions for it "
+            f"and {new_tokens} new tokens; give fewer --frames"
         )
 
 

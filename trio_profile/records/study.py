@@ -163,7 +163,7 @@ class Study(Record):
     questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = option(
         None,
         INPUT,
-        "A file of questions about pictures, as JSON Lines: image, question, answer, kind, scene.",
+        "A file of questions, as JSON Lines: image or video, question, answer, kind, scene.",
         form="paths",
         said="the model's own questions if it has some",
         several="Repeat it for several benchmarks, one file for each.",

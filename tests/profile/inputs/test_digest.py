@@ -57,6 +57,8 @@ def test_each_frame_of_a_video_that_a_question_names_counts(tmp_path):
         seen.append(of_questions(file)["questions/pictures"])
     assert [one.bytes for one in seen] == [5, 10, 15]
     assert len({one.sha256 for one in seen}) == 3
+    file.write_text(json.dumps({"video": "a" * 300, "question": "What?"}))
+    assert of_questions(file)["questions/pictures"].bytes == 0
 
 
 def test_questions_and_their_pictures_are_told_apart(tmp_path):

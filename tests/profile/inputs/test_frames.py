@@ -1,15 +1,18 @@
 """A video of the user: which of its frames are taken, and what is refused in one line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 from transformers.video_utils import make_batched_metadata
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs.frames import Frames, _rate, _regularly, read_video, require_video
 from trio_profile.inputs.pocket.clips import clip, render
+from trio_profile.inputs.questions import read as read_questions
 from trio_profile.inputs.workload import _by_kind, build
 from trio_profile.records.schema import Study
 
@@ -111,8 +114,12 @@ def test_what_is_no_video_is_refused_in_one_line(folder: Path, tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(StudyError, match="has no pictures; put JPEG or PNG files there"):
         read_video(str(tmp_path / "empty"))
-    with pytest.raises(StudyError, match="does not exist; name a video file"):
-        require_video(str(tmp_path / "none.mp4"))
+    for name, why in (
+        ("none.mp4", "does not exist; name a video file"),
+        ("a" * 300, "cannot be read: File name too long"),
+    ):
+        with pytest.raises(StudyError, match=why):
+            require_video(str(tmp_path / name))
 
 
 def test_pocket_video_is_asked_about_a_video_of_the_user(folder: Path):
@@ -139,17 +146,45 @@ def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses
         frame.save(frames / f"{number}.png")
     line = {"video": "frames", "question": "at the red star which digit ?", "answer": "3"}
     asked.write_text("\n".join([json.dumps(line)] * 10), encoding="utf-8")
-    workload = build(Study(model="pocket-video", questions=str(asked), frames=8, prompt="which digit ?"))
-    assert workload.shape.frames == 8 and not workload.random_pixels
+    workload = build(Study(model="pocket-video", questions=str(asked), frames=8))
+    assert not workload.random_pixels
+    for name, value in workload.asked(0).items():  # the first question is timed
+        assert torch.equal(value, workload.inputs[name].to(value.dtype)), name
     (first, *_), read = workload.questions, read_video(str(frames), 8)
     assert first.is_of_video and first.source == str(frames.resolve())
     assert [one.tobytes() for one in first.picture()] == [one.tobytes() for one in read]
     for fields, why in (
         ({"model": "pocket"}, r"video of question 'at the red star .*': LLaVA-1\.5 has no videos"),
         ({"model": "pocket-video", "frames": 17}, r"line 1: frames = 17: video .* has only 16; give --frames 16"),
+        ({"model": "pocket-video", "new_tokens": 1000}, r"the video of question 'at the red star .* 1000 new tokens"),
     ):
         with pytest.raises(StudyError, match=why):
             build(Study(questions=str(asked), **fields))
+
+
+def test_a_question_whose_video_is_too_long_is_named(folder: Path):
+    """The timed input may be shorter."""
+    workload = build(Study(model="pocket-video", video=str(folder), prompt="which digit ?", fidelity_inputs=1))
+    with pytest.raises(
+        StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens, and the model has 2048"
+    ):
+        replace(workload, new_tokens=1000).asked(0)
+
+
+def test_a_file_about_pictures_and_videos_is_refused(folder: Path):
+    shown = [{"image": "0.png"}, *[{"video": "."}] * 9]
+    lines = [json.dumps({**one, "question": "which digit ?", "answer": "3"}) for one in shown]
+    (folder / "questions.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(StudyError, match="are about pictures and about videos: ask them in two studies"):
+        build(Study(model="pocket-video", questions=str(folder / "questions.jsonl")))
+
+
+def test_a_video_is_read_once_to_check_it(folder: Path):
+    line = json.dumps({"video": ".", "question": "which digit ?", "answer": "3"})
+    (folder / "questions.jsonl").write_text("\n".join([line] * 10), encoding="utf-8")
+    read: list[str] = []
+    questions = read_questions(folder / "questions.jsonl", read.append)
+    assert len(questions) == 10 and len(read) == 1
 
 
 def test_frames_of_questions_about_pictures_are_refused(folder: Path):

@@ -82,7 +82,8 @@ def test_other_families_read_no_video_without_torchvision(saved: Saved, name: st
     [
         ((16, 16), 0.01, 0.01),
         ((40, 30), 1.01, 0.02),  # levels of 256: PIL rounds in another way
-        ((7, 33), 16.0, 0.5),  # narrower and taller at once: PIL also resizes in another order
+        ((33, 7), 1.01, 0.02),
+        ((7, 33), 16.0, 0.5),  # wider and shorter at once: PIL also resizes in another order
     ],
 )
 @pytest.mark.parametrize("name", ALONE)

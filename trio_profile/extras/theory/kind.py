@@ -8,7 +8,7 @@ KIND = Kind(
     summary="Compare the paper's bound with the divergence that removing tokens causes, stage by stage.\n\n"
     "It also compares each layer's saliency with the last layer's, and says which share of the visual tokens "
     "lies above the layer's mean, benchmark by benchmark.",
-    options=(*MODEL, "retentions", "questions", "fidelity_inputs"),
+    options=(*MODEL, "retentions", "questions", "frames", "fps", "fidelity_inputs"),
     runner="trio_profile.extras.theory.run:run",
     document="trio_profile.extras.theory.document:TheoryDocument",
     report="trio_profile.extras.theory.report:report",

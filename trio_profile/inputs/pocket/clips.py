@@ -84,4 +84,4 @@ def _question(number: int) -> questions.Question:
     seed, kind = FIRST_SEED + number, KINDS[number % len(KINDS)]
     content = clip(seed)
     question = ask(content.scene, 1, np.random.default_rng((seed, number)), content.things(kind))
-    return questions.Question(partial(render, content), question.text, question.answer, kind=kind)
+    return questions.Question(partial(render, content), question.text, question.answer, kind=kind, is_of_video=True)
