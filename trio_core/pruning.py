@@ -19,6 +19,7 @@ from trio_core.methods.method import Method
 from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
+from trio_core.models.encoder import Tower
 from trio_core.models.layer import check_whole
 from trio_core.rules.schedule import check_layers
 from trio_core.trace import Trace
@@ -133,5 +134,11 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
         if positions is None:
             raise UnsupportedModel(f"{why}; use 'original'")
         notes = (f"{why}: the {positions} positions are kept",)
-    tower = adapter.tower() if Signal.ENCODER in method.needs else None
-    return Setup(adapter, method, positions, tower, num_layers, adapter.window), notes
+    return Setup(adapter, method, positions, _tower(adapter, method), num_layers, adapter.window), notes
+
+
+def _tower(adapter: Adapter, method: Method) -> Tower | None:
+    """The vision tower with the hooks that the method needs; None if it needs none."""
+    if method.thins_tower:
+        return adapter.thin_tower(method.keep_pixels)
+    return adapter.tower() if Signal.ENCODER in method.needs else None

@@ -86,14 +86,18 @@ def test_every_signal_has_its_row():
     assert sorted(rows) == sorted(signal.name for signal in Signal)
 
 
-def test_the_families_of_the_encoder_signal_are_those_that_have_a_tower():
-    named = re.search(r"^\| `ENCODER` .*\| (.*) \|$", PAGE, flags=re.MULTILINE)
+@pytest.mark.parametrize(
+    ("signal", "ask"),
+    [("ENCODER", lambda adapter: adapter.tower()), ("PIXELS", lambda adapter: adapter.thin_tower(tiny.unused))],
+)
+def test_the_families_of_a_signal_of_the_tower_are_those_that_have_it(signal, ask):
+    named = re.search(rf"^\| `{signal}` .*\| (.*) \|$", PAGE, flags=re.MULTILINE)
     assert named is not None
     with_one = set()
     for family in tiny.FAMILIES:
         adapter = adapter_for(tiny.model(family))
         try:
-            adapter.tower()
+            ask(adapter)
         except UnsupportedModel:
             continue
         with_one.add(adapter.family)

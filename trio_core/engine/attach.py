@@ -25,9 +25,10 @@ from trio_core.engine.generate import GuardedGenerate
 from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.places import HeadAtPlaces, restore
 from trio_core.engine.prefill import OrderCheck, Prefill
-from trio_core.engine.prompt import check_run, read_prompt
+from trio_core.engine.prompt import Prompt, check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.models.layer import Replacement, check_whole
+from trio_core.models.thin_tower import ThinTower
 from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
@@ -83,7 +84,7 @@ class Attachment:
         self.passes = 0
         self.order = OrderCheck()
         self.head = HeadAtPlaces(self.model)
-        self.guarded = GuardedGenerate(self.model, setup.tower)
+        self.guarded = GuardedGenerate(self.model, setup.tower, self._expect)
         self._handles: list[Any] = []
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
@@ -244,6 +245,7 @@ class Attachment:
         encoded = bool(inputs.get("mm_encoder_outputs"))  # generate() ran the tower, and then repeated the samples
         video_inputs, copies = (self.guarded.inputs, self.guarded.copies) if encoded else (inputs, 1)
         prompt = read_prompt(self.setup, inputs, self._schedule, video_inputs, copies)
+        self._tell_tower(prompt)
         if not prompt.pictures and self.guarded.pruned:
             # Guidance: beside each step that sees the picture, generate() runs one that does not.
             self.trace.add_notes("a prompt without visual tokens also ran in this generate(): it ran dense")
@@ -254,6 +256,15 @@ class Attachment:
             self.guarded.pruned = self.guarded.generating and bool(prompt.pictures)
         wanted = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
         return Prefill(self.setup, prompt, self.trace, self.order, wanted if isinstance(wanted, int) else 0)
+
+    def _expect(self, inputs: dict[str, Any]) -> None:
+        """Tell the tower of a generate(), which may run it before the forward. inputs: its arguments by name."""
+        if isinstance(self.setup.tower, ThinTower) and "input_ids" in inputs:
+            self._tell_tower(read_prompt(self.setup, inputs, self._schedule, inputs))
+
+    def _tell_tower(self, prompt: Prompt) -> None:
+        if isinstance(self.setup.tower, ThinTower):
+            self.setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
 
     def _forget_pass(self) -> None:
         self.running = None

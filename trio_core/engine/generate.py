@@ -1,5 +1,6 @@
 """`model.generate` inside a context. Ways to generate that cannot prune, or would prune wrongly, are refused."""
 
+from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, NoReturn
 
@@ -20,15 +21,17 @@ class GuardedGenerate:
     Continuous batching runs the model in a thread of the library, which would swallow our refusal.
 
     tower: the vision tower that the method looks into, or None. generate() may run it before the model's forward.
+    expect: called with the arguments of each generate(), before it runs.
     generating: whether a generate() is running.
     pruned: whether it has run a prompt with pictures.
     copies: how often it repeats each sample.
     inputs: its keyword arguments while it runs. If it runs the tower itself, the forward does not get all of them.
     """
 
-    def __init__(self, model: nn.Module, tower: Tower | None):
+    def __init__(self, model: nn.Module, tower: Tower | None, expect: Callable[[dict[str, Any]], None]):
         self.model = model
         self.tower = tower
+        self.expect = expect
         self.generating = False
         self.pruned = False
         self.copies = 1
@@ -56,6 +59,7 @@ class GuardedGenerate:
         assert self.generate is not None
         if self.tower is not None:
             self.tower.forget()
+            self.expect(kwargs)
         repeats = ("num_beams", "num_return_sequences")
         self.copies = max(next((source[n] for source in sources if source.get(n)), 1) for n in repeats)
         self.generating, self.pruned, self.inputs = True, False, kwargs

@@ -182,7 +182,9 @@ class Prefill(Pass):
         if Signal.EMBEDDINGS in needs:
             signals[Signal.EMBEDDINGS] = self.embeddings
         if tower is not None and boundary == 0:
-            signals[Signal.ENCODER] = tower.collect([len(picture.rows) for picture in pictures])
+            signals[Signal.PIXELS if self.setup.method.thins_tower else Signal.ENCODER] = tower.collect(
+                [len(picture.rows) for picture in pictures]
+            )
         valid = (frame or self.whole).on(hidden.device).valid
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
         return View(boundary, hidden, valid, padded, pictures, signals)

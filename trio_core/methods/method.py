@@ -27,7 +27,7 @@ from trio_core.rules.schedule import (
     default_layers,
 )
 from trio_core.rules.selection import top_k
-from trio_core.tensors import MaskBS, ScoresBS, ScoresN
+from trio_core.tensors import KeptK, MaskBS, ScoresBS, ScoresN
 
 Positions = Literal["original", "compact"]
 Media = Literal["pictures", "videos", "both"]
@@ -36,9 +36,9 @@ Media = Literal["pictures", "videos", "both"]
 class Stage(StrEnum):
     """Where a method acts."""
 
-    ENCODER = "encoder output"
+    ENCODER = "before the decoder"
     DECODER = "decoder layers"
-    BOTH = "encoder output, then decoder layers"
+    BOTH = "before the decoder, then decoder layers"
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,11 @@ class Method(ABC):
         return Signal.LAYERS in self.needs
 
     @property
+    def thins_tower(self) -> bool:
+        """Whether the vision tower runs on the kept tokens' patches only (`keep_pixels`)."""
+        return Signal.PIXELS in self.needs
+
+    @property
     def needs_widths(self) -> bool:
         """Whether the schedule depends on the widths of the model and on the text: then only `schedule_for` has it."""
         return False
@@ -281,6 +286,17 @@ class Method(ABC):
 
         view: the batch at this stage.
         """
+
+    def keep_pixels(self, pictures: Sequence[Tensor], budget: int) -> tuple[KeptK, ScoresN]:
+        """Which visual tokens of one sample go through the vision tower. For a method that needs Signal.PIXELS.
+
+        pictures: each [H, W, P], the pixel values of its visual tokens; N tokens in all.
+        budget: K, 1 … N.
+
+        Returns [K] indices, ascending, and [N] the score of each token.
+        """
+        del pictures, budget
+        raise OptionError(f"method {self.name!r} declares Signal.PIXELS: define its keep_pixels")
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the selection at one stage, for one sample.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.models.encoder import Encoder
+from trio_core.models.encoder import Encoder, Kept
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.merging import cluster_means, joined
 from trio_core.rules.schedule import Schedule
@@ -31,6 +31,8 @@ class Signal(StrEnum):
     """The vision tower's patches, as the projector reads them, and their attention (`View.encoder`)."""
     EMBEDDINGS = "embeddings"
     """The embeddings that entered the decoder: the picture and the text after it (`View.embeddings`)."""
+    PIXELS = "pixels"
+    """The pixels before the vision tower, which then runs on what the method keeps (`Method.keep_pixels`)."""
     NORM = "norm"
     """The decoder's final norm (`View.norm`)."""
 
@@ -165,6 +167,11 @@ class View:
     def encoder(self) -> Encoder:
         """The vision tower's patches, available before the first layer only. Needs Signal.ENCODER."""
         return self._signal(Signal.ENCODER)
+
+    @property
+    def kept_by_pixels(self) -> Sequence[Kept]:
+        """[B], what `Method.keep_pixels` chose of each sample. Before the first layer only. Needs Signal.PIXELS."""
+        return self._signal(Signal.PIXELS)
 
     def probed(self, probe: Probe) -> LayerCall:
         """A layer beside the stage, with its input. Needs Signal.LAYERS.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
-from trio_core.models.encoder import Tower
+from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
 from trio_core.models.layer import extra_behaviour, feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
 from trio_core.models.video import VideoShape, shapes_by_pixels
@@ -104,11 +104,22 @@ class Adapter(ToyFamily):
         """
         return self.decoder.get_submodule("rotary_emb")(hidden, position_ids)
 
-    def tower(self) -> Tower:
+    def tower(self) -> WatchedTower:
         """The vision tower for methods that look into it. Raises UnsupportedModel where we cannot read it."""
         raise UnsupportedModel(
             f"{self.family}: its vision tower has no CLS token, nor other attention, that we know how to read; methods "
             "that ask for it run on LLaVA-1.5, LLaVA-NeXT, LLaVA-OneVision, Qwen2-VL and Qwen2.5-VL"
+        )
+
+    def thin_tower(self, keep: KeepPixels) -> Tower:
+        """The vision tower that runs on a part of its patches. keep: the method's rule.
+
+        Raises UnsupportedModel where we cannot thin it out.
+        """
+        del keep
+        raise UnsupportedModel(
+            f"{self.family}: its vision tower cannot run on a part of its patches; methods that choose by pixels run "
+            "on Qwen2-VL, Qwen2.5-VL and Qwen3-VL"
         )
 
     def placeholder_ids(self) -> tuple[int, ...]:

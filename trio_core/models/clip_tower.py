@@ -14,12 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
-from trio_core.models.encoder import ONE_KIND, Encoder, Tower, received_attention
+from trio_core.models.encoder import ONE_KIND, Encoder, WatchedTower, received_attention
 from trio_core.models.layer import Replacement
 from trio_core.tensors import to_device, widened
 
 
-class ClipTower(Tower):
+class ClipTower(WatchedTower):
     """A tower of CLIP or SigLIP. Each patch becomes one visual token, in order.
 
     layer: the tower's layer whose output the projector reads.

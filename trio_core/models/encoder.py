@@ -1,11 +1,11 @@
-"""A vision tower as methods see it (`Encoder`), and its record while it runs (`Tower`).
+"""A vision tower as methods see it (`Encoder`), and its record while it runs (`WatchedTower`).
 
 The tower runs its own attention kernel. Forward hooks record the queries and keys that its modules make. The rows of
 attention that a method asks for are computed from these, so the tower never has to return an attention map.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,10 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput, UnsupportedModel
-from trio_core.tensors import to_device, wide_type
+from trio_core.tensors import KeptK, ScoresN, to_device, wide_type
 
 ONE_KIND = "methods that look into this tower take pictures or videos, not both in one batch"
 """Why a tower refuses a batch. It runs once for each kind, and we record the latest run."""
+Kept = tuple[KeptK, ScoresN]
+"""Of one sample: [K] indices of the visual tokens that stay, ascending, and [N] the score of each token."""
+KeepPixels = Callable[[Sequence[Tensor], int], Kept]
+"""A rule that chooses before the tower runs.
+
+It gets the pictures of a sample, each [rows, columns, pixel values of a token], and K.
+"""
 _ROWS = 256
 """How many rows of attention `received_attention` holds at a time."""
 
@@ -95,19 +102,37 @@ class Encoder:
 
 
 class Tower(ABC):
-    """A vision tower with hooks. A subclass records what its modules put out and makes an Encoder of it."""
+    """A vision tower with hooks, and what they record."""
 
     def __init__(self) -> None:
         self.recorded: dict[str, Any] = {}
-        """The outputs of the tower's modules in this forward of the model, by a name of ours."""
-        self.names: set[str] = set()
-        """The names that the hooks of a whole tower record."""
+        """What the hooks record in this forward of the model, by a name of ours."""
         self.copies = 1
         """How often generate() repeats each sample behind the tower: for beams, or for several answers."""
 
     @abstractmethod
     def listen(self) -> list[Any]:
         """Register the hooks. Returns their handles, each with a `remove()`."""
+
+    @abstractmethod
+    def collect(self, visual_tokens: list[int]) -> Any:
+        """What a method reads of this forward. The record is empty afterwards.
+
+        visual_tokens: for each sample of the batch, how many it has.
+        """
+
+    def forget(self) -> None:
+        """Empty the record at the end of a forward, also of one that failed."""
+        self.recorded, self.copies = {}, 1
+
+
+class WatchedTower(Tower):
+    """A tower that runs as it is. A subclass records what its modules put out and makes an Encoder of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        """The names that the hooks of a whole tower record."""
 
     def collect(self, visual_tokens: list[int]) -> Encoder:
         """The Encoder of this forward. The record is empty afterwards.
@@ -136,10 +161,6 @@ class Tower(ABC):
     @abstractmethod
     def make_encoder(self, recorded: dict[str, Any], visual_tokens: list[int]) -> Encoder:
         """An Encoder of the record. `visual_tokens` is as in `collect`."""
-
-    def forget(self) -> None:
-        """Empty the record at the end of a forward, also of one that failed."""
-        self.recorded, self.copies = {}, 1
 
     def recorder(self, name: str) -> Callable[..., None]:
         """A forward hook that records a module's output under `name`."""

@@ -15,7 +15,7 @@ from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
 from trio_core.models.clip_tower import ClipTower, PackedTower, PooledTower
-from trio_core.models.encoder import Tower
+from trio_core.models.encoder import WatchedTower
 from trio_core.rules.cost import LayerShape
 
 
@@ -37,7 +37,7 @@ class Clip(Adapter):
         """Whether the tower has a CLS token, which the strategy "default" leaves out."""
         return self.strategy == "default"
 
-    def tower(self) -> Tower:
+    def tower(self) -> WatchedTower:
         """The tower, read at the layer whose output goes to the projector.
 
         Raises UnsupportedModel where the projector reads several layers, or not all patches and nothing else.

@@ -12,8 +12,9 @@ from torch import Tensor
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.encoder import Tower
+from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
 from trio_core.models.qwen_tower import QwenTower
+from trio_core.models.thin_tower import ThinTower
 from trio_core.models.video import VideoShape, shapes_by_grids
 from trio_core.rules.cost import LayerShape
 
@@ -36,6 +37,15 @@ class Qwen(Adapter):
     toy_options: ClassVar[dict[str, Any]] = toy.FRAMED_PLACEHOLDERS
     frames_apart: ClassVar[bool] = False
     """Whether the prompt has text between the frames of a video."""
+
+    @property
+    def visual(self) -> Any:
+        """The vision tower's module."""
+        return self.model.get_submodule("model.visual")
+
+    def thin_tower(self, keep: KeepPixels) -> Tower:
+        """The vision tower that runs on a part of its patches. keep: the method's rule."""
+        return ThinTower(self.visual, keep)
 
     def videos(self, inputs: dict[str, Any], tokens: int) -> tuple[VideoShape, ...]:
         """The videos of a forward in their order. Two pictures are one frame. The arguments are Adapter's."""
@@ -75,12 +85,7 @@ class Qwen(Adapter):
 class QwenWithTower(Qwen):
     """A Qwen family whose tower methods can look into."""
 
-    @property
-    def visual(self) -> Any:
-        """The vision tower's module."""
-        return self.model.get_submodule("model.visual")
-
-    def tower(self) -> Tower:
+    def tower(self) -> WatchedTower:
         """The tower, read at its last block. Here every block attends over whole pictures."""
         return QwenTower(self.visual, block=-1, window=None)
 
@@ -122,7 +127,7 @@ class Qwen25VL(QwenWithTower):
     # Windows of 16 × 16 pixels in the first block.
     toy_vision: ClassVar[dict[str, Any]] = {**_TOY_VISION, "depth": 2, "window_size": 16, "fullatt_block_indexes": [1]}
 
-    def tower(self) -> Tower:
+    def tower(self) -> WatchedTower:
         """The tower, read at its last block that attends over whole pictures. Raises UnsupportedModel without one."""
         visual = self.visual
         if not (whole := [index for index in range(len(visual.blocks)) if index in visual.fullatt_block_indexes]):

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
-from trio_core.models.encoder import ONE_KIND, Encoder, Tower, received_attention
+from trio_core.models.encoder import ONE_KIND, Encoder, WatchedTower, received_attention
 from trio_core.rules.attention import rotate
 from trio_core.tensors import wide_type
 
 
-class QwenTower(Tower):
+class QwenTower(WatchedTower):
     """A tower for pictures of any size, without a CLS token. It merges 2 × 2 patches into one visual token.
 
     A patch of its Encoder is a visual token. A crop of its Encoder is a picture or a frame of a video. The attention

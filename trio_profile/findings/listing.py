@@ -37,10 +37,15 @@ _SIGNALS = (
     ("layers", "The decoder layer that has just run and the next one. A method may run them again, whole or in parts."),
     ("readout", "The final norm and the head. A method may run and differentiate them."),
     ("encoder", "The vision tower's patches and their attention."),
+    ("pixels", "The pixels. The vision tower then runs on the kept patches only."),
     ("embeddings", "What entered the decoder: the picture and the text after it."),
     ("norm", "The decoder's final norm."),
 )
-_PLACES = {"encoder output": "encoder", "decoder layers": "decoder", "encoder output, then decoder layers": "both"}
+_PLACES = {
+    "before the decoder": "encoder",
+    "decoder layers": "decoder",
+    "before the decoder, then decoder layers": "both",
+}
 
 
 def methods(rows: Sequence[MethodFacts]) -> Report:

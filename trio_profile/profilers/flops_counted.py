@@ -91,7 +91,7 @@ def measure(workload: Workload, method: Method | None) -> tuple[Counted, Trace |
     seen, trace = prefill(workload, method)
     suspects = sorted(part.op for part in seen.uncounted if part.has_product)
     counted = Counted(torch_flops=2 * seen.macs, selection_flops=2 * seen.selection_macs, uncounted=tuple(suspects))
-    traced, reason = _fvcore(workload, trace)
+    traced, reason = _fvcore(workload, method, trace)
     return counted.model_copy(update={"fvcore_macs": traced and traced.macs, "fvcore_reason": reason}), trace
 
 
@@ -189,11 +189,13 @@ def fvcore(workload: Workload, method: Method | None) -> tuple[Traced | None, st
     with workload.pruned(method) as trace:
         if method is not None:
             workload.prefill()
-    return _fvcore(workload, trace)
+    return _fvcore(workload, method, trace)
 
 
-def _fvcore(workload: Workload, trace: Trace | None) -> tuple[Traced | None, str | None]:
+def _fvcore(workload: Workload, method: Method | None, trace: Trace | None) -> tuple[Traced | None, str | None]:
     """fvcore's count, with the selections of a trace replayed at no cost."""
+    if method is not None and method.thins_tower:
+        return None, f"the choice of {method.name} before the vision tower cannot be replayed"
     try:
         with workload.pruned(None if trace is None else _Replay.of(trace)):
             return _traced(workload), None

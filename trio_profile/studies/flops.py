@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trio_core.errors import TrioError
+from trio_core.errors import TrioError, UnsupportedInput
+from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable
 from trio_profile.analysis.flops import (
     Claimed,
@@ -148,6 +149,7 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
     if on_meta:
         if method is not None:
             check_prunable(workload.model, method)
+            _require_whole_tower(method)
         tokens = [n + shape.text_tokens for n in visual]
         breakdown, decoded = flops_meta.count(workload.adapter, workload.inputs, tokens, workload.new_tokens - 1)
     else:
@@ -155,8 +157,18 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
         decoded = flops_counted.decoding(workload, method, breakdown.macs)
         if trace is not None:
             visual, realised = trace.schedules[0].tokens_by_layer, trace.realised_retention
-    known = vision_terms(workload.model, workload.inputs)
+    thinned = method is not None and method.thins_tower  # then the tower counts as it ran
+    known = {} if thinned else vision_terms(workload.model, workload.inputs)
     return CountedPrefill(cell, workload, breakdown, visual, realised, decoded, known, on_meta)
+
+
+def _require_whole_tower(method: Method) -> None:
+    """Raise UnsupportedInput for a method whose choice, and with it the work of the tower, depends on the pixels."""
+    if method.thins_tower:
+        raise UnsupportedInput(
+            f"device meta: method {method.name!r} chooses by pixels which patches enter the vision tower, and meta has "
+            "no pixels; count on the cpu"
+        )
 
 
 def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[list[Match], PrintedClaim | None]:

@@ -113,7 +113,7 @@ VIDEO: dict[str, dict[str, Any]] = {
     "prunevid": {"similarity": 1.0},
 }
 """Methods for videos. Options with which a video of three frames costs what is declared."""
-FREE = {"dycoke", "evs", "grid", "random", "vidcom2", "vtw"}
+FREE = {"dycoke", "evs", "grid", "pixelprune", "random", "vidcom2", "vtw"}
 
 
 def test_every_method_is_here():

@@ -71,6 +71,7 @@ READS = {
     Signal.LAYERS: lambda view: view.probed("next"),
     Signal.READOUT: lambda view: view.readout,
     Signal.ENCODER: lambda view: view.encoder,
+    Signal.PIXELS: lambda view: view.kept_by_pixels,
     Signal.EMBEDDINGS: lambda view: view.embeddings,
     Signal.NORM: lambda view: view.norm,
 }

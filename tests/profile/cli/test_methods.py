@@ -7,7 +7,7 @@ from trio_profile.inputs.catalogue import facts_of
 def test_every_method_is_listed_with_the_facts_of_its_class(capsys):
     found = {method["name"]: method for method in document(capsys, "methods")["methods"]}
     assert list(found) == sorted(found) and {"fastv", "random", "trio", "visionzip"} <= set(found)
-    assert found["trio"]["stage"] == "decoder layers" and found["visionzip"]["stage"] == "encoder output"
+    assert found["trio"]["stage"] == "decoder layers" and found["visionzip"]["stage"] == "before the decoder"
     assert found["visionzip"]["needs"] == ["encoder"] and found["fastv"]["needs"] == ["layers"]
     assert found["trio"]["summary"] == methods.find("trio").summary()
     assert found["trio"]["selection_macs"] == facts_of(methods.find("trio")).selection_macs > 0

@@ -19,7 +19,7 @@ def test_methods_say_what_they_do_where_they_act_and_what_they_cost():
                 "trio", "Keep some.", "decoder layers", "both", ("layers", "readout"), 9, 0.5143, {}, paper, "ours"
             ),
             MethodFacts(
-                "grid", "Keep others.", "encoder output, then decoder layers", "videos", (), 0, 0.0, {}, rule, ""
+                "grid", "Keep others.", "before the decoder, then decoder layers", "videos", (), 0, 0.0, {}, rule, ""
             ),
         ]
     )
