@@ -37,7 +37,8 @@ def try_checkpoint(study: Study) -> list[TrialStep]:
         raise StudyError(
             f"model {study.model!r} is built in and has no files to check; `models --check` tries its class"
         )
-    trial = _Trial(study.model_copy(update={"prompt": QUESTION, "new_tokens": NEW_TOKENS}))
+    prompt = None if study.model in BUILTIN else QUESTION  # a built-in checkpoint has questions of its own
+    trial = _Trial(study.model_copy(update={"prompt": prompt, "new_tokens": NEW_TOKENS}))
     found: list[TrialStep] = []
     for name, attempt in trial.steps().items():
         try:
@@ -84,7 +85,7 @@ class _Trial:
         return f"{type(model).__name__}, {weights} weights, {self.study.dtype} on {model.device}"
 
     def ask(self) -> str:
-        """Ask about a drawn picture, in the checkpoint's own chat template."""
+        """Ask about a drawn picture, or about a clip, in the checkpoint's own chat template."""
         self.workload = prepare(self.study, self.loaded)
         shape = self.workload.shape
         own = "its own" if getattr(self.loaded.processor, "chat_template", None) else "none, the prompt is plain"
