@@ -108,7 +108,7 @@ class Adapter(ToyFamily):
         """The vision tower for methods that look into it. Raises UnsupportedModel where we cannot read it."""
         raise UnsupportedModel(
             f"{self.family}: its vision tower has no CLS token, nor other attention, that we know how to read; methods "
-            "that ask for it run on LLaVA-1.5, LLaVA-NeXT, LLaVA-OneVision, Qwen2-VL and Qwen2.5-VL"
+            "that ask for it run on LLaVA-1.5, LLaVA-NeXT, LLaVA-NeXT-Video, LLaVA-OneVision, Qwen2-VL and Qwen2.5-VL"
         )
 
     def thin_tower(self, keep: KeepPixels) -> Tower:

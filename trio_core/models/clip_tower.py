@@ -4,10 +4,11 @@ Shapes: C crops, M patches of a crop, S tokens of a crop (its patches, behind th
 head width, D = H · E.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isqrt
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -162,21 +163,19 @@ class PackedTower(ClipTower):
         return number.long()
 
 
-class PooledTower(PackedTower):
-    """A tower whose model also takes videos: it pools the patches of a frame, and puts one newline behind a video.
+class FramesTower(PackedTower):
+    """A tower whose model also takes videos, and pools the patches of a frame. There a crop is a frame.
 
-    In a video a crop is a frame, and a patch is a pooled one. The model's `apply_pooling` pools keys and attention too.
+    A patch of a video is a pooled one behind the projector, that is, a visual token. A subclass records `pooled`, the
+    frames' visual tokens [F, P, D], and says how the model pools.
     """
 
-    def listen(self) -> list[Any]:
-        """Record also what the model pooled."""
-        pool = self.pool = cast(Any, self.owner).apply_pooling
+    newlines: ClassVar[int] = 0
+    """Visual tokens behind the last frame of a video."""
 
-        def pool_and_record(features: Tensor) -> Tensor:
-            pooled = self.recorded["pooled"] = pool(features)
-            return pooled
-
-        return [*super().listen(), Replacement(self.owner, "apply_pooling", pool_and_record)]
+    @abstractmethod
+    def pool(self, features: Tensor) -> Tensor:
+        """[F, M, any] → [F, P, any], as the model pools the patches of frames. It records nothing."""
 
     def make_encoder(self, recorded: dict[str, Any], visual_tokens: list[int]) -> Encoder:
         """An Encoder of the record. Raises UnsupportedInput also where a batch has pictures and videos."""
@@ -184,22 +183,66 @@ class PooledTower(PackedTower):
             return super().make_encoder(recorded, visual_tokens)
         if "packed" in recorded:
             raise UnsupportedInput(f"pictures and a video in the prompt: {ONE_KIND}")
-        encoder, pool, pooled = self.by_patch(recorded), self.pool, recorded["pooled"]
+        encoder, pooled = self.by_patch(recorded), recorded["pooled"]
         frames, patches = pooled.shape[:2]
-        side = isqrt(patches)
-        videos = sum(visual_tokens) - frames * patches  # each has one token more, its newline
-        if videos < 1 or frames % videos:
+        side, rest = isqrt(patches), sum(visual_tokens) - frames * patches
+        videos = rest // self.newlines if self.newlines else 1  # without newlines it is all the same
+        if videos * self.newlines != rest or videos < 1 or frames % videos:
             raise UnsupportedInput(
-                f"{frames} frames of {patches} tokens and a newline behind each video from the tower, "
+                f"{frames} frames of {patches} tokens and {self.newlines} behind each video from the tower, "
                 f"{sum(visual_tokens)} visual tokens in the prompt"
             )
-        places = F.pad(torch.arange(frames * patches).view(videos, -1), (0, 1), value=-1).flatten()
+        places = F.pad(torch.arange(frames * patches).view(videos, -1), (0, self.newlines), value=-1).flatten()
         return Encoder(
             hidden=pooled,
             cls=None,
-            attend=lambda: pool(encoder.attention.transpose(1, 2)).transpose(1, 2),
-            keys=pool(encoder.keys.flatten(2)).unflatten(-1, encoder.keys.shape[2:]),
+            attend=lambda: self.pool(encoder.attention.transpose(1, 2)).transpose(1, 2),
+            keys=self.pool(encoder.keys.flatten(2)).unflatten(-1, encoder.keys.shape[2:]),
             grid=(side, patches // side),
             places=to_device(places, pooled.device).split(visual_tokens),
             project=lambda features: features,
         )
+
+
+class PooledTower(FramesTower):
+    """LLaVA-OneVision's: it pools behind the projector, and puts a newline behind a video."""
+
+    newlines: ClassVar[int] = 1
+
+    def listen(self) -> list[Any]:
+        """Record also what the model pooled."""
+        self._apply_pooling = cast(Any, self.owner).apply_pooling
+
+        def pool_and_record(features: Tensor) -> Tensor:
+            pooled = self.recorded["pooled"] = self.pool(features)
+            return pooled
+
+        return [*super().listen(), Replacement(self.owner, "apply_pooling", pool_and_record)]
+
+    def pool(self, features: Tensor) -> Tensor:
+        """As the model's `apply_pooling`."""
+        return self._apply_pooling(features)
+
+
+class ResampledTower(FramesTower):
+    """LLaVA-NeXT-Video's: it pools before the projector, by the module `vision_resampler`."""
+
+    def listen(self) -> list[Any]:
+        """Record also what the resampler reads, and what the projector makes of its output."""
+        resampler, projector = cast(Any, self.owner).vision_resampler, cast(nn.Module, self.project)
+        return [
+            *super().listen(),
+            resampler.register_forward_pre_hook(self._record_frames),
+            projector.register_forward_hook(self._record_tokens),
+        ]
+
+    def _record_frames(self, _resampler: nn.Module, args: tuple[Any, ...]) -> None:
+        self.recorded["frames"] = args[0]
+
+    def _record_tokens(self, _projector: nn.Module, _args: Any, output: Tensor) -> None:
+        if "frames" in self.recorded:  # the projector reads the pooled frames, and not the layer's patches
+            self.recorded |= {"pooled": output, "features": self.recorded["frames"]}
+
+    def pool(self, features: Tensor) -> Tensor:
+        """As the model's `vision_resampler`."""
+        return cast(Any, self.owner).vision_resampler.forward(features)

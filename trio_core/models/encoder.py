@@ -35,9 +35,9 @@ class Encoder:
 
     A crop is a picture, a tile of a picture or a frame of a video. Crops may have different sizes. Then M is that of
     the grid that holds each of them: a crop lies in the upper left of the grid, and the rest of the grid is zero.
-    Qwen's tower merges and projects its patches itself. LLaVA-OneVision pools the patches of a video's frames behind
-    the projector. There a patch is a merged or pooled one, that is, a visual token. Its keys and its attention are the
-    means of those of its patches.
+    Qwen's tower merges and projects its patches itself. LLaVA-OneVision and LLaVA-NeXT-Video pool the patches of a
+    video's frames. There a patch is a merged or pooled one behind the projector, that is, a visual token. Its keys and
+    its attention are the means of those of its patches.
 
     hidden: [C, M, D], the patches as the projector reads them, or merged or pooled ones.
     cls: [C, D], the CLS token of that layer; None in a tower without one, and where patches are merged or pooled.

@@ -14,7 +14,7 @@ from torch import nn
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.clip_tower import ClipTower, PackedTower, PooledTower
+from trio_core.models.clip_tower import ClipTower, PackedTower, PooledTower, ResampledTower
 from trio_core.models.encoder import WatchedTower
 from trio_core.rules.cost import LayerShape
 
@@ -119,13 +119,24 @@ class LlavaNext(Tiled, Clip):
         return PackedTower(layer, last, project, self.model.get_submodule("model"))
 
 
-class LlavaNextVideo(Tiled):
+class LlavaNextVideo(Tiled, Clip):
     """LLaVA-NeXT-Video: pictures as in LLaVA-NeXT, videos as pooled frames."""
 
     family: ClassVar[str] = "LLaVA-NeXT-Video"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextVideoForConditionalGeneration",)
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_video_tokens: ClassVar[int] = 2 * 4
+
+    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
+        """A tower whose crops the model packs into one picture, and whose frames it pools. As in ClipTower.
+
+        Raises UnsupportedModel where the model pools by a convolution or a maximum, which says nothing of attention.
+        """
+        if (mode := self.model.config.spatial_pool_mode) != "average":
+            raise UnsupportedModel(
+                f"{self.family} with spatial_pool_mode {mode!r}: methods that look into the tower need 'average'"
+            )
+        return ResampledTower(layer, last, project, self.model.get_submodule("model"))
 
 
 class LlavaOnevision(Tiled, Clip):

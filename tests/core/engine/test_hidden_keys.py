@@ -26,7 +26,7 @@ WORDS = 9
 """How many words follow the picture, at least."""
 
 METHODS = {name: methods.find(name)(retention=0.5) for name in (*BUILT_IN, "visionzip+trio")}
-READ_TOWERS = ("llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl")
+READ_TOWERS = ("llava", "llava_next", "llava_next_video", "llava_onevision", "qwen2_vl", "qwen2_5_vl")
 """The families whose tower a method may look into. PruMerge needs a CLS token, which only CLIP's towers have."""
 
 

@@ -147,7 +147,7 @@ def test_declared_overhead_is_what_is_counted_in_the_tower(family, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["llava_onevision", "qwen2_5_vl"])
+@pytest.mark.parametrize("family", ["llava_onevision", "llava_next_video", "qwen2_5_vl"])
 @pytest.mark.parametrize("name", [*VIDEO, *(name for name in TOWER if name != "prumerge")])
 def test_declared_overhead_is_what_is_counted_in_a_video(name, family):
     """Exactly, except that some methods count LLaVA-OneVision's newline as a patch."""

@@ -34,14 +34,20 @@ def pooled(values_CMX: Tensor) -> Tensor:
     return F.avg_pool2d(values_CMX.transpose(1, 2).unflatten(-1, (4, 4)), 2).flatten(2).transpose(1, 2)
 
 
-@pytest.mark.parametrize("tower", ["siglip", "clip"])
-def test_a_patch_of_a_video_is_a_pooled_one_and_its_newline_is_none(tower):
-    model, samples = onevision(tower), tiny.videos("llava_onevision")
+@pytest.mark.parametrize(
+    ("family", "tower"), [("llava_onevision", "siglip"), ("llava_onevision", "clip"), ("llava_next_video", "clip")]
+)
+def test_a_patch_of_a_video_is_a_pooled_one_and_its_newline_is_none(family, tower):
+    """LLaVA-OneVision has a newline behind each video of three frames. LLaVA-NeXT-Video has none."""
+    newlines = [-1] if family == "llava_onevision" else []
+    model = onevision(tower) if newlines else tiny.model(family)
+    samples = tiny.videos(family)
     encoder = towers.look(model, *samples)
     numbers = count()
     for b, one in enumerate(samples):
         visual = towers.embedded(model, one)
-        places = [place for _ in range(len(visual) // 13) for place in (*islice(numbers, 12), -1)]
+        videos = len(visual) // (12 + len(newlines))
+        places = [place for _ in range(videos) for place in (*islice(numbers, 12), *newlines)]
         assert encoder.places[b].tolist() == places
         kept = encoder.by_token(b, encoder.hidden)
         assert torch.allclose(kept[encoder.places[b] >= 0], visual[encoder.places[b] >= 0], atol=1e-5)
@@ -54,9 +60,15 @@ def test_a_patch_of_a_video_is_a_pooled_one_and_its_newline_is_none(tower):
 
 
 def test_pictures_and_a_video_in_one_batch_are_refused():
-    both = [tiny.sample("llava_onevision", "small"), tiny.videos("llava_onevision")[0]]
-    with tiny.refused(UnsupportedInput, "pictures and a video in the prompt: methods that look into this tower take"):
-        towers.look(tiny.model("llava_onevision"), *both)
+    for family in ("llava_onevision", "llava_next_video"):
+        both = [tiny.sample(family, "small"), tiny.videos(family)[0]]
+        with tiny.refused(UnsupportedInput, "pictures and a video in the prompt: methods that look into this tower"):
+            towers.look(tiny.model(family), *both)
+
+
+def test_frames_that_are_not_averaged_are_refused():
+    with tiny.refused(UnsupportedModel, "spatial_pool_mode 'max': .* need 'average'"):
+        adapter_for(tiny.variant("llava_next_video", spatial_pool_mode="max")).tower()
 
 
 def test_a_picture_whose_patches_the_model_blends_is_refused():
