@@ -15,6 +15,9 @@ EXTRAS := gate,export,endpoints,mlflow,ray,serve,video,docs,dev
 PINS   := pyproject.toml trio_core/pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt
 
+# The tests start hundreds of processes: Python keeps what it compiled, whatever the shell says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: install sweep test tests test-all oldest videos check bench docs format clean
 
 install: $(ALL)
@@ -27,7 +30,7 @@ test: $(ALL)
 	$(MAKE) --jobs=2 --no-print-directory check tests
 
 tests: $(ALL)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --ignore tests/benchmarks
 
 test-all: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
