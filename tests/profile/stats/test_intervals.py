@@ -77,6 +77,17 @@ def _answers(draw: np.random.Generator, pictures: int, each: int, alike: float, 
     return answers.ravel(), np.repeat(np.arange(pictures), each).tolist()
 
 
+def test_the_interval_of_a_difference_is_the_one_worked_out_by_hand():
+    """Ten pairs that agree and the two that are added: variance 2/12, so 1.96 · √(2/12/12)."""
+    assert difference_interval([0.0] * 10) == pytest.approx((-0.23099, 0.23099), abs=1e-5)
+    low, high = difference_interval([-1.0, -1.0, 0.0, 0.0])
+    assert (low + high) / 2 == pytest.approx(-2 / 6)
+    assert difference_interval([1.0])[1] == 1.0
+    for bad in ([], [2.0], [float("nan")]):
+        with pytest.raises(MeasurementError):
+            difference_interval(bad)
+
+
 def test_questions_that_share_no_picture_are_independent():
     answers, _ = _answers(np.random.default_rng(0), 30, 1, 0.0)
     for interval in (share_interval, difference_interval, median_interval):
