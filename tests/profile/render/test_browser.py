@@ -54,7 +54,7 @@ def page_of(*blocks: Block) -> Report:
 
 
 def swept(*methods: str) -> Report:
-    return sweep.report(document(study(methods=methods, retentions=(0.11, 0.55, 0.99))))
+    return sweep.report(document(study(methods=methods, retentions=(0.11, 0.99))))
 
 
 # Figures

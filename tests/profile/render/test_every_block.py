@@ -1,14 +1,14 @@
 """Every kind of block is drawn by every renderer, and text that looks like markup stays text."""
 
-import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from html import unescape
 
 import pytest
-from rich.console import Console
 
+from tests.profile import reading
 from trio_profile.findings.blocks import (
     BLOCKS,
     Axis,
@@ -84,10 +84,7 @@ def in_html(report: Report) -> str:
     return unescape(re.sub(r"<script.*?</script>|<[^>]*>", " ", body, flags=re.DOTALL))
 
 
-def in_terminal(report: Report, *, everything: bool = True, width: int = 200) -> str:
-    out = io.StringIO()
-    terminal.show(report, everything=everything, console=Console(file=out, width=width, highlight=False))
-    return out.getvalue()
+in_terminal = partial(reading.in_terminal, everything=True, width=200)
 
 
 def in_markdown(report: Report) -> str:

@@ -199,8 +199,7 @@ def test_a_grid_of_tiles_has_a_column_of_newlines(show):
     assert sum(kept) < sum(lost) - 100
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 def test_nothing_overflows_and_axe_finds_nothing_serious(show, width, scheme):
     view = show(two_methods(), width=width, color_scheme=scheme)
     view.page.get_by_label("scores").check()

@@ -116,12 +116,8 @@ def _gated(n: float, layers: int, d: int, m: int, k: int) -> float:
     [
         ("holitom_results, dense", "40.8", _two_matrices(32 * 196, **QWEN2_7B), "visual-ffn2-macs"),
         ("holitom_backbones, dense 72b", "429.3", _two_matrices(32 * 196, **QWEN2_72B), "visual-ffn2-macs"),
-        ("holitom_backbones, dense video", "80.2", _two_matrices(64 * 169, **QWEN2_7B), "visual-ffn2-macs"),
         ("fastvid_table_5, dense", "48.82", _gated(32 * 196, **QWEN2_7B), "visual-ffn3-macs"),
-        ("fastvid_table_2, dense", "103.2", _gated(64 * 182, **QWEN2_7B), "visual-ffn3-macs"),
-        ("fastvid_table_3, dense", "124.0", _gated(13447, **QWEN2_7B), "visual-ffn3-macs"),
         ("fastvid_table_5, fastvid", "4.04", _gated(608, **QWEN2_7B), "visual-ffn3-macs"),
-        ("fastvid_table_5, prunevid*", "4.23", _gated(635.6, **QWEN2_7B), "visual-ffn3-macs"),
         ("fastvid_table_3, fastvid", "24.1", _gated(3349.3, **QWEN2_7B), "visual-ffn3-macs"),
     ],
 )
