@@ -90,12 +90,8 @@ def test_a_page_says_what_was_not_read_at_its_source():
     opening, *_ = blocks[""]
     assert opening.endswith("and 30 are not checked at the source.")
     first, dense, *others = blocks["Not checked at the source"]
-    assert first == "These figures are from a digest. If it is right, 17 of 30 findings hold. The others:"
-    counts = "visual tokens alone, gated FFN; visual tokens alone, FFN of two matrices; visual and text tokens, FFN"
-    assert f"48.82, 40.8 and 41.4 TFLOPs ({counts} of two matrices)" in dense
-    assert any(
-        "the tower stays: prefill speed-up 7.1× → 2.05×; prefill speed-up 4.7× → 1.88×." in one for one in others
-    )
+    assert "17 of 30 findings hold" in first and "48.82, 40.8 and 41.4 TFLOPs" in dense
+    assert any("prefill speed-up 7.1× → 2.05×; prefill speed-up 4.7× → 1.88×" in one for one in others)
     tally = rows(table(report, "What was checked"))
     assert sum(int(row[4].replace("–", "0")) for row in tally) == 30
 

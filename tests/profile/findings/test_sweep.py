@@ -56,12 +56,6 @@ def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepD
     assert (chart.spans[1].low, chart.spans[1].high) == (100 * found.certain_gain, 100 * found.certain_loss)
 
 
-def test_charts_have_their_own_names_and_labels(several: SweepDocument):
-    charts = blocks(sweep.report(several), Chart)
-    assert len({chart.id for chart in charts}) == len(charts) >= 2
-    assert all(chart.label and chart.caption for chart in charts)
-
-
 def test_a_study_without_a_finished_cell_has_a_verdict():
     report = sweep.report(document(measurements=[failed()]))
     assert sentences(report)[0].startswith("Nothing can be recommended yet")

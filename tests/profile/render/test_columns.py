@@ -24,11 +24,6 @@ def texts(found: Table) -> list[list[str]]:
 # Columns without a value
 
 
-def test_a_column_without_a_value_is_left_out():
-    found = without_empty_columns(table([Entry("a"), NOTHING, Entry("1")], [Entry("b"), NOTHING, NOTHING]))
-    assert found.columns == ["column 0", "column 2"] and texts(found) == [["a", "1"], ["b", "–"]]
-
-
 def test_a_column_that_names_a_row_stays():
     keys = table([NOTHING, NOTHING], [NOTHING, NOTHING])
     assert without_empty_columns(keys).columns == ["column 0"]
