@@ -6,10 +6,7 @@ from scipy.stats import binomtest
 from tests.profile import examples
 from trio_profile.analysis.ablate import Ablation
 
-
-@pytest.fixture(scope="module")
-def known() -> Ablation:
-    return examples.ablation()
+known = pytest.fixture(examples.ablation, scope="module")
 
 
 def test_differences_are_paired_with_the_default(known: Ablation):

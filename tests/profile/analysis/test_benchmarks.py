@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.profile.analysis.test_eval import question
 from trio_profile.analysis.benchmarks import columns, scores
 from trio_profile.analysis.evaluation import Benchmark
 from trio_profile.analysis.question_scores import question_scores
-from trio_profile.records.answers import Answer, AnsweredQuestion
+from trio_profile.records.answers import AnsweredQuestion
 from trio_profile.stats.resampling import draws
 
 MME = Benchmark(name="MME", task="mme", metrics=("mme_perception_score,none", "mme_cognition_score,none"))
@@ -28,22 +29,7 @@ def results(**tasks):
 
 def asked(task: str, pictures) -> list[AnsweredQuestion]:
     """Answers to questions about these pictures."""
-    answer = Answer(text="yes", tokens=1, prefill_ms=1, ttft_ms=1, total_ms=1, kv_bytes=0)
-    return [
-        AnsweredQuestion(
-            task=task,
-            split="test",
-            document=document,
-            prompt="",
-            picture=None if picture is None else int(picture),
-            visual_tokens=0,
-            order=("dense",),
-            dense=answer,
-            dense_fastv_macs=0,
-            answers=(),
-        )
-        for document, picture in enumerate(pictures)
-    ]
+    return [question(document, int(picture), task=task) for document, picture in enumerate(pictures)]
 
 
 def of_scores(each, task="gqa", metric="exact_match"):

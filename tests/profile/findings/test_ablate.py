@@ -10,10 +10,7 @@ from trio_profile.findings.blocks import Chart, Table
 from trio_profile.records.estimate import Ratio
 from trio_profile.records.schema import Cell, Dense
 
-
-@pytest.fixture(scope="module")
-def known() -> Ablation:
-    return examples.ablation()
+known = pytest.fixture(examples.ablation, scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,8 @@ from trio_profile.findings import compare as pages
 from trio_profile.findings.blocks import Chart, Sentences, Table
 from trio_profile.records.schema import Cell
 
-
-@pytest.fixture(scope="module")
-def compared() -> Comparison:
-    return made_up()
-
-
-@pytest.fixture(scope="module")
-def answered() -> Comparison:
-    return with_answers()
+compared = pytest.fixture(made_up, scope="module")
+answered = pytest.fixture(with_answers, scope="module")
 
 
 def table_of(found: Comparison) -> Table:

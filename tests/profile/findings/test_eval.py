@@ -12,9 +12,7 @@ from trio_profile.records.schema import Cell
 SCORES = "Scores, their average as a share of dense, and speed-up over dense"
 
 
-@pytest.fixture
-def document() -> Evaluation:
-    return evaluation()
+document = pytest.fixture(evaluation)
 
 
 def alone(document: Evaluation) -> Evaluation:

@@ -9,10 +9,7 @@ from trio_profile.findings import layers as pages
 from trio_profile.findings.blocks import Chart, Waterfall
 from trio_profile.render import render
 
-
-@pytest.fixture
-def document() -> LayersDocument:
-    return layers_document()
+document = pytest.fixture(layers_document)
 
 
 def test_the_first_page_says_claim_measurement_and_largest_step(document: LayersDocument):

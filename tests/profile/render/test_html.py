@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from tests.profile.documents import with_tokens
 from tests.profile.examples import document, environment, failed, measurement, study
+from tests.profile.findings.test_sweep import with_failures
 from tests.profile.reading import sentences
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import ProfileError, StoreError
@@ -56,11 +57,7 @@ def write(found: SweepDocument, directory: Path) -> Path:
     return html.write(sweep.report(found), directory)
 
 
-@pytest.fixture(scope="module")
-def several() -> SweepDocument:
-    asked = study(methods=("trio", "fastv"), retentions=(0.11, 0.33, 0.55, 0.77, 0.99))
-    cells = [measurement(cell.method, cell.retention) for cell in asked.cells() if cell.retention != 0.33]
-    return document(asked, [*cells, failed("trio", 0.33, "CUDA out of memory"), failed("fastv", 0.33, "no <keys>")])
+several = pytest.fixture(with_failures, scope="module")
 
 
 @pytest.fixture(scope="module")
