@@ -1,7 +1,6 @@
 """What a browser makes of a page: figures, tables, tips, print, and what axe says about it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,11 @@ from tests.profile.examples import document, study
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import (
     Axis,
-    Block,
     Chart,
     Confidence,
     Entry,
     Page,
     Report,
-    Sentences,
     Series,
     Step,
     Table,
@@ -33,24 +30,6 @@ from trio_profile.render.palette import INK, PALETTE
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
 Open = Callable[..., View]
-
-
-@pytest.fixture
-def show(browser, tmp_path: Path) -> Iterator[Open]:
-    """A function that writes a report, or a page of these blocks, and opens it."""
-    with ExitStack() as stack:
-
-        def run(*shown: Report | Block, **settings) -> View:
-            report = shown[0] if isinstance(shown[0], Report) else page_of(*shown)
-            return stack.enter_context(opened(browser, html.write(report, tmp_path), **settings))
-
-        yield run
-
-
-def page_of(*blocks: Block) -> Report:
-    """A report of one page with these blocks, and a page of doubts."""
-    doubts = Page("doubts", "Doubts", "", [Sentences("", ["one"])])
-    return Report("all", "kinds", [], [Page("page", "Page", "", blocks), doubts])
 
 
 def swept(*methods: str) -> Report:
@@ -96,7 +75,7 @@ def figures(browser, tmp_path_factory) -> Iterator[View]:
     points = Series("points", [0, 1], [0.01, 10], ["one\ntwo"] * 2, [0.005, 5], [0.02, 20], band=False, line=None)
     marked = [replace(points, marker=marker, labels=["a", "b"]) for marker in ("diamond", "square", "ring")]
     near = Series("a", [1, 1.01, 50], [1, 1.01, 50], labels=["first", "second", "third"], line=None)
-    report = page_of(
+    blocks = [
         Chart("names", "", "", Axis("", names=["a", HOSTILE]), Axis("nats", 0.001, 100, log=True), [points, *marked]),
         Chart(
             "free", "", "", Axis("x"), Axis("y", log=True), [points], levels=[1], uprights=[Upright(0.5, text="here")]
@@ -104,7 +83,8 @@ def figures(browser, tmp_path_factory) -> Iterator[View]:
         Waterfall("walk", "", "", Step(STEPS[0], 100, "100"), [Step(STEPS[1], -30, "-30")], Step(STEPS[2], 70, "70")),
         Chart("labels", "", "", Axis("x", 0, 100), Axis("y", 0, 100), [near]),
         picked(),
-    )
+    ]
+    report = Report("all", "kinds", [], [Page("page", "Page", "", blocks)])
     with opened(browser, html.write(report, tmp_path_factory.mktemp("figures"))) as view:
         view.scroll_through()
         yield view
@@ -349,7 +329,8 @@ def test_nothing_is_wider_than_the_window_and_axe_has_no_serious_finding(show: O
 
 def test_the_banner_and_the_confidence_stand_on_top(show: Open):
     badge = Confidence("medium", "one of six cells is doubted")
-    view = show(replace(page_of(titled()), banner="The model is a toy.", confidence=[badge]))
+    pages = [Page(name, name, "", [titled()]) for name in ("page", "doubts")]
+    view = show(Report("all", "kinds", [], pages, banner="The model is a toy.", confidence=[badge]))
     assert view.page.locator("header .banner").inner_text() == "The model is a toy."
     said = view.page.locator("main .confidence")
     assert "Confidence: medium" in said.inner_text() and "one of six cells is doubted" in said.inner_text()

@@ -170,13 +170,6 @@ def folded() -> Report:
     )
 
 
-def test_the_terminal_leaves_columns_out_and_says_so():
-    text = in_terminal(folded(), everything=False)
-    assert "1.5×" in text and "peak" not in text and "9 GiB" not in text and text.rstrip().endswith(terminal.HINT)
-    text = in_terminal(folded())
-    assert "9 GiB" in text and terminal.HINT not in text
-
-
 def test_the_terminal_leaves_out_as_many_columns_in_sight_as_it_has_no_room_for():
     columns = ["Method", *(f"column {number}" for number in range(8)), "hidden"]
     rows = [[Entry("trio"), *(Entry(f"{number}.123456789×") for number in range(9))]]
@@ -204,7 +197,10 @@ def test_no_renderer_draws_a_column_without_values(renderer: str):
 # Details
 
 
-def test_the_terminal_leaves_details_out_and_says_so():
+def test_the_terminal_leaves_columns_and_details_out_and_says_so():
+    text = in_terminal(folded(), everything=False)
+    assert "1.5×" in text and "peak" not in text and "9 GiB" not in text and text.rstrip().endswith(terminal.HINT)
+    assert "9 GiB" in in_terminal(folded())
     shown, hidden = Sentences("", ["shown."]), Sentences("", ["hidden."], detail=True)
     text = in_terminal(report_of(shown, hidden), everything=False)
     assert "shown." in text and "hidden." not in text and text.rstrip().endswith(terminal.HINT)
