@@ -13,7 +13,7 @@ from trio_profile.studies import flops
 
 
 @pytest.fixture(scope="module")
-def document() -> FlopsDocument:
+def document(without_fvcore) -> FlopsDocument:
     study = make("flops", model="pocket-deep", device="meta", retentions=(0.33,), new_tokens=2)
     return flops.run(study.model_copy(update={"claimed": "1.5e9"}))
 

@@ -85,11 +85,8 @@ def test_the_farthest_of_the_measurable_ratios_is_named_in_either_direction():
 def test_a_chart_has_a_line_for_each_study():
     found = report(side_by_side(["A", "B", "C"], [swept(), swept(), swept(retentions=(0.33, 0.55))]))
     chart = blocks(found, Chart)[0]
-    assert [(series.name, series.colour, len(series.x)) for series in chart.series] == [
-        ("A", 0, 2),
-        ("B", 1, 2),
-        ("C", 2, 2),
-    ]
+    lines = [(series.name, series.colour, len(series.x)) for series in chart.series]
+    assert lines == [(name, place, 2) for place, name in enumerate("ABC")]
 
 
 def test_charts_are_of_trio_and_of_methods_rather_than_controls():

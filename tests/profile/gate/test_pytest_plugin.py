@@ -191,7 +191,6 @@ def test_a_gate_that_cannot_judge_fails_the_test(pytester):
 def test_a_wrong_marker_is_one_line(pytester):
     wrong = {
         "trio_gate(quantity='prefil_ms')": "did you mean 'prefill_ms'?",
-        "trio_gate(quantity='nonsense')": "quantity 'nonsense' is none of",
         "trio_gate('prefill_ms')": "by name, not 'prefill_ms'",
         "trio_gate(metric='prefill_ms')": "has no 'metric'; it takes quantity",
         "trio_gate(max_ratio=0.97)": "max_ratio = 0.97 is no bound",
@@ -201,7 +200,6 @@ def test_a_wrong_marker_is_one_line(pytester):
         "trio_gate(precision=0)": "between 0 and 1",
         "trio_gate(seconds=float('inf'))": "is no time",
         "trio_gates(quantity='prefill_ms')": "did you mean 'trio_gate'?",
-        "triogate": "did you mean 'trio_gate'?",
     }
     text = "import pytest\n"
     for number, mark in enumerate(wrong):
