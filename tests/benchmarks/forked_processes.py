@@ -2,16 +2,14 @@
 
     python -m tests.benchmarks.forked_processes --processes 8
 
-Each process times `pocket` at two retentions for some seconds, as one process of a sweep does. Three kinds of processes
-take turns in random order: started anew, forked from a server that has imported the libraries, and forked from one that
-has loaded the model too. Printed are, for each kind, the mean of the processes' speed-ups, their spread, and the
-seconds until a process has the model.
+Each process times `pocket` at two retentions for some seconds, as one process of a sweep does. Two kinds of processes
+take turns in random order: started anew, and forked from a server that has loaded the model. Printed are, for each
+kind, the mean of the processes' speed-ups, their spread, and the seconds until a process has the model.
 """
 
 import argparse
 import random
 import time
-from contextlib import ExitStack
 from math import exp, log
 from statistics import mean, median, stdev
 
@@ -21,7 +19,7 @@ from trio_profile.engine.processes import Server
 from trio_profile.records.schema import Round, Session, Study
 from trio_profile.records.timing import timings_of
 
-KINDS = ("started anew", "forked after imports", "forked after loading")
+KINDS = ("started anew", "forked after loading")
 RETENTIONS = (0.22, 0.66)
 
 
@@ -58,20 +56,18 @@ def main() -> None:
     logs: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     ready: dict[str, list[float]] = {kind: [] for kind in KINDS}
     draw = random.Random(0)
-    with ExitStack() as stack:
-        servers = {kind: stack.enter_context(Server()) for kind in KINDS[1:]}
+    with Server() as shared:
         for number in range(options.processes):
             for kind in draw.sample(KINDS, len(KINDS)):
-                with ExitStack() as own:
-                    begin = time.monotonic()
-                    server = servers.get(kind) or own.enter_context(Server())
-                    is_loaded = kind == KINDS[2] and bool(logs[kind])
-                    speedups, seconds = measure(server, study, options.seconds, number, load=kind == KINDS[2])
-                    logs[kind].append([log(speedup) for speedup in speedups])
-                    if kind == KINDS[0]:
-                        seconds = time.monotonic() - begin - options.seconds
-                    if kind != KINDS[2] or is_loaded:
-                        ready[kind].append(seconds)
+                begin = time.monotonic()
+                if kind == KINDS[0]:
+                    with Server() as own:
+                        speedups, _ = measure(own, study, options.seconds, number, load=False)
+                    ready[kind].append(time.monotonic() - begin - options.seconds)
+                else:
+                    speedups, seconds = measure(shared, study, options.seconds, number, load=True)
+                    ready[kind] += [seconds] if logs[kind] else []  # the first one waits until the server has loaded
+                logs[kind].append([log(speedup) for speedup in speedups])
     for kind in KINDS:
         cells = list(zip(*logs[kind], strict=True))
         told = ", ".join(

@@ -14,16 +14,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import log, sqrt
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import median
 from typing import Any
 
-from tests.benchmarks.precision_per_second import half_width
-
 from tests.places import PYTHONPATH
-from trio_profile.analysis.times import ratios_by_session
-from trio_profile.records.store import Store
 
 RETENTION = "0.22"
 SPEEDUPS = ("prefill_speedup", "total_speedup", "cpu_speedup")
@@ -53,22 +48,11 @@ def sweep(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
 def describe(name: str, quantities: Sequence[Mapping[str, Any]]) -> str:
     """Say whether the intervals of one quantity, one for each sweep, cover the median of all sweeps."""
     values = [quantity["median"] for quantity in quantities]
+    ends = [quantity["ci95"] for quantity in quantities]
     pooled = median(values)
-    covering = sum(quantity["ci95"][0] <= pooled <= quantity["ci95"][1] for quantity in quantities)
-    width = median(half_width(quantity) for quantity in quantities)
-    return (
-        f"{name}: {pooled:.3f}×, in {covering} of {len(values)} intervals of ±{width:.1%}; "
-        f"largest / smallest {max(values) / min(values):.3f}"
-    )
-
-
-def spread_over_expected(directories: Sequence[Path]) -> float:
-    """Return how much the sweeps' prefills differ / how much they should by the spread between their processes."""
-    sweeps: list[list[float]] = []
-    for directory in directories:
-        [cell] = Store(directory).read().measurements
-        sweeps.append([log(median(ratios)) for ratios in ratios_by_session(cell, "prefill_ms")])
-    return stdev(map(mean, sweeps)) / sqrt(mean(stdev(medians) ** 2 / len(medians) for medians in sweeps))
+    covering = sum(low <= pooled <= high for low, high in ends)
+    width = median((high - low) / 2 / value for (low, high), value in zip(ends, values, strict=True))
+    return f"{name}: {pooled:.3f}×, in {covering} of {len(values)} intervals of ±{width:.1%}"
 
 
 def main() -> None:
@@ -83,7 +67,6 @@ def main() -> None:
     cells = [sweep(options, directory) for directory in directories]
     for name in SPEEDUPS:
         print(describe(name, [cell[name] for cell in cells]))
-    print(f"spread of the prefill / what its processes explain: {spread_over_expected(directories):.2f}")
     verdicts: dict[str, Counter[str]] = {}
     for base, new in zip(directories[::2], directories[1::2], strict=True):
         # Exit code 1 is a regression.

@@ -17,9 +17,8 @@ from tests.noise import MODELS, SESSION_SPREAD, sessions
 from trio_profile.records.schema import Round, Timed
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import pairs_of
-from trio_profile.stats.crossing import measured_break_even
 from trio_profile.stats.intervals import Interval
-from trio_profile.stats.two_way import Centre, centre_of, centres
+from trio_profile.stats.two_way import centre_of, centres
 
 STUDIES, CELLS = 400, 10
 LEAST = 93
@@ -149,23 +148,6 @@ def _rounds(draw: Draw, number: int, walk: float) -> list[Round]:
             runs.append(Timed(cell=str(name), prefill_ms=float(time)))
         made.append(Round(phase="prefill", runs=tuple(runs)))
     return made
-
-
-@pytest.mark.benchmark(group="coverage of 95 % intervals")
-@pytest.mark.parametrize("model", MODELS)
-def test_certain_gain_and_certain_loss_hold_together(benchmark, model: str):
-    """For all retentions at once: a wrong step anywhere makes the whole study wrong."""
-    retentions, found = np.linspace(0.1, 1.0, CELLS), {}
-    lines = (("crossing", 0.85 + 0.3 * retentions, 0.5, 0.5), ("flat", np.ones(CELLS), 0.0, 2.0))
-    for name, line, gain_ends, loss_begins in lines:
-        for kind, spread in SPREADS.items():
-            draw, right = np.random.default_rng(5), 0
-            for _ in range(STUDIES):
-                ratios: list[Centre] = centres(study(draw, model, 6, spread(draw, 10), line.tolist()))
-                ends = measured_break_even(retentions.tolist(), ratios)
-                right += (ends.certain_gain or 0.0) <= gain_ends and (ends.certain_loss or 2.0) >= loss_begins
-            found[f"{name}, {kind}"] = (100 * right / STUDIES, 0.0)
-    _report(benchmark, f"break-even, {model}", found, LEAST - 1)  # 400 studies know 95 % to ±2.1 %
 
 
 def _held(studies: Sequence[Sequence[Interval]], truth: float) -> tuple[float, float]:

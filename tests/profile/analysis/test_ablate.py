@@ -4,13 +4,9 @@ import pytest
 from scipy.stats import binomtest
 
 from tests.profile import examples
-from trio_profile.analysis.ablate import Ablation, ablate
-from trio_profile.records.schema import Dense
+from trio_profile.analysis.ablate import Ablation
 
-
-@pytest.fixture(scope="module")
-def known() -> Ablation:
-    return examples.ablation()
+known = pytest.fixture(examples.ablation, scope="module")
 
 
 def test_differences_are_paired_with_the_default(known: Ablation):
@@ -24,11 +20,3 @@ def test_differences_are_paired_with_the_default(known: Ablation):
     for row, lost, gained in ((one, 30, 5), (two, 4, 4)):
         low, high = row.default_difference.ci95
         assert (not low <= 0 <= high) == (binomtest(lost, lost + gained).pvalue < 0.05)
-
-
-def test_a_default_that_was_not_measured_leaves_no_difference():
-    study = examples.study(verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "4": {}}})
-    dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 20})
-    found = ablate(study, examples.environment(), dense, [examples.answering({"k_pos": 1}, [True] * 20)])
-    [row] = found.groups[0].rows
-    assert row.accuracy is not None and row.default_difference is None

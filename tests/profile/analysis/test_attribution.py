@@ -26,14 +26,6 @@ def test_each_step_adds_the_time_of_its_part():
     assert [step.speedup for step in steps] == pytest.approx([4, 100 / 29, 100 / 35, 2, 100 / 54])
 
 
-def test_the_last_step_is_what_was_measured():
-    parts = [
-        Part(name=f"{i}", dense_ms=3.0 + i, pruned_ms=1.0 + i / 3, macs_ratio=0.2 if i % 2 else None) for i in range(6)
-    ]
-    last = attribute(2.5, parts)[-1]
-    assert last.speedup == pytest.approx(sum(p.dense_ms for p in parts) / sum(p.pruned_ms for p in parts))
-
-
 @pytest.mark.parametrize("claim", [0, -2, float("nan")])
 def test_no_claim_is_refused(claim: float):
     with pytest.raises(ValueError, match="positive"):

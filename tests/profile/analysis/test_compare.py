@@ -7,31 +7,29 @@ import pytest
 from tests.profile import examples
 from trio_profile.analysis.compare import Comparison, compare
 from trio_profile.cli import run
-from trio_profile.engine import local
-from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Fidelity, Measurement, Study
 from trio_profile.studies.comparisons import CONTROLS
 
 
-def test_the_pareto_front_compares_methods_at_one_retention():
-    """Medians that are made up: at 0.3 trio is faster and farther, grid slower and nearer, random beaten by both."""
-
-    def cell(method: str, prefill_ms: float, kl: float) -> Measurement:
-        told = Fidelity(kl_nats=(kl,), top1=(kl < 0.3,))
-        cell = examples.with_pairs(examples.measurement(method, 0.3), [examples.pair(100, prefill_ms)] * 6)
-        return cell.model_copy(update={"fidelity": told})
-
-    study = examples.study(("a", "b", "c"), retentions=(0.3,))
-    cells = [cell("c", 60, 0.2), cell("a", 25, 0.4), cell("b", 50, 0.1)]
-    found = compare(study, examples.environment(), examples.dense(), cells)
-    assert [(row.method, row.pareto) for row in found.rows] == [("a", True), ("b", True), ("c", False)]
+def timed(method: str, prefill_ms: float, kl: float, retention: float = 0.3) -> Measurement:
+    """A cell with this prefill beside 100 ms dense, and with one question."""
+    seen = {"fidelity": Fidelity(kl_nats=(kl,), top1=(kl < 0.3,)), "remark": "control" * (method == "random")}
+    pairs = [examples.pair(100, prefill_ms)] * 6
+    return examples.with_pairs(examples.measurement(method, retention), pairs).model_copy(update=seen)
 
 
-def test_answers_are_paired_with_the_reference_method():
+def made_up() -> Comparison:
+    """Medians without answers: trio is faster and farther, grid slower and nearer, random is beaten by both."""
+    study = examples.study(("trio", "grid", "random", "vtw"), retentions=(0.3, 0.77), verb="compare")
+    cells = [timed("random", 60, 0.4), timed("trio", 25, 0.2), timed("grid", 50, 0.1), timed("trio", 70, 0.1, 0.77)]
+    refused = examples.failed("vtw", 0.3, "cannot be reached").model_copy(update={"status": "refused"})
+    return compare(study, examples.environment(), examples.dense(), [refused, *cells], sessions=[examples.session()])
+
+
+def answered() -> Comparison:
     """200 questions: one method loses 30 that trio answers and gains 5, one swaps four, one gains 20."""
-    stands = [True] * 120 + [False] * 80
-    others = {
-        "trio": stands,
+    right = {
+        "trio": [True] * 120 + [False] * 80,
         "random": [False] * 30 + [True] * 95 + [False] * 75,
         "lookahead": [False] * 4 + [True] * 120 + [False] * 76,
         "scope": [True] * 140 + [False] * 60,
@@ -39,68 +37,35 @@ def test_answers_are_paired_with_the_reference_method():
     kinds = ("1 hop", "2 hops") * 100
     dense = examples.dense().model_copy(update={"correct": (True,) * 150 + (False,) * 50, "kinds": kinds})
 
-    def cell(method: str, correct: list[bool]) -> Measurement:
+    def told(method: str, correct: list[bool]) -> Measurement:
         seen = Fidelity(kl_nats=(0.1,) * 200, top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
         return examples.measurement(method, 0.3).model_copy(update={"fidelity": seen})
 
-    study = examples.study(tuple(others), retentions=(0.3,), verb="compare")
-    found = compare(study, examples.environment(), dense, [cell(*pair) for pair in others.items()])
+    study = examples.study(tuple(right), retentions=(0.3,), verb="compare")
+    cells = [told(*pair) for pair in right.items()]
+    return compare(study, examples.environment(), dense, cells, sessions=[examples.session()])
+
+
+def test_rows_are_sorted_by_speedup_with_what_is_refused_last_and_the_front_is_of_one_retention():
+    rows = made_up().rows
+    found = [(row.method, row.nominal_retention, row.pareto) for row in rows]
+    assert [one for one in found if one[1] == 0.3] == [
+        *(("trio", 0.3, True), ("grid", 0.3, True), ("random", 0.3, False), ("vtw", 0.3, False))
+    ]
+    assert ("trio", 0.77, True) in found
+    assert (rows[-1].status, rows[-1].reason) == ("refused", "cannot be reached")
+
+
+def test_answers_are_paired_with_the_reference_method():
+    found = answered()
     assert found.reference == "trio"
     apart = {row.method: row.reference_difference for row in found.rows}
     assert apart.pop("trio") is None
     assert {method: seen and seen.value for method, seen in apart.items()} == pytest.approx(
         {"random": -0.125, "lookahead": 0.0, "scope": 0.1}
     )
-    alone = compare(examples.study(("scope", "random"), retentions=(0.3,)), examples.environment(), dense, [])
-    assert alone.reference == "scope"
-
-
-# --- a small model that is measured -----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def contents(tiny_study: Study, without_fvcore, tmp_path_factory) -> Contents:
-    study = tiny_study.model_copy(
-        update={
-            "verb": "compare",
-            "methods": ("trio", "grid", "pyramiddrop", "random"),
-            "retentions": (0.3,),
-            "fidelity_inputs": 4,
-        }
-    )
-    return local.run(study, tmp_path_factory.mktemp("compared"), keep_refusals=True)
-
-
-@pytest.fixture(scope="module")
-def compared(contents: Contents) -> Comparison:
-    return compare(contents.study, contents.environment, contents.dense, contents.measurements, rounds=contents.rounds)
-
-
-def test_rows_are_sorted_by_speedup_and_have_every_quantity(compared: Comparison):
-    done = [row for row in compared.rows if row.status == "done"]
-    assert {row.method for row in done} == {"trio", "grid", "random"}
-    speedups = [row.prefill_speedup.value for row in done if row.prefill_speedup]
-    assert speedups == sorted(speedups, reverse=True) and len(speedups) == 3
-    trio = next(row for row in done if row.method == "trio")
-    assert trio.selection_ms is not None and trio.selection_ms.value > 0
-    assert trio.selection_macs and trio.counted_macs and trio.kv_bytes
-    assert trio.kl_nats is not None and trio.kl_nats.samples == 1  # a picture of one's own is the only one
-    assert trio.top1_agreement is not None and trio.top1_agreement.samples == 1
-    drawn = next(row for row in done if row.method == "random")
-    assert drawn.kl_nats is not None and drawn.kl_nats.samples == 1
-    assert any(row.pareto for row in done)
-
-
-def test_what_is_refused_stands_last_with_its_reason(compared: Comparison):
-    [refused] = [row for row in compared.rows if row.status != "done"]
-    assert refused == compared.rows[-1]
-    assert (refused.method, refused.status) == ("pyramiddrop", "refused")
-    assert "cannot be reached" in str(refused.reason)
-    assert not refused.pareto
-
-
-def test_refusals_are_kept_and_not_tried_again(contents: Contents):
-    assert local.is_counted(contents.study, contents) and local.is_timed(contents.study, contents)
+    study = examples.study(("scope", "random"), retentions=(0.3,))
+    assert compare(study, examples.environment(), examples.dense(), []).reference == "scope"
 
 
 @pytest.mark.slow
@@ -111,7 +76,9 @@ def test_the_verb_adds_the_controls_and_report_rebuilds_it(tiny_study: Study, wi
     assert run(["compare", *options, *asked, "--out", str(out), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {row["method"] for row in document["rows"]} == {"trio", *CONTROLS}
-    assert len(document["rows"]) == 6
+    trio = next(row for row in document["rows"] if row["method"] == "trio" and row["status"] == "done")
+    assert len(document["rows"]) == 6 and trio["selection_ms"]["median"] > 0
+    assert trio["kl_nats"]["samples"] == 1  # a picture of one's own is the only one
     first = (out / "report.html").read_text()
     assert run(["report", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == document["rows"]

@@ -5,31 +5,11 @@ import pytest
 
 from trio_profile.analysis.benchmarks import columns
 from trio_profile.analysis.eval import compare_with, evaluate_row
-from trio_profile.errors import MeasurementError
 from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion, PrunedAnswer
 from trio_profile.records.study import Cell
 from trio_profile.stats.intervals import difference_interval
 
 CELL = Cell(method="trio", retention=0.3)
-
-
-def test_the_interval_of_a_difference_is_the_one_worked_out_by_hand():
-    """Ten pairs that agree and the two that are added: variance 2/12, so 1.96 · √(2/12/12)."""
-    assert difference_interval([0.0] * 10) == pytest.approx((-0.23099, 0.23099), abs=1e-5)
-    low, high = difference_interval([-1.0, -1.0, 0.0, 0.0])
-    assert (low + high) / 2 == pytest.approx(-2 / 6)
-    assert difference_interval([1.0])[1] == 1.0
-    for bad in ([], [2.0], [float("nan")]):
-        with pytest.raises(MeasurementError):
-            difference_interval(bad)
-
-
-def test_the_interval_of_a_difference_contains_the_truth_as_often_as_it_says():
-    generator = np.random.default_rng(0)
-    for n in (20, 200):
-        drawn = generator.choice([-1.0, 0.0, 1.0], p=[0.08, 0.9, 0.02], size=(2000, n))
-        hits = [low <= -0.06 <= high for low, high in map(difference_interval, drawn)]
-        assert np.mean(hits) > 0.93
 
 
 def side(scores, task="yes", **more) -> dict:

@@ -62,11 +62,7 @@ def test_the_fastest_cell_that_keeps_the_answers_is_recommended():
     assert (found.status, picked(found)) == ("use", ("trio", 0.22))
     assert found.below is not None and found.below.retention == 0.11
     assert found.floor == 0.22
-
-
-def test_two_points_may_be_lost_and_no_more():
-    assert keeps_answers(cell("trio", 0.2, 1.5, 2.0))
-    assert not keeps_answers(cell("trio", 0.2, 1.5, 2.5))
+    assert keeps_answers(cell("trio", 0.2, 1.5, 2.0)) and not keeps_answers(cell("trio", 0.2, 1.5, 2.5))
 
 
 def test_a_control_is_never_recommended():
@@ -106,11 +102,8 @@ def test_the_limit_is_the_lowest_retention_that_keeps_the_answers_even_if_anothe
     found = recommend(cells, [])
     assert picked(found) == ("trio", 0.33) and found.floor == 0.22
     assert found.below is not None and found.below.retention == 0.11
-
-
-def test_below_the_first_retention_that_loses_too_much_no_other_counts():
-    cells = [cell("trio", 0.05, 1.9, 1.0), cell("trio", 0.11, 1.7, 9.0), cell("trio", 0.22, 2.3, 0.0)]
-    found = recommend(cells, [])
+    # Below the first one that loses too much no other counts.
+    found = recommend([cell("trio", 0.05, 1.9, 1.0), cell("trio", 0.11, 1.7, 9.0), cell("trio", 0.22, 2.3, 0.0)], [])
     assert found.floor == 0.22 and found.below is not None and found.below.retention == 0.11
 
 
@@ -120,38 +113,26 @@ def test_a_cell_that_is_slower_with_decoding_does_not_pay():
     assert recommend(cells[:1], []).status == "slower"
 
 
-def test_where_answers_are_known_a_cell_without_them_is_left_out():
-    cells = [cell("trio", 0.11, 1.9), cell("trio", 0.22, 1.4, 0.0)]
-    found = recommend(cells, [])
-    assert (found.status, picked(found)) == ("use", ("trio", 0.22))
-
-
 def test_without_answers_only_the_cost_is_judged():
     found = recommend([cell("trio", 0.11, 1.7), cell("trio", 0.22, 1.4)], [])
     assert (found.status, picked(found), found.below) == ("cost_alone", ("trio", 0.11), None)
+    assert found.confidence is not None and found.confidence_in_answers is None
+    assert (found.confidence.level, found.confidence.reasons) == ("medium", ("no answers are known",))
+    found = recommend([cell("trio", 0.11, 1.9), cell("trio", 0.22, 1.4, 0.0)], [])  # answers are known of one cell
+    assert (found.status, picked(found)) == ("use", ("trio", 0.22))
 
 
-def test_where_the_answers_are_unknown_confidence_is_never_high():
-    found = recommend([cell("trio", 0.11, 1.7)], []).confidence
-    assert found is not None and (found.level, found.reasons) == ("medium", ("no answers are known",))
-
-
-def test_pruning_is_advised_against_where_no_cell_may_be_faster():
-    found = recommend([cell("trio", 0.11, 0.98), cell("trio", 0.9, 0.8)], [])
-    assert (found.status, picked(found)) == ("slower", ("trio", 0.11))
-    assert found.confidence is not None and found.confidence.level == "high"
-
-
-def test_a_wide_interval_leaves_it_open_whether_pruning_pays():
-    found = recommend([cell("trio", 0.22, 1.4, 0.0, width=0.5), cell("trio", 0.9, 0.8, 0.0)], [])
-    assert (found.status, picked(found)) == ("undecided", ("trio", 0.22))
-    assert found.confidence is not None and found.confidence.level == "low"
-
-
-def test_if_every_faster_cell_loses_answers_the_one_that_loses_least_is_named():
-    found = recommend([cell("trio", 0.11, 1.7, 20.0), cell("trio", 0.22, 1.3, 8.0), cell("trio", 0.9, 0.9, 0.0)], [])
-    assert (found.status, picked(found)) == ("answers_lost", ("trio", 0.22))
-    assert found.confidence is not None and found.confidence.level == "high"
+def test_the_confidence_of_the_advice_not_to_prune_follows_from_the_intervals():
+    slow = cell("trio", 0.9, 0.8, 0.0)
+    for cells, expected in (
+        ([cell("trio", 0.11, 0.98), cell("trio", 0.9, 0.8)], ("slower", 0.11, "high")),
+        ([cell("trio", 0.22, 1.4, 0.0, width=0.5), slow], ("undecided", 0.22, "low")),
+        # The one that loses least is named.
+        ([cell("trio", 0.11, 1.7, 20.0), cell("trio", 0.22, 1.3, 8.0), slow], ("answers_lost", 0.22, "high")),
+    ):
+        found = recommend(cells, [])
+        assert found.confidence is not None
+        assert (found.status, picked(found)[1], found.confidence.level) == expected
 
 
 def test_the_advice_against_pruning_is_weak_where_the_answers_may_be_kept_after_all():
@@ -169,9 +150,7 @@ def test_the_advice_against_pruning_is_weak_where_the_answers_may_be_kept_after_
         ({"questions": 50}, [], "medium", "50 questions cannot exclude a loss of 6.0 points"),
         ({"questions": 20}, [], "low", "20 questions cannot exclude a loss of 15.0 points"),
         ({}, [doubt("busy", Cell(method="trio", retention=0.22))], "low", "this cell is doubted: busy"),
-        ({}, [doubt("clock")], "low", "the study is doubted: clock"),
         ({}, [doubt("commits")], "low", "the study is doubted: commits"),
-        ({}, [doubt("sessions", Cell(method="trio", retention=0.22))], "low", "this cell is doubted: sessions"),
         ({}, [doubt("busy", Cell(method="trio", retention=0.33))], "high", "4 processes agree"),
     ],
 )
@@ -186,7 +165,6 @@ def test_few_questions_weaken_what_is_said_of_answers_and_not_the_speed():
     speed, answers = found.confidence_in_speed, found.confidence_in_answers
     assert speed is not None and speed.level == "high"
     assert answers is not None and answers.level == "low"
-    assert recommend([cell("trio", 0.22, 1.4)], []).confidence_in_answers is None
 
 
 def test_enough_questions_say_which_loss_they_exclude():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.profile.examples import shape
 from trio_profile.cost.conventions import PAPER, Convention, Prefill, conventions, explain, figure, find, match, steps
 from trio_profile.cost.formula import decoder_macs, fastv_inference
 from trio_profile.errors import StudyError
@@ -11,20 +12,16 @@ VISION = 190_959_108_096 + 12_079_595_520
 
 
 def llava(text_tokens: int) -> Prefill:
-    shape = Shape(
-        num_layers=32, hidden=4096, intermediate=11008, query_width=4096, kv_width=4096, heads=32, vocabulary=32000,
-        ffn_matrices=3, itemsize=2, batch=1, visual_tokens=576, text_tokens=text_tokens,
-    )  # fmt: skip
-    return Prefill(shape, (576,) * 32, vision_macs=VISION)
+    return Prefill(shape(vocabulary=32000, text_tokens=text_tokens), (576,) * 32, vision_macs=VISION)
 
 
 def grouped(**changes: int) -> Prefill:
     """Two layers of different lengths, grouped keys, queries wider than the residual stream."""
-    shape = Shape(
+    sizes = Shape(
         num_layers=2, hidden=8, intermediate=16, query_width=16, kv_width=4, heads=4, vocabulary=32, ffn_matrices=3,
         itemsize=4, batch=3, visual_tokens=10, text_tokens=5,
     )  # fmt: skip
-    return Prefill(shape, (10, 6), vision_macs=700, overhead_macs=99, **changes)
+    return Prefill(sizes, (10, 6), vision_macs=700, overhead_macs=99, **changes)
 
 
 @pytest.mark.parametrize(

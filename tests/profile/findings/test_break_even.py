@@ -5,6 +5,7 @@ from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import break_even
 from trio_profile.stats.crossing import BreakEven
 
+SWEPT = document()
 SWEEP = (0.11, 0.77)
 CASES = (
     (
@@ -44,7 +45,7 @@ CASES = (
 def of(**by_quantity: BreakEven) -> SweepDocument:
     """A sweep with these break-evens."""
     bare = {"break_even_counted_gamma": {}, "break_even": by_quantity, "break_even_by_method": {"trio": by_quantity}}
-    return document().model_copy(update=bare)
+    return SWEPT.model_copy(update=bare)
 
 
 def test_each_status_has_its_words_and_its_ranges():
@@ -61,4 +62,4 @@ def test_quantities_with_the_same_ranges_share_a_row():
 
 
 def test_a_quantity_that_was_not_measured_is_inconclusive():
-    assert break_even.find(document(), "trio", "energy_j").status == "inconclusive"
+    assert break_even.find(SWEPT, "trio", "energy_j").status == "inconclusive"

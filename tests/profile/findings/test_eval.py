@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import BENCHMARKS, evaluated, evaluation
+from tests.profile.documents import UNPRUNED, evaluated, evaluation
 from tests.profile.reading import blocks, rows, sentences, table, terms
 from trio_profile.analysis.evaluation import BesideDefault, EvaluatedCell, Evaluation
 from trio_profile.findings import eval as pages
@@ -12,25 +12,14 @@ from trio_profile.records.schema import Cell
 SCORES = "Scores, their average as a share of dense, and speed-up over dense"
 
 
-@pytest.fixture
-def document() -> Evaluation:
-    return evaluation()
+document = pytest.fixture(evaluation)
 
 
 def alone(document: Evaluation) -> Evaluation:
     """The same where the dense model was not asked."""
-    bare = {"average": None, "average_ci95": None, "prefill_speedup": None, "total_speedup": None}
-    only = [
-        {"dense": None, "share": None, "difference": None, "ci95": None, "benchmark": one.name} for one in BENCHMARKS
-    ]
-    cells = tuple(
-        cell.model_copy(
-            update=bare
-            | {"benchmarks": tuple(s.model_copy(update=u) for s, u in zip(cell.benchmarks, only, strict=True))}
-        )
-        for cell in document.cells
-    )
-    return document.model_copy(update={"dense": None, "cells": cells, "printed": (), "limit": 100})
+    row = evaluated("", 0.333, UNPRUNED, 1.0)
+    only = row.model_copy(update={"cell": Cell(method="trio", retention=0.333)})
+    return document.model_copy(update={"dense": None, "cells": (only,), "printed": (), "limit": 100})
 
 
 def kept(row: EvaluatedCell, average: float) -> EvaluatedCell:

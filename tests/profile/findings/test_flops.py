@@ -1,15 +1,11 @@
 """The report of one prefill's work: what it draws and says is what its document holds."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from tests.profile.reading import blocks, rows, sentences, table
 from tests.profile.studying import make
 from trio_profile import units
 from trio_profile.analysis.flops import FlopsDocument
-from trio_profile.cli import run
 from trio_profile.findings import flops as pages
 from trio_profile.findings.blocks import Sentences, Table, Waterfall
 from trio_profile.render import render
@@ -17,7 +13,7 @@ from trio_profile.studies import flops
 
 
 @pytest.fixture(scope="module")
-def document() -> FlopsDocument:
+def document(without_fvcore) -> FlopsDocument:
     study = make("flops", model="pocket-deep", device="meta", retentions=(0.33,), new_tokens=2)
     return flops.run(study.model_copy(update={"claimed": "1.5e9"}))
 
@@ -83,15 +79,3 @@ def test_an_incomplete_count_is_said_to_be_one(document: FlopsDocument):
     assert doubt.heading.startswith("INCOMPLETE") and "foreign::<b>mm" in doubt.lines[0]
     html = render(pages.report(poor))
     assert "foreign::<b>" not in html and "foreign::&lt;b&gt;mm" in html
-
-
-def test_the_verb_keeps_the_document_and_the_report_is_rebuilt_from_it(capsys, tmp_path: Path):
-    line = ["flops", "--model", "pocket-deep", "--device", "meta", "--out", str(tmp_path), "--json"]
-    assert run(line) == 0
-    first = json.loads(capsys.readouterr().out)
-    html = Path(first["report"]).read_text()
-    assert '"residual_macs":0' in html
-    Path(first["report"]).unlink()
-    assert run(["report", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == first
-    assert Path(first["report"]).read_text() == html

@@ -9,31 +9,21 @@ from trio_profile.findings import gate as pages
 from trio_profile.findings.blocks import Sentences, Table
 
 
-def timed(quantity: str, outcome: Outcome, base: float, new: float, note: str | None = None) -> Verdict:
-    ratio = new / base
+def verdict(
+    quantity: str, outcome: Outcome, base: float, new: float, *, where: str = "trio at 0.55", **more
+) -> Verdict:
+    """The verdict on a count. more: what a time has beside it."""
     return Verdict(
-        quantity=quantity,
-        where="trio at 0.11",
-        base=base,
-        new=new,
-        ratio=ratio,
-        ci95=(ratio - 0.02, ratio + 0.02),
-        verdict=outcome,
-        samples=40,
-        note=note,
-    )
-
-
-def whole(quantity: str, outcome: Outcome, base: int, new: int) -> Verdict:
-    return Verdict(
-        quantity=quantity,
-        where="trio at 0.55",
+        **{"quantity": quantity, "verdict": outcome, "where": where, "ci95": None, **more},
         base=base,
         new=new,
         ratio=new / base,
-        ci95=None,
-        verdict=outcome,
     )
+
+
+def timed(quantity: str, outcome: Outcome, base: float, new: float, **more) -> Verdict:
+    ci95 = (new / base - 0.02, new / base + 0.02)
+    return verdict(quantity, outcome, base, new, where="trio at 0.11", ci95=ci95, samples=40, **more)
 
 
 @pytest.fixture
@@ -43,12 +33,12 @@ def document() -> GateDocument:
         study=study().model_dump(mode="json"),
         verdicts=(
             timed("total_over_dense", "pass", 0.8, 0.8),
-            whole("counted_macs", "pass", 10**12, 10**12),
+            verdict("counted_macs", "pass", 10**12, 10**12),
             timed("run_ms", "inconclusive", 12.0, 12.3, note="not interleaved"),
             timed("decode_ms", "inconclusive", 12.0, 12.3, note="not interleaved"),
             timed("prefill_over_dense", "regression", 0.8, 0.9),
-            whole("kept_after_layer_15", "improved", 40, 38),
-            whole("kv_bytes", "regression", 4096, 4097),
+            verdict("kept_after_layer_15", "improved", 40, 38),
+            verdict("kv_bytes", "regression", 4096, 4097),
         ),
     )
 
@@ -79,6 +69,6 @@ def test_nothing_that_moved_needs_no_table(document: GateDocument):
 
 
 def test_a_quantity_without_a_base_shows_its_new_value(document: GateDocument):
-    found = whole("kv_bytes", "no base", 1, 7).model_copy(update={"base": None, "ratio": None})
+    found = verdict("kv_bytes", "no base", 1, 7).model_copy(update={"base": None, "ratio": None})
     report = pages.report(document.model_copy(update={"verdicts": (found,)}))
     assert rows(table(report, "Worst first")) == [["no base", "kv_bytes", "trio at 0.55", "7"]]

@@ -3,16 +3,13 @@
 import pytest
 
 from tests.profile.documents import layers_at, layers_document
-from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
+from tests.profile.reading import blocks, rows, sentences, table, too_wide
 from trio_profile.analysis.layers import LayersDocument
 from trio_profile.findings import layers as pages
 from trio_profile.findings.blocks import Chart, Waterfall
 from trio_profile.render import render
 
-
-@pytest.fixture
-def document() -> LayersDocument:
-    return layers_document()
+document = pytest.fixture(layers_document)
 
 
 def test_the_first_page_says_claim_measurement_and_largest_step(document: LayersDocument):
@@ -70,14 +67,10 @@ def test_the_whole_prefill_stands_beside_the_devices_peaks(document: LayersDocum
     assert whole["least time at the measured peaks"] == ("20.0 ms", "12.0 ms")
 
 
-def test_terminal_and_page_show_the_same_report(document: LayersDocument):
+def test_the_walk_is_in_sight_and_all_fits_the_terminal(document: LayersDocument):
     report = pages.report(document)
     assert [page.id for page in report.pages] == ["walk", "efficiency", "layers", "stages"]
     assert [page.id for page in report.pages if page.folded] == ["layers", "stages"]
-    shown, html = in_terminal(report, everything=True), render(report)
-    for text in ("1.33× [1.28, 1.38]", "lm_head", "576 → 64"):
-        assert text in shown.replace("\n", " ") or text in shown
-    assert html.count("of 636") >= 4
     assert not list(too_wide(report))
 
 

@@ -1,5 +1,5 @@
 from tests.profile.examples import dense, environment, study
-from tests.profile.reading import too_wide
+from tests.profile.reading import blocks, too_wide
 from trio_profile.analysis.preview import Preview, PreviewCell, PreviewRetention, RefusedCell
 from trio_profile.findings.blocks import Table
 from trio_profile.findings.preview import report
@@ -19,12 +19,8 @@ def preview(**fields) -> Preview:
     return Preview(environment=environment(), study=study(), shape=dense().shape, cells=(cell,), **fields)
 
 
-def blocks(document: Preview, kind: type) -> list:
-    return [block for page in report(document).pages for block in page.blocks if isinstance(block, kind)]
-
-
 def test_each_cell_has_its_budgets_and_its_cost():
-    (table,) = blocks(preview(), Table)
+    (table,) = blocks(report(preview()), Table)
     (row,) = table.rows
     assert [entry.text for entry in row] == [
         *("trio (k_pos = 1)", "11.0 %", "11.01 %", "1, 10, 15", "89, 52, 23", "438 G", "115.6 G", "52.73 G")
@@ -33,7 +29,7 @@ def test_each_cell_has_its_budgets_and_its_cost():
 
 def test_a_cell_that_cannot_run_is_listed_with_its_reason():
     refused = RefusedCell(variant="vtw", retention=0.02, reason="retention 0.02 is too low")
-    tables = blocks(preview(refused=(refused,)), Table)
+    tables = blocks(report(preview(refused=(refused,))), Table)
     assert [entry.text for entry in tables[-1].rows[0]] == ["vtw", "2.0 %", "retention 0.02 is too low"]
 
 

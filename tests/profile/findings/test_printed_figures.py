@@ -3,7 +3,7 @@
 import pytest
 
 from tests.profile.documents import layers_document
-from tests.profile.examples import answered, document, environment, measurement, study
+from tests.profile.examples import answered, dense, document, environment, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.analysis.compare import compare
 from trio_profile.analysis.doubts import Doubt
@@ -72,14 +72,17 @@ def added(report: Report, name: str) -> list:
     return [series for series in chart(report, name).series if "as printed" in series.name]
 
 
-def rows(report: Report) -> list[list[str]]:
+def table_of(report: Report) -> Table:
     [page] = [page for page in report.pages if page.id == "as-printed"]
     [table] = [block for block in page.blocks if isinstance(block, Table)]
-    return [[entry.text for entry in row] for row in table.rows]
+    return table
 
 
 def test_printed_speed_ups_are_a_dotted_line_in_the_chart(claims):
-    [series] = added(printed(claims), "prefill")
+    report = printed(claims)
+    [series] = added(report, "prefill")
+    assert min(chart(report, name).y.high or 0 for name in ("prefill", "total")) > 3.5  # both have room
+    assert "As printed: trio as printed, llava-1.5-7b" in chart(report, "prefill").label
     assert series.name == "trio as printed, llava-1.5-7b" and (series.line, series.marker) == ("dot", "diamond")
     assert series.x == pytest.approx([100 / 9, 55])  # another row says that 11 % are 64 of 576
     assert series.y == pytest.approx([3.5, 1.25])
@@ -100,31 +103,18 @@ def test_a_printed_share_of_the_accuracy_is_drawn_as_that_share_of_ours(claims):
     assert series.line is None and "94.7 %" in series.text[0]
 
 
-def test_both_speed_up_charts_have_room_for_the_figures(claims):
-    report = printed(claims)
-    prefill, total = chart(report, "prefill"), chart(report, "total")
-    assert min(chart.y.high or 0 for chart in (prefill, total)) > 3.5
-    assert "As printed: trio as printed, llava-1.5-7b" in prefill.label
-
-
-def test_the_page_puts_printed_and_measured_beside_each_other(claims):
-    found = {(row[1], row[2]): row for row in rows(printed(claims))}
-    assert found["11.1 %", "prefill speed-up"][3] == "3.5×" and "×" in found["11.1 %", "prefill speed-up"][4]
-    assert found["11.1 %", "total speed-up"][3] == "2.00×"
-    assert found["11.1 %", "accuracy kept"][3] == "94.7 %"
-    assert not [row for row in found.values() if row[5] == "other-7b"]
-
-
-def test_a_measured_value_that_is_doubted_is_marked(claims):
+def test_the_page_puts_printed_and_measured_beside_each_other_and_marks_doubts(claims):
     doubt = Doubt(
         cell=Cell(method="trio", retention=0.11), kind="busy", sentence="s", next_step="n", found=2, threshold=1
     )
     found = swept().model_copy(update={"doubts": [doubt]})
-    report = with_printed(sweep.report(found), found, claims)
-    [page] = [page for page in report.pages if page.id == "as-printed"]
-    [table] = [block for block in page.blocks if isinstance(block, Table)]
-    marked = {row[1].text for row in table.rows if row[4].doubt == "doubted: busy"}
-    assert marked == {"11.1 %"} and any(row[1].text == "55.0 %" for row in table.rows)
+    rows = table_of(with_printed(sweep.report(found), found, claims)).rows
+    printed = {(row[1].text, row[2].text): row[3].text for row in rows}
+    assert printed["11.1 %", "prefill speed-up"] == "3.5×" and printed["11.1 %", "total speed-up"] == "2.00×"
+    assert printed["11.1 %", "accuracy kept"] == "94.7 %"
+    assert not [row for row in rows if row[5].text == "other-7b"]
+    assert {row[1].text for row in rows} == {"11.1 %", "55.0 %"} and all("×" in row[4].text for row in rows[:1])
+    assert {row[1].text for row in rows if row[4].doubt == "doubted: busy"} == {"11.1 %"}
 
 
 def test_claims_of_another_model_say_so(claims):
@@ -144,11 +134,9 @@ def test_the_built_in_claims_have_the_curve_of_the_paper():
 
 
 def test_a_comparison_has_the_printed_figures_as_a_page(claims):
-    unpruned, cells = answered([measurement(retention=0.11), measurement("random", 0.11)])
-    asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
-    found = compare(asked, environment(), unpruned, cells)
-    report = with_printed(comparison.report(found), found, claims)
-    ids = [page.id for page in report.pages]
+    asked = study(verb="compare", retentions=(0.11,))
+    found = compare(asked, environment(), dense(), [measurement()])
+    ids = [page.id for page in with_printed(comparison.report(found), found, claims).pages]
     assert ids.index("as-printed") < ids.index("study")
 
 

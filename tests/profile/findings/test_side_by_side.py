@@ -55,12 +55,16 @@ def column(found: Report, name: str) -> list[Entry]:
     return [row[table.columns.index(name)] for row in table.rows]
 
 
-def test_each_study_has_a_row_with_its_ratio_to_the_first():
-    found = report(side_by_side(["A", "B"], [swept(), swept(factor=1.5)]))
+def test_each_study_has_a_row_with_its_ratio_to_the_first_and_counts_that_differ_are_named():
+    other = swept(factor=1.5)
+    cells = [other.cells[0].model_copy(update={"kv_bytes": 1234}), other.cells[1]]
+    found = report(side_by_side(["A", "B"], [swept(), other.model_copy(update={"cells": cells})]))
     assert [entry.text for entry in column(found, "study")] == ["A", "B"] * 2
     first, ratio, *_ = column(found, "prefill / A")
     assert first.text == "–" and ratio.text.startswith("0.6") and ratio.note.startswith("[0.6") and ratio.tone == "loss"
     assert "smaller in 2" in sentences(found)[0]
+    counts = [(entry.text, entry.title) for entry in column(found, "exact counts")[:2]]
+    assert counts == [("differ", "bytes of the KV cache")] * 2
 
 
 def test_the_farthest_of_the_measurable_ratios_is_named_in_either_direction():
@@ -81,11 +85,8 @@ def test_the_farthest_of_the_measurable_ratios_is_named_in_either_direction():
 def test_a_chart_has_a_line_for_each_study():
     found = report(side_by_side(["A", "B", "C"], [swept(), swept(), swept(retentions=(0.33, 0.55))]))
     chart = blocks(found, Chart)[0]
-    assert [(series.name, series.colour, len(series.x)) for series in chart.series] == [
-        ("A", 0, 2),
-        ("B", 1, 2),
-        ("C", 2, 2),
-    ]
+    lines = [(series.name, series.colour, len(series.x)) for series in chart.series]
+    assert lines == [(name, place, 2) for place, name in enumerate("ABC")]
 
 
 def test_charts_are_of_trio_and_of_methods_rather_than_controls():
@@ -96,14 +97,6 @@ def test_charts_are_of_trio_and_of_methods_rather_than_controls():
     names = [chart.caption.partition(": ")[2] for chart in blocks(page(found, "charts"), Chart)]
     assert names == ["trio", *(f"method {number}" for number in range(MOST_CHARTS - 1))]
     assert len(blocks(found, Table)[0].rows) == 2 * (MOST_CHARTS + 2)
-
-
-def test_counts_that_differ_are_named():
-    other = swept()
-    cells = [other.cells[0].model_copy(update={"kv_bytes": 1234}), other.cells[1]]
-    found = report(side_by_side(["A", "B"], [swept(), other.model_copy(update={"cells": cells})]))
-    counts = column(found, "exact counts")
-    assert [entry.title for entry in counts] == ["bytes of the KV cache"] * 2 + [""] * 2 and counts[0].text == "differ"
 
 
 def test_answers_stand_in_the_table_where_they_are_known():

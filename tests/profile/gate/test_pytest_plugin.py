@@ -127,7 +127,6 @@ def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
 @pytest.mark.parametrize(
     ("ms", "exact", "says"),
     [
-        (1.0, {"kept": 5}, "pass: prefill_ms of *is 1.0*× [[]*(12 pairs)"),
         (0.5, {"kept": 5, "launches": 3}, "improved: prefill_ms of *is 0.5*"),
         (2.0, {"kept": 5}, "regression: prefill_ms of *is 2.0*; in each of two pairs of processes)"),
         (1.0, {"kept": 6}, "regression: kept of *went from 5 to 6"),
@@ -155,13 +154,6 @@ def test_a_regression_that_a_second_pair_of_processes_does_not_show_is_inconclus
     result = run(repository, "--trio-gate-base", "HEAD")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["inconclusive: prefill_ms *only one of two pairs of processes shows a regression)"])
-
-
-def test_a_workload_that_breaks_fails_in_one_line(repository):
-    repository.makepyfile(toy="raise RuntimeError('no such device')")
-    result = run(repository, "--trio-gate-base", "HEAD")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["trio_gate: the workload toy:work of the new revision: RuntimeError: no such device"])
 
 
 def test_an_unknown_revision_ends_the_run_in_one_line(repository):
@@ -199,7 +191,6 @@ def test_a_gate_that_cannot_judge_fails_the_test(pytester):
 def test_a_wrong_marker_is_one_line(pytester):
     wrong = {
         "trio_gate(quantity='prefil_ms')": "did you mean 'prefill_ms'?",
-        "trio_gate(quantity='nonsense')": "quantity 'nonsense' is none of",
         "trio_gate('prefill_ms')": "by name, not 'prefill_ms'",
         "trio_gate(metric='prefill_ms')": "has no 'metric'; it takes quantity",
         "trio_gate(max_ratio=0.97)": "max_ratio = 0.97 is no bound",
@@ -209,7 +200,6 @@ def test_a_wrong_marker_is_one_line(pytester):
         "trio_gate(precision=0)": "between 0 and 1",
         "trio_gate(seconds=float('inf'))": "is no time",
         "trio_gates(quantity='prefill_ms')": "did you mean 'trio_gate'?",
-        "triogate": "did you mean 'trio_gate'?",
     }
     text = "import pytest\n"
     for number, mark in enumerate(wrong):

@@ -1,9 +1,15 @@
 """A browser for the tests that need one. They are skipped where there is none."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
 import pytest
 
 from tests import needs
-from tests.profile.browser import CHROMIUM, MISSING, chromium
+from tests.profile.browser import CHROMIUM, MISSING, View, chromium, opened
+from trio_profile.findings.blocks import Block, Page, Report, Sentences
+from trio_profile.render import html
 
 
 @pytest.fixture(scope="module")
@@ -14,3 +20,17 @@ def browser():
         pytest.skip(MISSING)
     with chromium() as found:
         yield found
+
+
+@pytest.fixture
+def show(browser, tmp_path: Path) -> Iterator[Callable[..., View]]:
+    """A function that writes a report, or a page of these blocks and a page of doubts, and opens it."""
+    with ExitStack() as stack:
+
+        def run(*shown: Report | Block, **settings) -> View:
+            doubts = Page("doubts", "Doubts", "", [Sentences("", ["one"])])
+            pages = [Page("page", "Page", "How to read.", shown), doubts]
+            report = shown[0] if isinstance(shown[0], Report) else Report("all", "kinds", [], pages)
+            return stack.enter_context(opened(browser, html.write(report, tmp_path), **settings))
+
+        yield run

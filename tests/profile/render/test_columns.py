@@ -5,7 +5,6 @@ from trio_profile.render.columns import (
     doubted,
     first_columns,
     other_columns,
-    placed,
     with_columns,
     without_empty_columns,
 )
@@ -23,16 +22,6 @@ def texts(found: Table) -> list[list[str]]:
 
 
 # Columns without a value
-
-
-def test_a_column_without_a_value_is_left_out():
-    found = without_empty_columns(table([Entry("a"), NOTHING, Entry("1")], [Entry("b"), NOTHING, NOTHING]))
-    assert found.columns == ["column 0", "column 2"] and texts(found) == [["a", "1"], ["b", "–"]]
-
-
-def test_a_table_that_is_full_stays_the_same():
-    full = table([Entry("a"), Entry("1")], [Entry("b"), NOTHING])
-    assert without_empty_columns(full) is full
 
 
 def test_a_column_that_names_a_row_stays():
@@ -57,9 +46,10 @@ def test_an_entry_over_several_columns_keeps_one_of_them():
     assert found.columns == ["column 0", "column 1"] and texts(found) == [["a", "–"], ["b", "failed"]]
 
 
-def test_columns_that_only_wide_entries_fill_stay():
-    found = table([Entry("a"), Entry("failed", span=3)])
-    assert without_empty_columns(found) is found
+def test_a_full_table_and_columns_that_only_wide_entries_fill_stay():
+    full = table([Entry("a"), Entry("1")], [Entry("b"), NOTHING])
+    for found in (full, table([Entry("a"), Entry("failed", span=3)])):
+        assert without_empty_columns(found) is found
 
 
 def test_groups_and_the_first_columns_shrink_too():
@@ -85,10 +75,6 @@ def test_a_table_is_divided_into_its_first_columns_and_the_others():
 def test_any_columns_can_be_kept():
     found = with_columns(table([Entry("a"), Entry("b"), Entry("c")], keys=2), [1, 2])
     assert texts(found) == [["b", "c"]] and found.keys == 1
-
-
-def test_entries_know_their_first_column():
-    assert [start for start, _ in placed([Entry("a"), Entry("b", span=3), Entry("c")])] == [0, 1, 4]
 
 
 # Doubts

@@ -110,10 +110,3 @@ def test_the_legend_leaves_out_what_the_picker_lists(picker: bool):
 def test_a_waterfall_ends_at_the_sum():
     (trace,) = drawing.waterfall(WALK)["data"]
     assert trace["x"] == [100, -30, 0] and trace["measure"] == ["absolute", "relative", "total"]
-
-
-def test_in_a_narrow_waterfall_each_name_stands_above_its_bar():
-    narrow = drawing.narrow_layout(WALK)
-    assert [label["text"] for label in narrow["annotations"]] == ["claimed", "head &lt;b&gt;", "sum"]
-    assert all(place - 1 < label["y"] < place for place, label in enumerate(narrow["annotations"]))
-    assert not narrow["yaxis"]["showticklabels"]

@@ -1,14 +1,14 @@
 """Every kind of block is drawn by every renderer, and text that looks like markup stays text."""
 
-import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from html import unescape
 
 import pytest
-from rich.console import Console
 
+from tests.profile import reading
 from trio_profile.findings.blocks import (
     BLOCKS,
     Axis,
@@ -84,10 +84,7 @@ def in_html(report: Report) -> str:
     return unescape(re.sub(r"<script.*?</script>|<[^>]*>", " ", body, flags=re.DOTALL))
 
 
-def in_terminal(report: Report, *, everything: bool = True, width: int = 200) -> str:
-    out = io.StringIO()
-    terminal.show(report, everything=everything, console=Console(file=out, width=width, highlight=False))
-    return out.getvalue()
+in_terminal = partial(reading.in_terminal, everything=True, width=200)
 
 
 def in_markdown(report: Report) -> str:
@@ -173,13 +170,6 @@ def folded() -> Report:
     )
 
 
-def test_the_terminal_leaves_columns_out_and_says_so():
-    text = in_terminal(folded(), everything=False)
-    assert "1.5×" in text and "peak" not in text and "9 GiB" not in text and text.rstrip().endswith(terminal.HINT)
-    text = in_terminal(folded())
-    assert "9 GiB" in text and terminal.HINT not in text
-
-
 def test_the_terminal_leaves_out_as_many_columns_in_sight_as_it_has_no_room_for():
     columns = ["Method", *(f"column {number}" for number in range(8)), "hidden"]
     rows = [[Entry("trio"), *(Entry(f"{number}.123456789×") for number in range(9))]]
@@ -207,7 +197,10 @@ def test_no_renderer_draws_a_column_without_values(renderer: str):
 # Details
 
 
-def test_the_terminal_leaves_details_out_and_says_so():
+def test_the_terminal_leaves_columns_and_details_out_and_says_so():
+    text = in_terminal(folded(), everything=False)
+    assert "1.5×" in text and "peak" not in text and "9 GiB" not in text and text.rstrip().endswith(terminal.HINT)
+    assert "9 GiB" in in_terminal(folded())
     shown, hidden = Sentences("", ["shown."]), Sentences("", ["hidden."], detail=True)
     text = in_terminal(report_of(shown, hidden), everything=False)
     assert "shown." in text and "hidden." not in text and text.rstrip().endswith(terminal.HINT)

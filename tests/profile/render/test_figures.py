@@ -41,37 +41,21 @@ def test_without_a_browser_the_way_out_is_named(monkeypatch):
         picture(REPORT, "prefill", "svg")
 
 
-def test_nothing_is_loaded_from_the_network(monkeypatch):
+def test_a_picture_loads_nothing_and_has_quiet_series_in_grey_and_a_legend_instead_of_the_picker(monkeypatch):
     asked = {}
 
     def draw(figure, opts, kopts):
         asked.update(figure=figure, opts=opts, kopts=kopts)
         return b"drawn"
 
-    monkeypatch.setitem(sys.modules, "kaleido", SimpleNamespace(calc_fig_sync=draw))
-    monkeypatch.setenv("BROWSER_PATH", "/a/browser")
-    assert picture(REPORT, "prefill", "png") == b"drawn"
-    assert asked["kopts"] == {"path": "/a/browser", "mathjax": False}
-    assert (
-        asked["opts"]["format"] == "png"
-        and asked["opts"]["scale"] == 2
-        and asked["figure"].keys() == {"data", "layout"}
-    )
-
-
-def test_a_picture_has_quiet_series_in_grey_and_a_legend_instead_of_the_picker(monkeypatch):
-    asked = {}
-
-    def draw(figure, opts, kopts):
-        asked.update(figure)
-        return b""
-
     series = [Series(name, [1], [1], colour=place, group=name, quiet=place == 1) for place, name in enumerate("ab")]
     chart = Chart("one", "", "", Axis("x"), Axis("y"), series, picker=True)
     monkeypatch.setitem(sys.modules, "kaleido", SimpleNamespace(calc_fig_sync=draw))
     monkeypatch.setenv("BROWSER_PATH", "/a/browser")
-    picture(Report("", "", [], [Page("", "", "", [chart])]), "one", "svg")
-    shown = {trace["name"]: (trace["showlegend"], trace["line"]["color"]) for trace in asked["data"]}
+    assert picture(Report("", "", [], [Page("", "", "", [chart])]), "one", "png") == b"drawn"
+    assert asked["kopts"] == {"path": "/a/browser", "mathjax": False}
+    assert (asked["opts"]["format"], asked["opts"]["scale"]) == ("png", 2)
+    shown = {trace["name"]: (trace["showlegend"], trace["line"]["color"]) for trace in asked["figure"]["data"]}
     assert shown == {"a": (True, PALETTE[0]), "b": (False, INK)}
 
 

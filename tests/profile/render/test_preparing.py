@@ -1,14 +1,14 @@
 """What is done to a report before it is drawn: names from files of other people cannot steer the terminal."""
 
-import io
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from rich.console import Console
 
+from tests.profile.reading import in_terminal
 from tests.profile.render.test_every_block import says
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
-from trio_profile.render import html, latex, markdown, terminal
+from trio_profile.render import html, latex, markdown
 from trio_profile.render.preparing import clean_report, lines, prepare, unbroken
 from trio_profile.text import printable
 
@@ -22,13 +22,9 @@ def report(text: str) -> Report:
     return Report(f"subject {text}", f"model {text}", (f"fact {text}",), (page,), data='{"a": 1}')
 
 
-def drawn_in_the_terminal(one: Report) -> str:
-    file = io.StringIO()
-    terminal.show(one, everything=True, console=Console(file=file, width=200, highlight=False))
-    return file.getvalue()
-
-
-@pytest.mark.parametrize("draw", [drawn_in_the_terminal, markdown.markdown, latex.latex, html.render])
+@pytest.mark.parametrize(
+    "draw", [partial(in_terminal, everything=True, width=200), markdown.markdown, latex.latex, html.render]
+)
 def test_no_renderer_prints_a_control_character(draw):
     drawn = draw(report(ODD))
     assert ODD not in drawn and "\u202e" not in drawn and "\x9b2J" not in drawn
@@ -57,7 +53,4 @@ def test_no_line_ends_inside_an_interval_or_before_a_unit():
         assert " ".join(found) == text and max(map(len, found)) <= width
         joined = "\n".join(found)
         assert all(part in joined for part in ("[1.73, 1.76]", "[−18.0, −6.7]", "22.2 %", "318 MiB", "24.0 ms"))
-
-
-def test_an_empty_text_is_one_empty_line():
     assert lines("", 80) == [""] and unbroken("plain words") == "plain words"

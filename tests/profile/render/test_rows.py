@@ -38,13 +38,6 @@ def test_a_table_of_few_rows_or_of_sentences_is_not_sorted():
         assert "button" not in rows.head(plain)
 
 
-def test_columns_after_the_first_ones_are_hidden_at_first():
-    found = table([Entry("trio"), Entry("1.5×"), Entry("9 GiB")], [Entry("fastv"), Entry("failed", span=2)], first=2)
-    assert '<td class="more">9 GiB</td>' in rows.body(found)
-    assert '<td colspan="2" data-shown="1">failed</td>' in rows.body(found)
-    assert '<th scope="col" class="more">peak</th>' in rows.head(found)
-
-
 def test_a_head_tells_what_its_word_means():
     found = table([Entry("trio")], groups=[("", 1), ("Prefill", 2)])
     drawn = rows.head(found, {"prefill": 'the "first" pass', "peak": "p"})

@@ -2,16 +2,15 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.profile.browser import View, opened
+from tests.core.tiny import fast_first
+from tests.profile.browser import View
 from tests.profile.examples import PIXEL
 from tests.profile.render.test_html import HOSTILE
 from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Page, Report, Tokens
@@ -71,22 +70,20 @@ LOOK = """() => [...document.querySelectorAll(".token-panel")].map((panel) => ({
 
 
 @pytest.fixture
-def show(browser, tmp_path: Path) -> Iterator[Callable[..., View]]:
-    """A function that writes a page of these blocks, opens it, and waits until the picture is drawn."""
-    with ExitStack() as stack:
+def drawn(show) -> Callable[..., View]:
+    """A function that opens a page of these tokens, and waits until the picture is drawn."""
 
-        def run(*blocks: Tokens, **settings: Any) -> View:
-            path = html.write(Report("all", "kinds", [], [Page("page", "Page", "How to read.", blocks)]), tmp_path)
-            view = stack.enter_context(opened(browser, path, **settings))
-            view.wait("document.querySelectorAll('.token-panel').length > 0")
-            view.page.wait_for_timeout(200)
-            return view
+    def run(tokens: Tokens, **settings: Any) -> View:
+        view = show(tokens, **settings)
+        view.wait("document.querySelectorAll('.token-panel').length > 0")
+        view.page.wait_for_timeout(200)
+        return view
 
-        yield run
+    return run
 
 
-def test_kept_tokens_are_bright_and_others_dimmed(show):
-    view = show(two_methods())
+def test_kept_tokens_are_bright_and_others_dimmed(drawn):
+    view = drawn(two_methods())
     trio, other = view.page.evaluate(LOOK)
     assert trio["said"] == "triokept 1 of 9 after layer 10"
     assert trio["label"] == "trio at 10.0 %: kept 1 of 9 after layer 10"
@@ -98,8 +95,8 @@ def test_kept_tokens_are_bright_and_others_dimmed(show):
     assert view.page.locator("main img, a[href*='x.test']").count() == 0
 
 
-def test_in_the_dark_others_are_dimmed_to_black_and_on_paper_to_white(show):
-    view = show(two_methods(), color_scheme="dark")
+def test_in_the_dark_others_are_dimmed_to_black_and_on_paper_to_white(drawn):
+    view = drawn(two_methods(), color_scheme="dark")
     trio, _ = view.page.evaluate(LOOK)
     assert trio["pixels"][0] == [255, 0, 0] and max(trio["pixels"][8]) < 80
     view.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
@@ -108,8 +105,8 @@ def test_in_the_dark_others_are_dimmed_to_black_and_on_paper_to_white(show):
     assert max(view.page.evaluate(LOOK)[0]["pixels"][8]) < 80
 
 
-def test_the_keyboard_moves_through_stages_and_retentions(show):
-    view = show(two_methods())
+def test_the_keyboard_moves_through_stages_and_retentions(drawn):
+    view = drawn(two_methods())
     first = view.page.locator("input[name=stage]")
     first.focus()
     view.page.keyboard.press("Home")
@@ -126,12 +123,12 @@ def test_the_keyboard_moves_through_stages_and_retentions(show):
     ]
 
 
-def test_a_clip_is_a_strip_of_frames_and_the_slider_enlarges_one(show):
+def test_a_clip_is_a_strip_of_frames_and_the_slider_enlarges_one(drawn):
     """Two frames of nine tokens. Of the first frame two tokens stay, of the second one."""
     grids = [Grid("frame 1 of 2", 3, 3), Grid("frame 2 of 2", 3, 3, first=9)]
     mask = bytes(number in (0, 1, 17) for number in range(18))
     maps = [DrawnTokens("evs", 0.1, "10.0 %", "", [DrawnStage(0, "kept 3 of 18", mask)])]
-    view = show(two_methods(count=18, grids=grids, maps=maps, shown=["evs"], frames=[PIXEL, PIXEL]))
+    view = drawn(two_methods(count=18, grids=grids, maps=maps, shown=["evs"], frames=[PIXEL, PIXEL]))
     canvases = (
         "() => [...document.querySelectorAll('.token-panel canvas')].map((one) => one.getAttribute('aria-label'))"
     )
@@ -143,8 +140,8 @@ def test_a_clip_is_a_strip_of_frames_and_the_slider_enlarges_one(show):
     assert view.page.locator("input[name=frame]").get_attribute("aria-valuetext") == "2 of 2"
 
 
-def test_scores_are_a_heat_map_with_its_scale(show):
-    view = show(two_methods())
+def test_scores_are_a_heat_map_with_its_scale(drawn):
+    view = drawn(two_methods())
     view.page.locator("input[name=stage]").fill("0")
     view.page.get_by_label("scores").check()
     trio, other = view.page.evaluate(LOOK)
@@ -155,10 +152,10 @@ def test_scores_are_a_heat_map_with_its_scale(show):
     assert other["said"].endswith("no scores at this stage") and other["legend"] is None
 
 
-def test_four_methods_at_most_stand_side_by_side(show):
+def test_four_methods_at_most_stand_side_by_side(drawn):
     one = two_methods().maps[0]
     names = ["a", "b", "c", "d", "e", "f"]
-    view = show(two_methods(maps=[replace(one, method=name) for name in names], shown=names[:2]))
+    view = drawn(two_methods(maps=[replace(one, method=name) for name in names], shown=names[:2]))
     boxes = view.page.locator(".token-methods input")
     assert boxes.count() == 6 and view.page.locator(".token-panel").count() == 2
     for name in ("e", "f"):
@@ -169,22 +166,22 @@ def test_four_methods_at_most_stand_side_by_side(show):
     assert view.page.locator(".token-methods input:disabled").count() == 0
 
 
-def test_controls_without_a_selection_are_hidden(show):
+def test_controls_without_a_selection_are_hidden(drawn):
     one = replace(two_methods().maps[0], stages=[stage(1, [0])])
-    view = show(two_methods(maps=[one], shown=["trio"]))
+    view = drawn(two_methods(maps=[one], shown=["trio"]))
     assert view.page.locator(".token-controls :is(label, fieldset):visible").count() == 0
 
 
-def test_without_a_picture_kept_tokens_are_darker_than_others(show):
-    pixels = show(two_methods(picture="")).page.evaluate(LOOK)[0]["pixels"]
+def test_without_a_picture_kept_tokens_are_darker_than_others(drawn):
+    pixels = drawn(two_methods(picture="")).page.evaluate(LOOK)[0]["pixels"]
     assert sum(pixels[0]) < sum(pixels[8]) - 100
 
 
-def test_a_grid_of_tiles_has_a_column_of_newlines(show):
+def test_a_grid_of_tiles_has_a_column_of_newlines(drawn):
     grids = [Grid("whole picture", 2, 2), Grid("tiles", 2, 2, 4, newline=True)]
     mask = bytes([1, 0, 0, 0, 0, 1, 1, 0, 0, 0])
     one = DrawnTokens("trio", 0.1, "10.0 %", "", [DrawnStage(1, "kept 3 of 10 after layer 1", mask)])
-    view = show(two_methods(grids=grids, maps=[one], count=10, shown=["trio"]))
+    view = drawn(two_methods(grids=grids, maps=[one], count=10, shown=["trio"]))
     assert view.page.locator(".token-panel p").all_inner_texts() == [
         "whole picture",
         "tiles, newline tokens at the right",
@@ -199,10 +196,9 @@ def test_a_grid_of_tiles_has_a_column_of_newlines(show):
     assert sum(kept) < sum(lost) - 100
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_overflows_and_axe_finds_nothing_serious(show, width, scheme):
-    view = show(two_methods(), width=width, color_scheme=scheme)
+@pytest.mark.parametrize(("width", "scheme"), fast_first([(390, "light"), (1280, "dark")], 390))
+def test_nothing_overflows_and_axe_finds_nothing_serious(drawn, width, scheme):
+    view = drawn(two_methods(), width=width, color_scheme=scheme)
     view.page.get_by_label("scores").check()
     assert view.page.evaluate("document.documentElement.scrollWidth") <= width
     assert view.findings() == []

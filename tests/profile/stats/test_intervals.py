@@ -16,7 +16,6 @@ from trio_profile.stats.intervals import (
     share_interval,
     sum_of_errors,
 )
-from trio_profile.stats.resampling import draws
 
 
 def test_the_interval_of_a_share_equals_scipys():
@@ -43,17 +42,6 @@ def test_too_few_samples_give_their_range():
     assert median_interval([2.0]) == (2.0, 2.0)
 
 
-@pytest.mark.parametrize("n", [6, 15, 40])
-def test_the_interval_holds_the_median_of_skewed_noise(n: int):
-    draw = np.random.default_rng(0)
-    truth = np.exp(0.0)
-    held = 0
-    for _ in range(2000):
-        low, high = median_interval(draw.lognormal(0, 0.5, n))
-        held += low <= truth <= high
-    assert held / 2000 >= 0.94
-
-
 def test_ranks_equal_scipys():
     for values in ([3.0, 1.0, 2.0], [1.0, 1.0, 0.5, 2.0, 1.0], [5.0] * 4, [0.1]):
         assert ranks_of(values).tolist() == rankdata(values).tolist()
@@ -77,13 +65,24 @@ def _answers(draw: np.random.Generator, pictures: int, each: int, alike: float, 
     return answers.ravel(), np.repeat(np.arange(pictures), each).tolist()
 
 
+def test_the_interval_of_a_difference_is_the_one_worked_out_by_hand():
+    """Ten pairs that agree and the two that are added: variance 2/12, so 1.96 · √(2/12/12)."""
+    assert difference_interval([0.0] * 10) == pytest.approx((-0.23099, 0.23099), abs=1e-5)
+    low, high = difference_interval([-1.0, -1.0, 0.0, 0.0])
+    assert (low + high) / 2 == pytest.approx(-2 / 6)
+    assert difference_interval([1.0])[1] == 1.0
+    for bad in ([], [2.0], [float("nan")]):
+        with pytest.raises(MeasurementError):
+            difference_interval(bad)
+
+
 def test_questions_that_share_no_picture_are_independent():
     answers, _ = _answers(np.random.default_rng(0), 30, 1, 0.0)
     for interval in (share_interval, difference_interval, median_interval):
         assert interval(answers.tolist(), clusters=range(30)) == interval(answers.tolist())
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("alike", [0.5, 1.0])
 def test_intervals_of_shares_and_differences_hold_where_questions_share_a_picture(alike: float):
     draw = np.random.default_rng(7)
     held = {"share": 0, "difference": 0}
@@ -96,14 +95,6 @@ def test_intervals_of_shares_and_differences_hold_where_questions_share_a_pictur
         held["difference"] += low - 1e-9 <= 0.1 <= high + 1e-9
     # 1,000 exams know a coverage of 95 % to ±1.4 %.
     assert min(held.values()) / 1000 >= 0.95 - 0.014
-
-
-def test_copies_of_a_question_add_nothing():
-    few = [1.0] * 15 + [0.0] * 5
-    copies, pictures = np.repeat(few, 5), np.repeat(np.arange(20), 5).tolist()
-    assert np.diff(share_interval(copies, clusters=pictures))[0] >= np.diff(share_interval(few))[0]
-    assert np.diff(share_interval(copies))[0] < 0.6 * np.diff(share_interval(few))[0]
-    assert share_interval([1.0] * 100, clusters=pictures)[0] < share_interval([1.0] * 100)[0]
 
 
 def test_questions_about_one_picture_have_finite_intervals():
@@ -133,15 +124,6 @@ def test_the_reach_of_a_mean_is_the_one_of_bonett_and_price():
 
 def test_a_score_that_no_question_moves_still_has_a_width():
     assert reach([Effects(np.zeros(10), 0.1, range(10))]) == pytest.approx(1.959964 * np.sqrt(2) * 0.1)
-
-
-def test_the_reach_is_the_spread_of_resampled_pictures():
-    generator = np.random.default_rng(1)
-    pictures = np.repeat(np.arange(200), 3)
-    scores = np.clip(np.repeat(generator.random(200), 3) + 0.2 * generator.normal(size=600), 0, 1)
-    means = scores[draws(600, 4000, 0, clusters=pictures)].mean(axis=1)
-    found = reach([Effects((scores - scores.mean()) / 600, 1e-9, pictures)])
-    assert found == pytest.approx(1.96 * means.std(), rel=0.05)
 
 
 def test_two_scores_on_the_same_pictures_are_not_independent():

@@ -2,10 +2,10 @@
 
 import pytest
 
-from trio_profile.judge.audit.document import AuditDocument, audit
-from trio_profile.judge.audit.reader import read
+from tests.profile.judge.audit.builtin_audits import audit_of
+from trio_profile.judge.audit.document import AuditDocument
 
 
 @pytest.fixture(scope="session")
 def trio_audit() -> AuditDocument:
-    return audit(read("trio-2026"))
+    return audit_of("trio-2026")

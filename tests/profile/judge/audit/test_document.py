@@ -1,25 +1,28 @@
 """The document of an audit: TRIO's paper, other papers, and papers made up to hold or to fail."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.core.tiny import fast_first
 from tests.profile.auditing import audited, audited_paper, found
+from tests.profile.judge.audit.builtin_audits import audit_of
 from tests.profile.papers import PLANTS, paper, planted
 from trio_profile.judge.audit.claims import TEMPLATE, builtin
 from trio_profile.judge.audit.document import VERDICTS, audit
 from trio_profile.judge.audit.finding import Finding
 from trio_profile.judge.audit.reader import read
 
-VIDEO = audit(read("video"))
+VIDEO = audit_of("video")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", builtin())
 def test_every_sum_in_a_sentence_can_be_redone(name: str):
     """What stands left of an equals sign is evaluated here; nothing contradicted is without such a sum or count."""
-    document = audit(read(name))
+    document = audit_of(name)
     sums = 0
     for one in document.claims:
         for left, right, percent in re.findall(r"((?:[\d.()]+ ?[-+·/] ?)+[\d.()]+) = ([\d.]+)( %)?", one.why):
@@ -45,7 +48,7 @@ def test_every_sum_in_a_sentence_can_be_redone(name: str):
     ],
 )
 def test_claims_of_other_papers_have_their_verdicts(name: str, verdicts: dict[str, str]):
-    assert {one.quantity: one.verdict for one in audit(read(name)).claims} == verdicts
+    assert {one.quantity: one.verdict for one in audit_of(name).claims} == verdicts
 
 
 def test_the_example_in_the_documentation_is_supported():
@@ -59,29 +62,30 @@ def test_every_claim_of_the_template_is_supported():
     assert set(audit(read(str(TEMPLATE))).tally) == {"supported"}
 
 
-def test_consistent_papers_are_supported_in_every_figure():
-    for seed in range(60):
+@pytest.mark.parametrize("seeds", fast_first([range(10), range(10, 60)], range(10)))
+def test_consistent_papers_are_supported_in_every_figure(seeds: range):
+    for seed in seeds:
         document = audited_paper(paper(seed).text)
-        assert set(document.tally) == {"supported"}, (
-            seed,
-            [one for one in document.claims if one.verdict != "supported"],
-        )
+        open_ = [one for one in document.claims if one.verdict != "supported"]
+        assert set(document.tally) == {"supported"}, (seed, open_)
         assert len(document.claims) > 10
 
 
-def test_one_inconsistency_is_caught_and_named():
-    for seed in range(60):
+@pytest.mark.parametrize("each", fast_first([1, 8], 1))
+def test_an_inconsistency_of_each_kind_is_caught_and_named(each: int):
+    """each: so many papers with each kind of inconsistency."""
+    left = Counter(dict.fromkeys(PLANTS, each))
+    for seed in range(300):
         made, kind, where, quantities = planted(seed)
-        named = [
-            one
-            for one in audited_paper(made.text).claims
-            if one.inconsistent and where in one.where.split("; ") and one.quantity in quantities
-        ]
-        assert named, (seed, kind, where)
-
-
-def test_every_kind_of_inconsistency_is_planted():
-    assert {planted(seed)[1] for seed in range(200)} == set(PLANTS)
+        if left[kind]:
+            left[kind] -= 1
+            named = [
+                one
+                for one in audited_paper(made.text).claims
+                if one.inconsistent and where in one.where.split("; ") and one.quantity in quantities
+            ]
+            assert named, (seed, kind, where)
+    assert not +left
 
 
 def test_a_figure_from_a_digest_has_no_verdict_of_its_own():
@@ -112,12 +116,8 @@ def _gated(n: float, layers: int, d: int, m: int, k: int) -> float:
     [
         ("holitom_results, dense", "40.8", _two_matrices(32 * 196, **QWEN2_7B), "visual-ffn2-macs"),
         ("holitom_backbones, dense 72b", "429.3", _two_matrices(32 * 196, **QWEN2_72B), "visual-ffn2-macs"),
-        ("holitom_backbones, dense video", "80.2", _two_matrices(64 * 169, **QWEN2_7B), "visual-ffn2-macs"),
         ("fastvid_table_5, dense", "48.82", _gated(32 * 196, **QWEN2_7B), "visual-ffn3-macs"),
-        ("fastvid_table_2, dense", "103.2", _gated(64 * 182, **QWEN2_7B), "visual-ffn3-macs"),
-        ("fastvid_table_3, dense", "124.0", _gated(13447, **QWEN2_7B), "visual-ffn3-macs"),
         ("fastvid_table_5, fastvid", "4.04", _gated(608, **QWEN2_7B), "visual-ffn3-macs"),
-        ("fastvid_table_5, prunevid*", "4.23", _gated(635.6, **QWEN2_7B), "visual-ffn3-macs"),
         ("fastvid_table_3, fastvid", "24.1", _gated(3349.3, **QWEN2_7B), "visual-ffn3-macs"),
     ],
 )

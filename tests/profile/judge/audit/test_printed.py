@@ -43,12 +43,9 @@ def test_an_interval_contains_every_value_that_rounds_or_truncates_to_the_figure
         ("0.11", "0.111", True),
         ("0.11", "0.12", True),  # 0.117
         ("0.11", "0.13", False),
-        ("0.2", "0.222", True),
         ("0.22", "0.2299", True),  # cut off
         ("0.22", "0.2301", False),
-        ("2733", "2764", False),
         ("98.1", "98.2", True),  # 98.17, cut off and rounded
-        ("94.7", "94.9", False),
     ],
 )
 def test_two_figures_may_be_of_one_value_if_their_intervals_meet(one: str, other: str, agree: bool):

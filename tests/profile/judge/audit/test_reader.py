@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trio_profile.cli import run
 from trio_profile.errors import ClaimsError
@@ -100,12 +98,10 @@ BAD = [
     (("hidden: 4096, ", ""), 3, "models.vl-7b.hidden: is missing"),
     (("heads: 32", "heads: 32, kv_heads: 5"), 3, "kv_heads: 5 do not divide 32 heads"),
     (("heads: 32", "heads: 30"), 3, "head_dim: is needed, because 30 heads do not divide hidden 4096"),
-    (("heads: 32", "headz: 32"), 3, "headz: no known field; perhaps heads"),
     (("[1, 10, 15]}\n", "[1, 10, 32]}\n"), 6, "pruning_layers.vl-7b: 32 is not inside the decoder"),
     (("[1, 10, 15]}\n", "[10, 1]}\n"), 6, "[10, 1] do not ascend"),
     (("keep: [92, 54, 22]", "keep: [92, 54]"), 8, "3 layers, but budgets for 2"),
     (("keep: [92, 54, 22]", "keep: [92, 154, 22]"), 8, "no stage may hold more than the one before it"),
-    (("keep: [92, 54, 22]", "keep_ratio: [1.2, 0.5, 0.5]"), 8, "keep_ratio.0: 1.2 is more than 1"),
     (("model: vl-7b", "model: vl-8b"), 13, "'vl-8b' is none of vl-7b"),
     (("model: vl-7b", "modle: vl-7b"), 13, "modle: no known field; perhaps model"),
     (("method: prune", "retention: 0.1"), 13, "stands twice"),
@@ -115,9 +111,7 @@ BAD = [
     (('paper: "PRUNE: a paper"\n', ""), 1, "paper: is missing"),
     ((ROWS, "    rows: {}\n"), 11, "tables.main.rows: needs at least 1"),
     ((ROWS, ""), 9, "tables: needs at least 1"),
-    ((PAPER[PAPER.index("  main:") :], ""), 9, "tables: is missing"),
     (("{flops_t: 0.45, prefill_s: 1106, kv_mb: 62}", "{}"), 13, "holds no figure"),
-    (("kv_mb: 62", "flops_t: 0.45"), 13, "flops_t: stands twice"),
     (("flops_t: 0.45", "flops_t: &a 0.45"), 13, "anchors and aliases are not allowed"),
     (("flops_t: 0.45", "flops_t: !!python/name:os.system 0.45"), 13, "tag tag:yaml.org,2002:python/name:os.system"),
     (("flops_t: 0.45", "? [a, b]\n        : 0.45"), 13, "a key must be a plain word"),
@@ -129,6 +123,8 @@ BAD = [
     (PAPER + "---\n" + PAPER, 14, "holds more than one document"),
     ("a: " + "[" * 400 + "]" * 400, 1, "nests deeper than 12"),
     ("a: [" + "1, " * 60_000 + "]", 1, "holds over 50000 parts"),
+    (PAPER + "".join(PAPER.splitlines(keepends=True)[-1].replace("pruned", f"row {i}") for i in range(999)), 9,
+     "tables: hold more than 1000 rows"),
 ]  # fmt: skip
 
 
@@ -167,14 +163,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, capsys):
     assert "it is a device" in complaint("/dev/zero")
     assert "are not built in" in complaint("x" * 5000)
     assert "'trio-2062' are not built in (dart, fastv, llava-1.5-flops" in complaint("trio-2062")
-
-
-def test_too_many_rows_are_refused(capsys, tmp_path: Path):
-    path = tmp_path / "claims.yaml"
-    row = PAPER.splitlines(keepends=True)[-1]
-    path.write_text(PAPER + "".join(row.replace("pruned", f"row {i}") for i in range(999)))
-    assert run(["audit", str(path)]) == 2
-    assert "tables: hold more than 1000 rows" in capsys.readouterr().err
 
 
 def _places(tree, path=()):
@@ -221,24 +209,3 @@ def test_any_value_in_any_place_is_read_or_refused_in_one_line(put):
             audit(claims(yaml.dump(tree, Dumper=DUMPER, allow_unicode=True)))
         except ClaimsError as error:
             assert re.match(r"claims.yaml, line \d+: ", str(error)) and "\n" not in str(error)
-
-
-@given(st.text(max_size=300))
-def test_any_text_is_read_or_refused_in_one_line(text: str):
-    try:
-        claims(text)
-    except ClaimsError as error:
-        assert str(error).startswith("claims.yaml, line ")
-        assert "\n" not in str(error)
-
-
-@given(st.data())
-def test_any_typing_error_in_a_good_file_is_read_or_refused_in_one_line(data: st.DataObject):
-    """A character dropped, doubled or replaced: either it still reads, or one line says where not."""
-    at = data.draw(st.integers(0, len(PAPER) - 1))
-    with_ = data.draw(st.sampled_from(["", PAPER[at] * 2, "9", "-", ":", "{", "]", '"', "\n", "x", "0.", "&a ", "%"]))
-    try:
-        claims(PAPER[:at] + with_ + PAPER[at + 1 :])
-    except ClaimsError as error:
-        assert str(error).startswith("claims.yaml, line ")
-        assert "\n" not in str(error)

@@ -1,8 +1,8 @@
 import pytest
 
 from tests.profile.auditing import audited, found
-from trio_profile.judge.audit.document import AuditDocument, audit
-from trio_profile.judge.audit.reader import read
+from tests.profile.judge.audit.builtin_audits import audit_of
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_the_dense_flops_are_the_papers_formula(trio_audit: AuditDocument):
@@ -15,7 +15,7 @@ def test_the_dense_flops_are_the_papers_formula(trio_audit: AuditDocument):
 
 
 def test_five_published_figures_of_one_prefill_have_their_conventions():
-    document = audit(read("llava-1.5-flops"))
+    document = audit_of("llava-1.5-flops")
     assert [(one.printed, one.convention, one.verdict) for one in document.claims] == [
         ("99.3", "layer-all-ffn2-macs", "supported"),
         ("2.98", "visual-ffn2-macs", "supported"),

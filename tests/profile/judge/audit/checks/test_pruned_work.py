@@ -40,20 +40,17 @@ def test_grid_has_more_work_than_the_average_of_its_table_allows(trio_audit: Aud
 BUDGETS = "layers: [2], keep: [288]"
 
 
-@pytest.mark.parametrize(("flops", "verdict"), [("1.57", "supported"), ("1.3", "overstated"), ("2.2", "understated")])
-def test_pruned_work_of_printed_budgets(flops: str, verdict: str):
-    document = of_row(f"{{{BUDGETS}, overhead: false, flops_t: {flops}}}", "{flops_t: 2.99}")
-    one = found(document, "flops_t", "t, prune")
-    assert one.recomputed == pytest.approx((2 * paper_macs(576) + 30 * paper_macs(288)) / 1e12)
-    assert (one.verdict, one.convention) == (verdict, "visual-ffn2-macs")
-
-
-@pytest.mark.parametrize(("flops", "verdict"), [("1.75", "supported"), ("1.57", "overstated"), ("2.2", "understated")])
-def test_pruned_work_with_a_printed_gamma(flops: str, verdict: str):
-    document = of_row(f"{{{BUDGETS}, flops_t: {flops}}}", "{flops_t: 2.99}", method="{gamma: 2.0}")
-    one = found(document, "flops_t", "t, prune")
-    assert one.recomputed == pytest.approx((4 * paper_macs(576) + 30 * paper_macs(288)) / 1e12)
-    assert one.verdict == verdict
+def test_pruned_work_of_printed_budgets_without_a_selection_and_with_a_printed_gamma():
+    layers, stage = 2 * paper_macs(576) + 30 * paper_macs(288), paper_macs(576)
+    for more, method, expected, flops in (
+        ("overhead: false, ", "{}", layers, ("1.57", "1.3", "2.2")),
+        ("", "{gamma: 2.0}", layers + 2 * stage, ("1.75", "1.57", "2.2")),
+    ):
+        for printed, verdict in zip(flops, ("supported", "overstated", "understated"), strict=True):
+            document = of_row(f"{{{BUDGETS}, {more}flops_t: {printed}}}", "{flops_t: 2.99}", method=method)
+            one = found(document, "flops_t", "t, prune")
+            assert one.recomputed == pytest.approx(expected / 1e12)
+            assert (one.verdict, one.convention) == (verdict, "visual-ffn2-macs")
 
 
 def test_where_two_conventions_print_the_dense_row_either_may_explain_the_pruned_one():

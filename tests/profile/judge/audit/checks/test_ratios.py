@@ -8,10 +8,8 @@ from trio_profile.judge.audit.document import AuditDocument
     ("where", "quantity", "printed", "value", "of", "how"),
     [
         ("headline, claims", "flops_ratio", "6.22", 16.67 / 2.68, "summary_b, trio", "rounded"),
-        ("summary_c, trio", "total_speedup", "2.14", 5921 / 2764, "summary_b, trio", "rounded"),
         (NEXT, "prefill_speedup", "2.67", 4934 / 1844, NEXT, "cut off, not rounded"),
         (LLAVA, "kv_ratio", "5.13", 318 / 62, LLAVA, "rounded"),
-        (LLAVA, "total_speedup", "1.13", 2234 / 1978, LLAVA, "rounded"),
     ],
 )
 def test_every_printed_ratio_is_traced_to_its_row(trio_audit, where, quantity, printed, value, of, how):
@@ -34,9 +32,7 @@ def test_the_selection_costs_less_than_nine_percent_of_the_dense_total(trio_audi
         ("prefill_speedup: 2.2", "overstated"),
         ("prefill_speedup: 1.8", "understated"),
         ("prefill_reduction_pct: 50", "supported"),
-        ("prefill_reduction_pct: 55", "overstated"),
         ("prefill_of_dense_pct: 50.0", "supported"),
-        ("prefill_of_dense_pct: 45", "overstated"),
         ("prefill_of_dense_pct: 55", "understated"),
     ],
 )

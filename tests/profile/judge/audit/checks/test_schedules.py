@@ -1,8 +1,8 @@
 import pytest
 
 from tests.profile.auditing import audited, found
-from trio_profile.judge.audit.document import AuditDocument, audit
-from trio_profile.judge.audit.reader import read
+from tests.profile.judge.audit.builtin_audits import audit_of
+from trio_profile.judge.audit.document import AuditDocument
 
 
 def test_published_budgets_give_their_averages(trio_audit: AuditDocument):
@@ -16,7 +16,7 @@ def test_published_budgets_give_their_averages(trio_audit: AuditDocument):
 
 
 def test_equal_tokens_of_sparsevlm_leave_out_the_layer_of_the_stage():
-    values = [one.recomputed for one in audit(read("sparsevlm")).claims]
+    values = [one.recomputed for one in audit_of("sparsevlm").claims]
     assert values == [206.5, 145.40625, 82.25]
 
 
