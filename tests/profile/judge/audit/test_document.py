@@ -11,11 +11,15 @@ from tests.profile.auditing import audited, audited_paper, found
 from tests.profile.judge.audit.builtin_audits import audit_of
 from tests.profile.papers import PLANTS, paper, planted
 from trio_profile.judge.audit.claims import TEMPLATE, builtin
-from trio_profile.judge.audit.document import VERDICTS, audit
+from trio_profile.judge.audit.document import VERDICTS, AuditDocument, audit
 from trio_profile.judge.audit.finding import Finding
 from trio_profile.judge.audit.reader import read
 
-VIDEO = audit_of("video")
+
+@pytest.fixture
+def video() -> AuditDocument:
+    """The audit of the claims on videos. It takes seconds, so it is made once a process."""
+    return audit_of("video")
 
 
 @pytest.mark.slow
@@ -121,32 +125,34 @@ def _gated(n: float, layers: int, d: int, m: int, k: int) -> float:
         ("fastvid_table_3, fastvid", "24.1", _gated(3349.3, **QWEN2_7B), "visual-ffn3-macs"),
     ],
 )
-def test_dense_and_pruned_work_of_video_is_reproduced(where: str, printed: str, worked: float, code: str):
-    (one,) = [one for one in VIDEO.claims if one.check == "work" and where in one.where.split("; ")]
+def test_dense_and_pruned_work_of_video_is_reproduced(
+    where: str, printed: str, worked: float, code: str, video: AuditDocument
+):
+    (one,) = [one for one in video.claims if one.check == "work" and where in one.where.split("; ")]
     assert (one.printed, one.convention) == (printed, code)
     assert "supported" in (one.verdict, one.arithmetic)
     assert one.recomputed == pytest.approx(worked) and f"{worked:.{len(printed.partition('.')[2])}f}" == printed
 
 
-def test_figures_of_video_from_a_digest_are_not_checked():
+def test_figures_of_video_from_a_digest_are_not_checked(video: AuditDocument):
     """Whatever rests on FastVID's and AOT's tables and on EarlyTom's profile, which no public page here shows."""
-    for one in VIDEO.claims:
+    for one in video.claims:
         digest = any(label in one.where + one.why for label in ("fastvid_table", "aot_table", "earlytom_figure"))
         assert (one.verdict == "not_checked_at_the_source") == digest == (one.arithmetic is not None), one
-    assert VIDEO.tally.keys() == {*VERDICTS} - {"understated"}
+    assert video.tally.keys() == {*VERDICTS} - {"understated"}
 
 
-def test_the_tower_caps_what_a_video_paper_says_of_its_decoder():
-    towers = {one.where: one.recomputed for one in VIDEO.claims if one.check == "tower"}
+def test_the_tower_caps_what_a_video_paper_says_of_its_decoder(video: AuditDocument):
+    towers = {one.where: one.recomputed for one in video.claims if one.check == "tower"}
     assert towers["fastvid_table_5, fastvid"] == pytest.approx((323 + 476.3) / (323 + 67.2), rel=1e-9)
     assert round(towers["fastvid_table_5, fastvid"] or 0, 2) == 2.05
     assert round(towers["earlytom_figure_3, holitom"] or 0, 2) == 1.54 == round(55.8 / 36.3, 2)
-    holitom = found(VIDEO, "ttft_speedup", "holitom_times, holitom")
+    holitom = found(video, "ttft_speedup", "holitom_times, holitom")
     assert holitom.verdict == "supported" and holitom.recomputed == pytest.approx(1687 / 741)
 
 
-def test_the_overall_latency_of_a_readme_is_not_that_of_its_table():
-    one = found(VIDEO, "overall_reduction_pct")
+def test_the_overall_latency_of_a_readme_is_not_that_of_its_table(video: AuditDocument):
+    one = found(video, "overall_reduction_pct")
     assert one.verdict == "overstated" and one.recomputed == pytest.approx(100 * (1 - (18 * 60 + 46) / (26 * 60 + 3)))
 
 
