@@ -15,7 +15,8 @@ from trio_core.engine.checking import check_unknown
 from trio_core.engine.passes import Setup
 from trio_core.engine.prompt import PRUNE_WITH, is_prunable
 from trio_core.errors import OptionError, UnsupportedModel
-from trio_core.methods.method import Method
+from trio_core.methods.combined import TwoParts
+from trio_core.methods.method import Method, PixelMethod
 from trio_core.methods.view import Signal
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
@@ -139,6 +140,9 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
 
 def _tower(adapter: Adapter, method: Method) -> Tower | None:
     """The vision tower with the hooks that the method needs; None if it needs none."""
-    if method.thins_tower:
-        return adapter.thin_tower(method.keep_pixels)
-    return adapter.tower() if Signal.ENCODER in method.needs else None
+    chooser = method.encoder_part if isinstance(method, TwoParts) else method
+    if not isinstance(chooser, PixelMethod):
+        return adapter.tower() if Signal.ENCODER in method.needs else None
+    if Signal.ENCODER in method.needs:
+        raise OptionError(f"method {method.name!r} chooses before the vision tower and looks into it: use one of both")
+    return adapter.thin_tower(chooser.keep_pixels)

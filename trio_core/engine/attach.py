@@ -259,7 +259,7 @@ class Attachment:
 
     def _expect(self, inputs: dict[str, Any]) -> None:
         """Tell the tower of a generate(), which may run it before the forward. inputs: its arguments by name."""
-        if isinstance(self.setup.tower, ThinTower) and "input_ids" in inputs:
+        if isinstance(self.setup.tower, ThinTower) and inputs["input_ids"] is not None:
             self._tell_tower(read_prompt(self.setup, inputs, self._schedule, inputs))
 
     def _tell_tower(self, prompt: Prompt) -> None:

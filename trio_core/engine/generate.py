@@ -20,7 +20,7 @@ class GuardedGenerate:
     Assisted decoding puts a draft behind the prompt before the prefill, so that pruning would depend on the draft.
     Continuous batching runs the model in a thread of the library, which would swallow our refusal.
 
-    tower: the vision tower that the method looks into, or None. generate() may run it before the model's forward.
+    tower: the vision tower with hooks, or None. generate() may run it before the model's forward.
     expect: called with the arguments of each generate(), before it runs.
     generating: whether a generate() is running.
     pruned: whether it has run a prompt with pictures.
@@ -59,14 +59,16 @@ class GuardedGenerate:
         assert self.generate is not None
         if self.tower is not None:
             self.tower.forget()
-            self.expect(kwargs)
         repeats = ("num_beams", "num_return_sequences")
         self.copies = max(next((source[n] for source in sources if source.get(n)), 1) for n in repeats)
         self.generating, self.pruned, self.inputs = True, False, kwargs
         try:
+            self.expect({"input_ids": kwargs.get("inputs", args[0] if args else None)} | kwargs)
             return self.generate(*args, **kwargs)
         finally:
             self.generating, self.pruned, self.inputs = False, False, {}
+            if self.tower is not None:
+                self.tower.forget()
 
 
 def _refuse_continuous_batching(*_args: Any, **_kwargs: Any) -> NoReturn:

@@ -37,7 +37,7 @@ class Setup:
     adapter: the model's family.
     method: the method that prunes.
     positions: whether kept tokens keep their position ids in this family, or are renumbered.
-    tower: the vision tower that the method looks into, or None.
+    tower: the vision tower with hooks, or None.
     num_layers: L.
     window: the smallest sliding window of any layer. A flash kernel counts its tokens itself; elsewhere a mask decides.
     """

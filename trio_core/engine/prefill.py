@@ -19,6 +19,7 @@ from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
 from trio_core.models.layer import gradients_checked
+from trio_core.models.thin_tower import ThinTower
 from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
@@ -144,7 +145,11 @@ class Prefill(Pass):
             self._record(boundary, before, tuple(p.number for p in pictures), None, pictures)
             return hidden, frame
         with span("selection"), torch.no_grad():
-            selection = self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
+            selection = (
+                self._chosen(pictures, hidden.device)
+                if boundary == 0 and isinstance(self.setup.tower, ThinTower)
+                else self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
+            )
         selection = self._check(boundary, selection, pictures, int(hidden.shape[-1]))
         with span("compaction"):
             self.lengths = [n - len(p.rows) + p.budget for n, p in zip(self.lengths, pictures, strict=True)]
@@ -182,12 +187,16 @@ class Prefill(Pass):
         if Signal.EMBEDDINGS in needs:
             signals[Signal.EMBEDDINGS] = self.embeddings
         if tower is not None and boundary == 0:
-            signals[Signal.PIXELS if self.setup.method.thins_tower else Signal.ENCODER] = tower.collect(
-                [len(picture.rows) for picture in pictures]
-            )
+            signals[Signal.ENCODER] = tower.collect([len(picture.rows) for picture in pictures])
         valid = (frame or self.whole).on(hidden.device).valid
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
         return View(boundary, hidden, valid, padded, pictures, signals)
+
+    def _chosen(self, pictures: Sequence[Picture], device: torch.device) -> Selection:
+        """The selection that was made before the tower ran."""
+        choices = cast(ThinTower, self.setup.tower).collect([len(picture.rows) for picture in pictures])
+        kept, scores = ([getattr(choice, name).to(device) for choice in choices] for name in ("kept", "scores"))
+        return Selection(tuple(kept), tuple(scores))
 
     def _without_gradient(self, merged: Tensor, hidden: HiddenBSD) -> Tensor:
         """Merged features, which a selection computes without a graph. A backward pass that reaches them raises."""

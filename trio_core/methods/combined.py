@@ -4,21 +4,21 @@
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import gcd, sqrt
 from typing import Any, ClassVar, get_type_hints
 
-from torch import Tensor, equal
+from torch import equal
 
 from trio_core.errors import OptionError, RetentionError
 from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Selection, View
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import Layers, Schedule
-from trio_core.tensors import KeptK, MaskBS, ScoresN
+from trio_core.tensors import MaskBS
 
 FREEDOM = 64
 """The first part's budget may move by V0 / 64, if the layer average comes nearer to the retention then."""
@@ -88,10 +88,6 @@ class TwoParts(Method):
     def select(self, view: View) -> Selection:
         """The selection of the part that acts at this stage."""
         return self._part_at(view.layer).select(view)
-
-    def keep_pixels(self, pictures: Sequence[Tensor], budget: int) -> tuple[KeptK, ScoresN]:
-        """The choice of the part before the decoder."""
-        return self.encoder_part.keep_pixels(pictures, budget)
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:
         """MACs of the selection of the part that acts at this stage."""

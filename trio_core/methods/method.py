@@ -15,6 +15,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.methods.view import Selection, Signal, View
+from trio_core.models.encoder import Choice
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import (
     PROPORTION,
@@ -27,7 +28,7 @@ from trio_core.rules.schedule import (
     default_layers,
 )
 from trio_core.rules.selection import top_k
-from trio_core.tensors import KeptK, MaskBS, ScoresBS, ScoresN
+from trio_core.tensors import MaskBS, ScoresBS, ScoresN
 
 Positions = Literal["original", "compact"]
 Media = Literal["pictures", "videos", "both"]
@@ -187,7 +188,7 @@ class Method(ABC):
 
     @property
     def thins_tower(self) -> bool:
-        """Whether the vision tower runs on the kept tokens' patches only (`keep_pixels`)."""
+        """Whether the vision tower runs on the kept tokens' patches only (`PixelMethod`)."""
         return Signal.PIXELS in self.needs
 
     @property
@@ -287,17 +288,6 @@ class Method(ABC):
         view: the batch at this stage.
         """
 
-    def keep_pixels(self, pictures: Sequence[Tensor], budget: int) -> tuple[KeptK, ScoresN]:
-        """Which visual tokens of one sample go through the vision tower. For a method that needs Signal.PIXELS.
-
-        pictures: each [H, W, P], the pixel values of its visual tokens; N tokens in all.
-        budget: K, 1 … N.
-
-        Returns [K] indices, ascending, and [N] the score of each token.
-        """
-        del pictures, budget
-        raise OptionError(f"method {self.name!r} declares Signal.PIXELS: define its keep_pixels")
-
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the selection at one stage, for one sample.
 
@@ -341,3 +331,27 @@ class ScoreMethod(Method):
         rated = self.score(view)
         scores = tuple(rated[s.index, s.rows] if isinstance(rated, Tensor) else rated[s.index] for s in view.samples)
         return Selection(tuple(top_k(scores[s.index], s.budget) for s in view.samples), scores)
+
+
+class PixelMethod(Method):
+    """A method that chooses by pixels, before the vision tower runs. The tower then runs on the kept patches alone.
+
+    A subclass writes `keep_pixels`. The engine makes the selection of it.
+    """
+
+    stage: ClassVar[Stage] = Stage.ENCODER
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PIXELS})
+    media: ClassVar[Media] = "pictures"
+
+    @abstractmethod
+    def keep_pixels(self, pictures: Sequence[Tensor], budget: int) -> Choice:
+        """The visual tokens of one sample that go through the tower.
+
+        pictures: each [H, W, P], the pixel values of its visual tokens; N tokens in all.
+        budget: K, 1 … N.
+        """
+
+    def select(self, view: View) -> Selection:
+        """Not called: the tower has run on the choice of `keep_pixels`."""
+        del view
+        raise OptionError(f"method {self.name!r} chooses before the vision tower: its keep_pixels is called instead")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import OptionError
-from trio_core.models.encoder import Encoder, Kept
+from trio_core.models.encoder import Encoder
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.merging import cluster_means, joined
 from trio_core.rules.schedule import Schedule
@@ -32,7 +32,7 @@ class Signal(StrEnum):
     EMBEDDINGS = "embeddings"
     """The embeddings that entered the decoder: the picture and the text after it (`View.embeddings`)."""
     PIXELS = "pixels"
-    """The pixels before the vision tower, which then runs on what the method keeps (`Method.keep_pixels`)."""
+    """The pixels before the vision tower, which `PixelMethod.keep_pixels` gets. They are not in the view."""
     NORM = "norm"
     """The decoder's final norm (`View.norm`)."""
 
@@ -167,11 +167,6 @@ class View:
     def encoder(self) -> Encoder:
         """The vision tower's patches, available before the first layer only. Needs Signal.ENCODER."""
         return self._signal(Signal.ENCODER)
-
-    @property
-    def kept_by_pixels(self) -> Sequence[Kept]:
-        """[B], what `Method.keep_pixels` chose of each sample. Before the first layer only. Needs Signal.PIXELS."""
-        return self._signal(Signal.PIXELS)
 
     def probed(self, probe: Probe) -> LayerCall:
         """A layer beside the stage, with its input. Needs Signal.LAYERS.

@@ -186,7 +186,7 @@ class FramesTower(PackedTower):
         encoder, pooled = self.by_patch(recorded), recorded["pooled"]
         frames, patches = pooled.shape[:2]
         side, rest = isqrt(patches), sum(visual_tokens) - frames * patches
-        videos = rest // self.newlines if self.newlines else 1  # without newlines it is all the same
+        videos = rest // self.newlines if self.newlines else 1  # their number matters for the newlines alone
         if videos * self.newlines != rest or videos < 1 or frames % videos:
             raise UnsupportedInput(
                 f"{frames} frames of {patches} tokens and {self.newlines} behind each video from the tower, "
@@ -240,7 +240,8 @@ class ResampledTower(FramesTower):
         self.recorded["frames"] = args[0]
 
     def _record_tokens(self, _projector: nn.Module, _args: Any, output: Tensor) -> None:
-        if "frames" in self.recorded:  # the projector reads the pooled frames, and not the layer's patches
+        """Of a video, whose pooled frames the projector reads: the layer's patches are what the resampler read."""
+        if "frames" in self.recorded:
             self.recorded |= {"pooled": output, "features": self.recorded["frames"]}
 
     def pool(self, features: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """A vision tower as methods see it (`Encoder`), and its record while it runs (`WatchedTower`).
 
+A method that chooses before the tower has another tower: `thin_tower.py`.
+
 The tower runs its own attention kernel. Forward hooks record the queries and keys that its modules make. The rows of
 attention that a method asks for are computed from these, so the tower never has to return an attention map.
 """
@@ -18,15 +20,29 @@ from trio_core.tensors import KeptK, ScoresN, to_device, wide_type
 
 ONE_KIND = "methods that look into this tower take pictures or videos, not both in one batch"
 """Why a tower refuses a batch. It runs once for each kind, and we record the latest run."""
-Kept = tuple[KeptK, ScoresN]
-"""Of one sample: [K] indices of the visual tokens that stay, ascending, and [N] the score of each token."""
-KeepPixels = Callable[[Sequence[Tensor], int], Kept]
-"""A rule that chooses before the tower runs.
-
-It gets the pictures of a sample, each [rows, columns, pixel values of a token], and K.
-"""
+NO_PICTURE = (
+    "no picture went through the vision tower in this forward: pass pixel_values with the prompt, and let generate() "
+    "use a cache (without one each step is a prefill, and the tower runs in the first one only)"
+)
+"""Why nothing is known of a tower that did not run."""
 _ROWS = 256
 """How many rows of attention `received_attention` holds at a time."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The visual tokens of one sample that go through the tower, chosen before it runs.
+
+    kept: [K], their indices, ascending.
+    scores: [N], of all tokens.
+    """
+
+    kept: KeptK
+    scores: ScoresN
+
+
+KeepPixels = Callable[[Sequence[Tensor], int], Choice]
+"""A rule that makes the choice. It gets a sample's pictures, each [rows, columns, pixel values of a token], and K."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +121,7 @@ class Tower(ABC):
     """A vision tower with hooks, and what they record."""
 
     def __init__(self) -> None:
-        self.recorded: dict[str, Any] = {}
+        self.recorded: dict[Any, Any] = {}
         """What the hooks record in this forward of the model, by a name of ours."""
         self.copies = 1
         """How often generate() repeats each sample behind the tower: for beams, or for several answers."""
@@ -143,10 +159,7 @@ class WatchedTower(Tower):
         module ran without its hooks.
         """
         if not self.recorded:
-            raise UnsupportedInput(
-                "no picture went through the vision tower in this forward: pass pixel_values with the prompt, and let "
-                "generate() use a cache (without one each step is a prefill, and the tower runs in the first one only)"
-            )
+            raise UnsupportedInput(NO_PICTURE)
         if missing := self.names - self.recorded.keys():
             raise UnsupportedModel(
                 f"the vision tower ran code that was compiled without prune()'s hooks, so its {sorted(missing)[0]!r} "

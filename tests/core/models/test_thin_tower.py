@@ -19,11 +19,14 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl
 from tests.core import tiny
 from tests.core.models.test_families import CLOSE, apart
 from tests.core.models.test_qwen_tower import SIDE, UNIT, pictures, walk, window_of
-from trio_core import UnsupportedInput, UnsupportedModel, prune
+from trio_core import TrioError, UnsupportedInput, UnsupportedModel, prune
 from trio_core.methods import find
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.pixelprune import PixelPrune
 from trio_core.methods.view import Selection, View
+from trio_core.models import adapter_for
+from trio_core.models.encoder import Choice
+from trio_core.models.thin_tower import ThinTower
 from trio_core.trace import Trace
 
 MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl, "qwen3_vl": modeling_qwen3_vl}
@@ -138,17 +141,74 @@ def test_a_method_inside_the_decoder_goes_on_with_what_is_left():
     assert both.stages[1].tokens_after == 3
 
 
-def test_other_pictures_than_those_of_the_prompt_are_refused():
+def test_a_prompt_by_position_and_small_pictures_and_one_token():
+    """`generate` knows the prompt by its first argument. A picture may be one token, and a budget too."""
+    model: Any = tiny.model("qwen2_5_vl")
+    small = tiny.batch([pictures((2, 2), (4, 6)), pictures((2, 2), (2, 2), seed=3)])
+    one = PixelPrune(budgets=(1,), layers=(0,))
+    _, prefill = tiny.run(model, small, one)
+    assert [len(kept) for kept in prefill.stages[0].kept] == [1, 1]
+    ids = small.pop("input_ids")
+    with torch.inference_mode(), prune(model, one) as trace:
+        model.generate(ids, **small, max_new_tokens=1, do_sample=False)
+    assert list(map(Tensor.tolist, trace.stages[0].kept)) == list(map(Tensor.tolist, prefill.stages[0].kept))
+
+
+def test_a_flash_kernel_is_told_the_longest_sequence_that_is_left():
+    """It gets `max_seqlen` with the sequences' ends. 7 of 19 tokens stay, in two pictures."""
+    model, one = tiny.model("qwen2_vl"), pictures(*GRIDS)
+    tower, seen = adapter_for(model).thin_tower(METHOD.keep_pixels), []
+    assert isinstance(tower, ThinTower)
+    block = model.get_submodule("model.visual.blocks.0")
+
+    def hear(_block: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+        seen.append((kwargs["cu_seqlens"].tolist(), kwargs["max_seqlen"]))
+
+    def tell(_block: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return args, {**kwargs, "max_seqlen": 60}
+
+    telling = block.register_forward_pre_hook(tell, with_kwargs=True)
+    hooks = [telling, *tower.listen(), block.register_forward_pre_hook(hear, with_kwargs=True)]
+    with torch.no_grad(), tiny.attached(hooks):
+        tower.expect(((19, 7),))
+        model.get_submodule("model.visual")(one["pixel_values"], grid_thw=one["image_grid_thw"])
+    (choice,) = tower.collect([19])
+    first = int((choice.kept < 15).sum())
+    assert seen == [([0, first * UNIT, 7 * UNIT], max(first, 7 - first) * UNIT)]
+
+
+def test_a_generate_that_fails_leaves_the_tower_whole():
+    model, one = tiny.model("qwen2_vl"), pictures(*GRIDS)
+    with torch.no_grad(), prune(model, METHOD):
+        with pytest.raises(RuntimeError, match="negative dimension"):
+            tiny.generate(model, one, 2, num_beams=-3)
+        with tiny.interrupted(model.get_submodule("model.visual.merger")):
+            tiny.generate(model, one, 2)
+        whole = model.model.get_image_features(one["pixel_values"], one["image_grid_thw"]).pooler_output
+        model(**one)
+    assert all((part != 0).any(dim=1).all() for part in whole)
+
+
+def test_a_prompt_whose_pictures_the_tower_did_not_see_is_refused():
     model, one = tiny.model("qwen2_vl"), pictures(*GRIDS)
     without = {name: value for name, value in one.items() if name not in ("pixel_values", "image_grid_thw")}
+    other = one | {name: pictures((4, 4))[name] for name in ("pixel_values", "image_grid_thw")}
     with prune(model, METHOD), torch.no_grad():
-        with tiny.refused(UnsupportedInput, "the vision tower ran on other pictures .*, or on none"):
-            model(**without)
-        with tiny.refused(UnsupportedInput, "the vision tower ran on other pictures"):
-            model.model.get_image_features(one["pixel_values"], one["image_grid_thw"])
+        for inputs, error in ((without, "no picture went through"), (other, r"pictures of \[4\] .* have \[19\]")):
+            with tiny.refused(UnsupportedInput, error):
+                model(**inputs)
+        with tiny.refused(UnsupportedInput, "let generate.. use a cache"):
+            tiny.generate(model, one, 2, use_cache=False)
         with tiny.refused(UnsupportedInput, "sample 0 of the batch has a video, and method 'pixelprune' is for pict"):
             model(**pictures((4, 4), (4, 4), video=True))
-        model(**one)
+
+
+@pytest.mark.parametrize("kept", [[0, 1], [2, 1, 0, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 19], [-1, 1, 2, 3, 4, 5, 6]])
+def test_a_choice_that_misses_its_contract_is_refused(kept, monkeypatch):
+    choice = Choice(torch.tensor(kept), torch.zeros(19))
+    monkeypatch.setattr(PixelPrune, "keep_pixels", lambda _self, _pictures, _budget: choice)
+    with tiny.refused(TrioError, "keep_pixels chose .* expected are 7 of 19 tokens, ascending"):
+        tiny.run(tiny.model("qwen2_vl"), pictures(*GRIDS), METHOD)
 
 
 def test_a_tower_that_cannot_be_thinned_out_is_refused():

@@ -61,12 +61,30 @@ def test_the_terms_explain_the_whole_dense_count(family: str):
     assert bool(vision_terms(workload.model, workload.inputs)) == (family in WITH_A_FORMULA)
 
 
-OF_QWEN = [name for name in methods.names() if name != "prumerge" and methods.find(name).media != "videos"]
+OF_QWEN = [
+    name for name in methods.names() if name not in ("prumerge", "pixelprune") and methods.find(name).media != "videos"
+]
+"""But PixelPrune, with which the tower's own formula does not hold."""
 
 
 @pytest.mark.parametrize("name", tiny.fast_first(OF_QWEN, "trio", "fastv", "visionzip"))
 def test_the_terms_explain_the_whole_pruned_count(name: str):
     assert walk(workload_of("qwen2_5_vl", "sdpa"), name).residual_macs == 0
+
+
+def test_a_tower_that_is_thinned_out_is_counted_as_it_ran():
+    """Every patch is embedded. The layers and the merger run on the four patches of each kept token."""
+    workload = workload_of("qwen2_vl", "sdpa")
+    vision, tokens = workload.model.config.vision_config, workload.shape.visual_tokens
+    method = methods.find("pixelprune")(retention=0.5)
+    seen, _ = flops_counted.prefill(workload, method)
+    d, m, patches = vision.embed_dim, int(vision.embed_dim * vision.mlp_ratio), 4 * (tokens // 2)
+    embedding = 4 * tokens * 3 * vision.temporal_patch_size * vision.patch_size**2 * d
+    layer = patches * (4 * d * d + 2 * d * m) + 2 * patches**2 * d
+    merger = tokens // 2 * (4 * d * 4 * d + 4 * d * vision.hidden_size)
+    assert seen.modules == {"model.visual": embedding + vision.depth * layer + merger}
+    traced, reason = flops_counted.fvcore(workload, method)
+    assert traced is None and reason is not None and "pixelprune" in reason
 
 
 def test_the_terms_explain_the_whole_pruned_count_of_other_families():

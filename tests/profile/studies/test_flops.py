@@ -7,7 +7,7 @@ import pytest
 from tests.core.tiny import fast_first
 from tests.profile.command import complaint
 from tests.profile.studying import make
-from trio_core import methods
+from trio_core import UnsupportedInput, methods
 from trio_core.rules.schedule import Schedule
 from trio_profile.cli import run
 from trio_profile.cost.formula import fastv_inference, fastv_macs, fastv_overhead
@@ -120,6 +120,11 @@ def test_a_method_without_a_proxy_loss_has_no_overhead_in_the_formula():
     assert pruned.claimed.fastv_saved == pytest.approx(fastv_saved(by_layer, (), 256, 688))
     assert pruned.formula_totals == ()
     assert counted(model="pocket-deep", device="meta", new_tokens=1).claimed.fastv_saved is None
+
+
+def test_the_work_of_a_tower_that_is_thinned_out_is_unknown_on_meta():
+    with pytest.raises(UnsupportedInput, match="'pixelprune' chooses by pixels .* count on the cpu"):
+        counted(model="qwen2.5-vl-7b", device="meta", retentions=(0.5,), methods=("pixelprune",), new_tokens=1)
 
 
 def of_each_schedule() -> list[str]:
