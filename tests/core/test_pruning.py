@@ -108,15 +108,14 @@ def test_compact_positions_without_position_ids():
 # --- generate --------------------------------------------------------------------------------------------------------
 
 
-@every_kernel
-def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention):
-    model, samples = tiny.model(family, attention), [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
+def test_the_cache_is_as_long_as_the_schedules_longest_sample():
+    model, samples = tiny.model("llava"), [tiny.sample("llava", "small", seed=1), tiny.sample("llava", "large")]
     text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
     with prune(model, METHOD) as trace:
-        cache = tiny.generate(model, tiny.batch(samples), 11).past_key_values
+        cache = tiny.generate(model, tiny.batch(samples), 3).past_key_values
     by_sample = zip(*(schedule.tokens_by_layer for schedule in trace.schedules), strict=True)
     longest = [max(t + v for t, v in zip(text, layer, strict=True)) for layer in by_sample]
-    assert [layer.keys.shape[-2] for layer in cache.layers] == [length + 10 for length in longest]
+    assert [layer.keys.shape[-2] for layer in cache.layers] == [length + 2 for length in longest]
     for schedule in trace.schedules:
         assert sum(schedule.tokens_by_layer) == round(NUM_LAYERS * 0.5 * schedule.visual_tokens)
 

@@ -1,7 +1,6 @@
 """Run cases in this process, through the real entry point, and say what is wrong with how they end."""
 
 import io
-import json
 import os
 import signal
 import tempfile
@@ -12,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.fuzz.cases import Case, Corpus, case
+from tests.fuzz.mutations import is_json
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.studies.kind import Kind
@@ -61,15 +61,6 @@ def faults_in(one: Case, code: int, out: str, err: str) -> list[str]:
     if code == 0 and "--json" in one.arguments and "--help" not in one.arguments and not is_json(out):
         faults.append("standard output is not one JSON document")
     return faults
-
-
-def is_json(text: str) -> bool:
-    """Whether a text is one JSON document."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 @contextmanager

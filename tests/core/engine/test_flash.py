@@ -92,9 +92,7 @@ def named(model: PreTrainedModel, name: str) -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize(
-    "name", ["flash_attention_2", "flash_attention_3", "flash_attention_4", "kernels-community/vllm-flash-attn3"]
-)
+@pytest.mark.parametrize("name", ["flash_attention_2", "kernels-community/vllm-flash-attn3"])
 def test_each_version_by_its_name(name, monkeypatch):
     for interface, function in (
         (AttentionInterface, flash_attention_forward),
@@ -140,8 +138,8 @@ def test_only_the_axis_of_the_text_tells_packed_documents_apart(axes):
 
 
 @tiny.by_hand
-def test_every_batch_is_the_reference(family):
+def test_padded_and_unequal_batches_are_the_reference(family):
     model = tiny.model(family, NAME)
-    for samples in batches(family).values():
-        check_against_reference(family, model, samples, METHOD)
+    for name in ("left padding", "unequal spans without padding", "a large picture beside a long text"):
+        check_against_reference(family, model, batches(family)[name], METHOD)
     check_second_turn(model, family)

@@ -72,13 +72,6 @@ def test_ties_go_to_the_lower_index():
         assert least_duplicated(same, same, same[:2], same[:2], budget).tolist() == list(range(budget))
 
 
-@pytest.mark.parametrize(("budget", "expected"), [(1, [4]), (2, [2, 4]), (3, [0, 2, 4]), (4, [0, 2, 4, 6])])
-def test_a_budget_that_the_pivots_use_up_keeps_the_strongest(budget, expected):
-    strength = torch.tensor([7.0, 0, 8, 0, 9, 0, 6])[:, None]
-    hidden = torch.randn(7, 3)
-    assert least_duplicated(strength, hidden, strength[:5], hidden[:5], budget).tolist() == expected
-
-
 # --- against the loop ------------------------------------------------------------------------------------------------
 
 

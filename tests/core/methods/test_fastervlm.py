@@ -15,7 +15,7 @@ def test_the_cards_example(budget, kept):
     assert fastervlm(torch.tensor([[0.1, 0.9, 0.2, 0.8, 0.3]]), budget).tolist() == kept
 
 
-@pytest.mark.parametrize("retention", [0.17, 0.3, 0.8])
+@pytest.mark.parametrize("retention", [0.17, 0.8])
 @towers.families
 def test_inside_the_models(family, retention):
     def best(crop: towers.Crop, patches: list[int], budget: int) -> list[int]:

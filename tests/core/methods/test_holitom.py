@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.core import tiny
+from tests.core.rules.drawn import wave
 from trio_core.methods.holitom import HoliTom, best_segments, folded, merged_by_density
 from trio_core.methods.view import Signal
 
@@ -44,10 +44,6 @@ def test_dropped_tokens_join_the_most_similar_one_in_their_order():
     merged, labels = folded(features, kept)
     assert merged.tolist() == [[3.25, 0], [0, 3]]
     assert labels.tolist() == [0, 0, 0, 0, 1]
-
-
-def wave(factor: float, count: int) -> Tensor:
-    return torch.sin(factor * torch.arange(float(count), dtype=torch.float64) ** 1.5)
 
 
 def test_it_merges_a_video_as_the_official_code_does():

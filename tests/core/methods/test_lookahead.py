@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from tests.core import tiny
-from trio_core.methods.fastv import FastV
 from trio_core.methods.lookahead import Lookahead
 from trio_core.rules import equations
 
@@ -24,12 +23,3 @@ def test_four_rows_of_the_models_own_map_then_algorithm_1(family, probe, back):
         return  # DeepStack adds to a layer's output before the next one reads it; the library lists it without
     probed = seen.hidden_states[2 - back][0, visual]
     assert torch.equal(stage.kept[0], equations.nms_select(expected, probed, stage.tokens_after, 0.8))
-
-
-def test_with_one_row_looking_back_and_no_suppression_it_is_fastv():
-    model, one = tiny.model("llava"), tiny.sample("llava")
-    kept = []
-    for method in (Lookahead(retention=0.5, layers=(2,), k_pos=1, nms=False, probe="current"), FastV(retention=0.5)):
-        _, trace = tiny.run(model, one, method)
-        kept.append(trace.stages[0].kept[0])
-    assert torch.equal(*kept)

@@ -10,25 +10,11 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods import towers
-from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
+from trio_core.methods.tome import ToMe, merge_to
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
 CARD = torch.tensor([(1, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)])
-
-
-@pytest.mark.parametrize(
-    ("merges", "owner"),
-    [
-        (0, [0, 1, 2, 3, 4, 5]),
-        (1, [1, 1, 2, 3, 4, 5]),
-        (2, [1, 1, 5, 3, 4, 5]),
-        (3, [1, 1, 5, 3, 5, 5]),
-    ],
-)
-def test_the_cards_round(merges, owner):
-    """Even tokens 0, 2 and 4 link to 1, 5 and 5, at .995, .981 and .832."""
-    assert bipartite_matching(CARD, merges).tolist() == owner
 
 
 def test_what_the_cards_rounds_leave():

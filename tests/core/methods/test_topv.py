@@ -19,24 +19,7 @@ from trio_core.models import adapter_for
 def test_places_on_a_square_and_in_order():
     assert raster(torch.tensor([0, 1, 2, 5, 8]), 9).tolist() == [[0, 0], [0, 0.5], [0, 1], [0.5, 1], [1, 1]]
     assert raster(torch.tensor([0, 3, 6]), 7).tolist() == [[0], [0.5], [1]]
-    assert raster(torch.tensor([0]), 1).tolist() == [[0, 0]]
-    assert raster(torch.tensor([0, 1]), 2).tolist() == [[0], [1]]
     assert raster(torch.tensor([0, 3]), 4, one_picture=False).tolist() == [[0], [1]]
-
-
-def test_costs_by_hand():
-    """Two corners of a picture and its centre; features at a right angle, alike and opposite."""
-    source, target = torch.tensor([(1.0, 0), (0, 2), (3, 0)]), torch.tensor([(5.0, 0), (-1, 0), (0, 1)])
-    place = torch.tensor([(0.0, 0), (1, 1), (0.5, 0.5)])
-    assert torch.allclose(
-        costs(source, target, place, (1.0, 0.0, 0.0)), torch.tensor([[0.0, 2, 1], [1, 1, 0], [0, 2, 1]])
-    )
-    apart = torch.tensor([[0, 1, 0.5], [1, 0, 0.5], [0.5, 0.5, 0]])
-    assert torch.allclose(costs(source, target, place, (0.0, 1.0, 0.0)), apart)
-    assert torch.allclose(costs(source, target, place, (0.0, 0.0, 1.0)), torch.tensor([[1.0], [1], [0]]).expand(3, 3))
-    line = torch.tensor([[0.0], [1], [0.5]])
-    assert torch.allclose(costs(source, target, line, (0.0, 2.0, 0.0)), 2 * apart)
-    assert torch.allclose(costs(source, target, line, (0.0, 0.0, 1.0)), torch.tensor([[1.0], [1], [0]]).expand(3, 3))
 
 
 def test_contributions_by_hand():

@@ -3,11 +3,8 @@
 The oracle of the first two is the library's own eager attention map; the methods themselves run beside any kernel.
 """
 
-from collections.abc import Sequence
-
 import pytest
 import torch
-from torch import Tensor
 
 from tests.core import tiny
 from tests.core.models.test_families import dense_layers, stages_of, walk
@@ -15,61 +12,11 @@ from tests.core.rules.test_selection import farthest_point_in_a_loop
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.fastv import FastV
 from trio_core.methods.pyramiddrop import PyramidDrop
-from trio_core.methods.view import Signal, View
-from trio_core.rules.attention import AttentionLayer, LayerCall
-from trio_core.rules.norm import RmsNorm
 
 LAYERS = (1, 3, 4)
 
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
-
-
-class NoNorm(RmsNorm):
-    """A norm that does nothing."""
-
-    def __init__(self):
-        super().__init__(self, 0.0)
-
-    def __call__(self, values: Tensor) -> Tensor:
-        return values
-
-
-def asked(weights: Sequence[float], budget: int) -> View:
-    """Two words, tokens that the last one attends to by `weights`, and a last word that takes the rest.
-
-    The layer is one head whose keys are the first of two numbers: what a row of attention needs, and nothing else.
-    """
-    shares = torch.tensor([1e-9, 1e-9, *weights, 1 - sum(weights) - 2e-9], dtype=torch.float64)
-    hidden = torch.stack([shares.log(), torch.ones_like(shares)], dim=-1)[None]
-    # A query of the second number reads keys of the first: q · k = 1 · log share, so that the softmax is the shares.
-    part = AttentionLayer(
-        norm=NoNorm(),
-        query=lambda rows: rows[..., [1, 1]].unsqueeze(2) * torch.tensor([1.0, 0.0], dtype=torch.float64),
-        key=lambda rows: rows.unsqueeze(2),
-        value=tiny.unused,
-        output=tiny.unused,
-        finish=tiny.unused,
-        scaling=1.0,
-    )
-    rotary = torch.ones(1, len(shares), 2, dtype=torch.float64), torch.zeros(1, len(shares), 2, dtype=torch.float64)
-    call = LayerCall(hidden, tiny.unused, lambda: part, rotary, None)
-    return tiny.view(len(weights), budget, {Signal.LAYERS: {"current": call, "next": call}}, hidden, layer=1, text=1)
-
-
-@pytest.mark.parametrize(
-    ("method", "weights", "budget", "expected"),
-    [
-        (FastV, (0.02, 0.10, 0.01, 0.07, 0.03, 0.05), 3, [1, 3, 5]),
-        (PyramidDrop, (0.15, 0.05, 0.1, 0.025, 0.2, 0.075, 0.125, 0.005), 4, [0, 2, 4, 6]),
-        (PyramidDrop, (0.1, 0.4, 0.3, 0.1), 2, [1, 2]),
-        (PyramidDrop, (0.4, 0.3), 1, [0]),
-    ],
-)
-def test_the_last_row_by_hand(method, weights, budget, expected):
-    selection = method(retention=0.5).select(asked(weights, budget))
-    assert selection.scores[0].tolist() == pytest.approx(weights, rel=1e-6)
-    assert selection.kept[0].tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -123,12 +123,6 @@ def patch_behind(rows: Tensor, projected: Tensor) -> list[int]:
     return torch.where(nearest.values < 1e-5, nearest.indices, -1).tolist()
 
 
-def places(model: PreTrainedModel, one: dict[str, Tensor]) -> list[int]:
-    """The same of a sample of LLaVA's."""
-    hidden = tower_run(model, one)[0]
-    return patch_behind(embedded(model, one), model.get_submodule("model.multi_modal_projector")(hidden[:, 1:]))
-
-
 @torch.no_grad()
 def tower_run(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """The own eager run of LLaVA's tower on a sample, and from the layer that the projector reads: [C, S, D] hidden

@@ -70,7 +70,7 @@ def test_in_float64_they_are_equal_to_rounding(family, probe):
     assert widest_difference(model, inputs, probe=probe) < 1e-10
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", tiny.fast_first(["left", "right"], "right"))
 @pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
 @tiny.by_hand
 def test_padded_batches_with_unequal_pictures(family, attention, side):
@@ -132,13 +132,6 @@ def test_a_confident_label_leaves_a_slope_in_any_type():
         expected = torch.tensor([-1 - torch.e**-1, 1, torch.e**-1], dtype=torch.float64)
         assert torch.allclose(slope[0, 0].double(), expected, rtol=torch.finfo(dtype).eps * 4)
         assert log_scale.item() == pytest.approx(-40, abs=0.1)
-
-
-def test_a_large_vocabulary_fits_into_float16():
-    slope, log_scale = loss_slope(torch.zeros(1, 2, 70_000, dtype=torch.float16))
-    label, other = slope[0, 0].double().min(), slope[0, 0].double().max()
-    assert (label * log_scale.exp()).item() == pytest.approx((1 / 70_000 - 1) / 2, rel=1e-3)
-    assert (other * log_scale.exp()).item() == pytest.approx(1 / 140_000, rel=1e-3)
 
 
 def test_a_label_infinitely_ahead_gives_no_slope_and_no_nan():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -112,6 +112,7 @@ def test_farthest_point_is_its_loop(sizes, kind, seed):
     assert farthest_point(features, sizes[1]).tolist() == farthest_point_in_a_loop(features, sizes[1])
 
 
+@settings(max_examples=60)
 @given(counts_and_budgets, st.sampled_from(["random", "clustered"]), seeds)
 def test_dpp_map_is_its_loop(sizes, kind, seed):
     features, relevance = drawn(kind, sizes[0], seed, width=32)
@@ -137,6 +138,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=30)
 @given(
     counts_and_budgets,
     st.sampled_from(["random", "clustered", "axes", "duplicates"]),
