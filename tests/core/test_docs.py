@@ -36,16 +36,6 @@ def package(tmp_path, monkeypatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def test_the_method_runs_in_a_padded_batch(package):
-    model, samples = tiny.model("llava"), tiny.pair("llava")
-    _, trace = tiny.run(model, tiny.batch(samples), "mypkg.mine:Mine", retention=0.5, power=0.5)
-    (stage,) = trace.stages
-    assert stage.layer == 2
-    for b, one in enumerate(samples):
-        assert len(stage.kept[b]) == trace.schedules[b].budgets[0]
-        assert len(stage.scores[b]) == len(tiny.visual_rows(one))
-
-
 def test_its_tests_pass(package):
     tests = importlib.import_module("mypkg.test_mine")
     for name in re.findall(r"^def (test_\w+)\(\)", FILES["mypkg/test_mine.py"], flags=re.MULTILINE):

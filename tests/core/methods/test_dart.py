@@ -50,12 +50,10 @@ def by_the_card(
 @pytest.mark.parametrize(
     ("budget", "expected"),
     [
-        (1, [1]),  # the pivot itself
         (2, [1, 5]),  # one more, and the earlier pivot takes it
         (3, [0, 1, 5]),  # one each: 5 is least like f1, and of the rest 0 and 2 least like (1, 1)
         (4, [0, 1, 2, 5]),
         (5, [0, 1, 2, 3, 5]),  # the card's own: 2 each
-        (6, [0, 1, 2, 3, 4, 5]),
     ],
 )
 def test_the_card_by_hand(budget, expected):

@@ -12,26 +12,10 @@ from tests.core import tiny
 from tests.core.models.test_families import stages_of, walk
 from trio_core import RetentionError
 from trio_core.methods import fitprune
-from trio_core.methods.fitprune import DELETED, FitPrune, rating
+from trio_core.methods.fitprune import DELETED, FitPrune
 from trio_core.rules.schedule import Schedule
-from trio_core.rules.selection import top_k
 
 # --- the rule --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cross", "own", "budget", "kept"),
-    [
-        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 2, [0, 3]),  # methods.md, card 18: products .10, .05, .04, .06
-        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 3, [0, 1, 3]),
-        ((0.5, 0.25, 0.5, 1.0), (0.5, 1.0, 0.5, 0.25), 2, [0, 1]),  # equal products keep the lower index
-        ((0.9, 0.0, 0.1), (0.0, 0.9, 0.1), 1, [2]),  # neither kind alone is enough
-    ],
-)
-def test_the_rule_by_hand(cross, own, budget, kept):
-    scores = rating(torch.tensor(cross), torch.tensor(own))
-    assert scores.tolist() == pytest.approx([a * b for a, b in zip(cross, own, strict=True)])
-    assert top_k(scores, budget).tolist() == kept
 
 
 def in_a_loop(attention: list, visual: list[int], words: list[int]) -> list[float]:

@@ -15,7 +15,6 @@ from trio_core.methods.view import Signal
     ("steady", "lengths"),
     [
         ([], [1]),
-        ([[0, 0]], [1, 1]),
         ([[1, 0]], [2]),
         ([[1, 0], [0, 1]], [2, 1]),  # both cuts take away one token, and the last segment is the shorter one
         ([[1, 1], [1, 0]], [2, 1]),  # two places of two frames are as many as one place of three

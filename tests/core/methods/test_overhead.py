@@ -175,13 +175,9 @@ def test_more_options_cost_what_they_declare(monkeypatch):
 SHAPE = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
 
 
-def test_trio_by_autograd_by_hand():
-    sizes = Sizes(20, 10, 5, 6)
-    linears = 20 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8 + 3 * 8 * 16)  # q, k, v, o and the gated FFN, for 20 tokens
-    attention = 2 * 20 * 20 * 8  # scores and values, not counting causality
-    autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
-    assert Trio(retention=0.5, saliency="autograd").overhead(SHAPE, 1, sizes) == autograd + 10 * 10 * 8
-    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(SHAPE, 1, sizes) == autograd
+def test_suppression_costs_the_similarity_of_all_pairs():
+    trio, plain = (Trio(retention=0.5, nms=nms).overhead(SHAPE, 1, Sizes(20, 10, 5, 6)) for nms in (True, False))
+    assert trio - plain == 10 * 10 * 8
 
 
 # --- how often the host waits ----------------------------------------------------------------------------------------

@@ -22,9 +22,7 @@ ATTENTION = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
     [
         (0, True, []),
         (1, True, [1]),
-        (3, False, [1, 3, 4]),
         (8, False, [1, 3, 4, 7, 2, 6, 0, 5]),
-        (4, True, [1, 3, 2, 6]),  # samples 2 and 6 beside the two most attended
         (5, True, [1, 3, 4, 2, 6]),
         (6, True, [1, 3, 4, 6, 7, 2]),  # samples 1, 4 and 6, of which 1 and 4 are centres: the next are 7 and 2
         (8, True, [1, 3, 4, 7, 5, 2, 6, 0]),  # samples 1, 3, 5 and 7

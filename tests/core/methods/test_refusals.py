@@ -137,7 +137,6 @@ SCORES, SQUARE = torch.linspace(1, 0.5, 6), torch.eye(6)
         (lambda k: selection.dpp_map(SQUARE, k), (0, 7)),
         (lambda k: selection.facility_location(SQUARE, SCORES, k), (0, 7)),
         (lambda k: selection.stride(6, k), (0, 7)),
-        (lambda k: sparsevlm.recycled(SCORES, GOOD, k), (0, 7)),
         (lambda k: tome.bipartite_matching(GOOD, k), (4, -1)),
     ],
 )
@@ -156,7 +155,6 @@ def test_a_count_out_of_range_is_refused_with_the_range(rule, counts):
         lambda bad: nms.nms_select(SCORES, bad(GOOD), 6),
         lambda bad: selection.facility_location(bad(SQUARE), SCORES, 2),
         lambda bad: selection.facility_location(SQUARE, bad(SCORES), 2),
-        lambda bad: sparsevlm.recycled(SCORES, bad(GOOD), 3),
         lambda bad: sparsevlm.recycled(bad(SCORES), GOOD, 3),
     ],
 )

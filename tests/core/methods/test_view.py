@@ -50,9 +50,6 @@ def test_samples_with_little_text_after_the_picture_form_groups_with_fewer_rows(
         list(view_of(["xxxxx"], span=(2, 4)).supervised_groups(4, "shifted"))
 
 
-# --- samples ---------------------------------------------------------------------------------------------------------
-
-
 # --- signals ---------------------------------------------------------------------------------------------------------
 
 READS = {

@@ -32,6 +32,3 @@ def test_the_layer_nearest_to_an_average(retention, depth, layer):
 def test_a_decoder_that_keeps_everything(options):
     schedule = VTW(**options).schedule(visual_tokens=576, num_layers=32)
     assert schedule.budgets == (576,) and schedule.layer_average == 1
-
-
-# --- nothing of the picture is left ----------------------------------------------------------------------------------

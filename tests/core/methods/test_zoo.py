@@ -9,9 +9,10 @@ import torch
 from tests.core import tiny
 from tests.core.models.test_families import dense_layers, stages_of, walk
 from tests.core.rules.test_selection import farthest_point_in_a_loop
+from trio_core import methods
 from trio_core.methods.divprune import DivPrune
-from trio_core.methods.fastv import FastV
 from trio_core.methods.pyramiddrop import PyramidDrop
+from trio_core.rules import equations
 
 LAYERS = (1, 3, 4)
 
@@ -48,12 +49,12 @@ def test_pyramiddrop_powers_by_another_budget_rule(rule, base):
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("cls", "back"), [(FastV, 1), (PyramidDrop, 0)], ids=["fastv", "pyramiddrop"])
+@pytest.mark.parametrize(("name", "back", "rows"), [("fastv", 1, 1), ("pyramiddrop", 0, 1), ("lookahead", 0, 4)])
 @tiny.every_family
-def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, back):
-    """FastV reads the map of the layer that has run, PyramidDrop's of the next; padded, under the default kernel."""
+def test_the_last_rows_of_the_models_own_map_rank_at_every_stage(family, name, back, rows):
+    """FastV reads the map of the layer that has run, the others that of the next; padded, under the default kernel."""
     samples, eager = tiny.pair(family), tiny.model(family, "eager")
-    trace = tiny.prefill(tiny.model(family), samples, cls(retention=0.5, layers=LAYERS))
+    trace = tiny.prefill(tiny.model(family), samples, methods.find(name)(retention=0.5, layers=LAYERS))
     for b, one in enumerate(samples):
         length, visual = one["input_ids"].shape[1], tiny.visual_rows(one)
         left = stages_of(trace, one, b, length)
@@ -62,13 +63,16 @@ def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, ba
         for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
             earlier = {layer: rows for layer, rows in left.items() if layer < stage.layer}
             step, row = walk(eager, one, earlier)[stage.layer - back], torch.full((length,), torch.nan)
-            row[step.places] = step.attention[:, -1].mean(dim=0)
+            row[step.places] = step.attention[:, -rows:].mean(dim=(0, 1))
             row = row[visual]
             if stage.layer == LAYERS[0]:
-                assert torch.allclose(first[0, :, -1, visual].mean(dim=0), row, rtol=1e-5)
+                assert torch.allclose(first[0, :, -rows:, visual].mean(dim=(0, 1)), row, rtol=1e-5)
             here = ~stage.scores[b].isnan()
             assert torch.allclose(stage.scores[b][here], row[here], rtol=1e-4, atol=1e-7)
             best = row.where(here, -1).topk(budget).indices.sort().values
+            if name == "lookahead":
+                features = step.hidden[0, torch.isin(step.places, visual)]
+                best = here.nonzero()[equations.nms_select(row[here], features, budget, 0.8)].squeeze(1)
             assert torch.equal(stage.kept[b], best), f"sample {b}, layer {stage.layer}"
 
 

@@ -71,11 +71,6 @@ def dense_layers(model: PreTrainedModel, one: dict[str, Tensor]) -> list[tuple[T
     return calls[0]
 
 
-def hooks(model: PreTrainedModel) -> list[tuple[int, ...]]:
-    """The numbers of all hooks of each layer."""
-    return [(*layer._forward_hooks, *layer._forward_pre_hooks) for layer in adapter_for(model).layers]
-
-
 def extended(model: PreTrainedModel, one: dict[str, Tensor], tokens: Sequence[int]) -> dict[str, Tensor]:
     """The sample with new tokens behind it, as the model's own `generate` would describe them."""
     new = torch.tensor([tokens], dtype=torch.long)
@@ -230,21 +225,6 @@ def test_a_padded_batch_whose_tokens_leave_before_the_decoder(family, attention)
 def test_a_padded_batch_with_unequal_pictures(family, attention):
     samples = tiny.pair(family)
     check(family, tiny.model(family, attention), samples)
-
-
-@tiny.every_kernel
-def test_at_full_retention_it_is_the_model_bit_by_bit_and_so_it_is_afterwards(family, attention):
-    model, one = tiny.model(family, attention), tiny.sample(family)
-    with torch.no_grad():
-        dense = model(**one, use_cache=False).logits
-        before = hooks(model)  # the library has some of its own
-        with prune(model, "random", retention=1.0):
-            pruned = model(**one, use_cache=False).logits
-        assert torch.equal(pruned, dense)
-        with prune(model, "random", retention=0.5, layers=LAYERS):
-            assert not torch.equal(model(**one, use_cache=False).logits, dense)
-        assert torch.equal(model(**one, use_cache=False).logits, dense)
-    assert hooks(model) == before
 
 
 def without_token_types(after: int = 9, size: str = "large") -> dict[str, Tensor]:

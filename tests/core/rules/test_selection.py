@@ -29,7 +29,6 @@ def test_stride_on_cases_worked_by_hand(count, budget, kept):
 @pytest.mark.parametrize(
     ("scores", "budget", "kept"),
     [
-        ([1.0, 3.0, 2.0], 2, [1, 2]),
         ([2.0, 2.0, 2.0, 2.0], 2, [0, 1]),
         ([1.0, 2.0, 1.0, 2.0, 1.0], 3, [0, 1, 3]),
         ([0.0, -1.0], 1, [0]),
