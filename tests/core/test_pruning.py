@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
-from tests.core.models.test_families import check, listening
+from tests.core.models.test_families import CLOSE, apart, check, listening
 from tests.core.reference import stages_of
 from tests.core.tiny import ATTENTION, BY_HAND, NUM_LAYERS
 from trio_core import Trio, TrioError, prune
@@ -17,10 +17,6 @@ from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
-
-
-def close(actual: Tensor, expected: Tensor) -> bool:
-    return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def check_against_reference(
@@ -54,7 +50,7 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
         expected, _ = reference.shortened(model, one, fed, stages_of(trace, one, b))
         for layer, wanted in enumerate(expected):
             seen = torch.cat([calls[1][layer][2][b, 1 - b :], calls[2][layer][2][b]])
-            assert close(seen, wanted[-len(fed) :]), f"sample {b}, layer {layer + 1}"
+            assert apart(seen, wanted[-len(fed) :]) < CLOSE, f"sample {b}, layer {layer + 1}"
 
 
 METHOD = Trio(retention=0.5, layers=LAYERS)
@@ -102,7 +98,7 @@ def test_compact_positions_without_position_ids():
             model(input_ids=token.view(1, 1), past_key_values=cache)
     expected, _ = reference.shortened(model, one, tokens.tolist(), stages_of(trace, one), compact=True)
     for step, layer in product(range(3), range(NUM_LAYERS)):
-        assert close(calls[1 + step][layer][2][0, 0], expected[layer][step - 3])
+        assert apart(calls[1 + step][layer][2][0, 0], expected[layer][step - 3]) < CLOSE
 
 
 # --- generate --------------------------------------------------------------------------------------------------------
@@ -133,8 +129,6 @@ def test_the_trace_speaks_of_the_pictures_own_tokens():
         assert stage.tokens_before == max(len(left) for left in before)
         assert stage.tokens_after == max(schedule.budgets[s] for schedule in trace.schedules)
         for b, kept in enumerate(stage.kept):
-            assert len(kept) == trace.schedules[b].budgets[s]
-            assert kept.tolist() == sorted(set(kept.tolist()))
             assert set(kept.tolist()) <= before[b]
             scored = (~stage.scores[b].isnan()).nonzero().squeeze(1).tolist()
             assert len(stage.scores[b]) == trace.schedules[b].visual_tokens

@@ -5,7 +5,7 @@ import torch
 
 from tests.core import tiny
 from tests.core.rules.drawn import at_angles, wave
-from trio_core.methods.framefusion import FrameFusion, first_of_each_run, likeness_to_earlier
+from trio_core.methods.framefusion import FrameFusion, likeness_to_earlier
 
 TOKENS = at_angles([0, 0, 60, 10, 60, 100, 45])
 """Three frames of two tokens, and a newline. The first place turns by 60° and 0°, the second by 10° and 90°."""
@@ -19,12 +19,6 @@ def test_a_token_is_compared_with_its_place_in_the_frame_before():
     left = torch.tensor([0, 1, 4, 5])  # of a place that lost the second frame, the third one follows the first
     likeness, _ = likeness_to_earlier(TOKENS[left], torch.tensor([0, 1, 0, 1]))
     assert likeness.tolist() == pytest.approx([-2, -2, 0.5, -0.173648], abs=1e-6)
-
-
-def test_tokens_that_join_one_after_the_other_are_one_run():
-    joins = torch.tensor([False, False, True, False, True, True, False])
-    order = torch.tensor([6, 0, 2, 4, 1, 3, 5])
-    assert first_of_each_run(joins, order).tolist() == [0, 1, 0, 3, 0, 3, 6]
 
 
 def fused(budget: int, attention: list[float]) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ from tests.core import tiny
 from tests.core.methods import towers
 from trio_core import UnsupportedModel
 from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centres
-from trio_core.methods.view import Signal, View
+from trio_core.methods.view import Signal
 
 # --- centres ---------------------------------------------------------------------------------------------------------
 
@@ -82,31 +82,6 @@ def merged_by_loop(attention: Tensor, keys: Tensor, hidden: Tensor, centres: lis
 
 
 # --- the places of centres and sum -----------------------------------------------------------------------------------
-
-
-def picture_of_forty() -> View:
-    """One crop of 40 patches. Patch i has a one in column i alone, so that a feature shows what is in it."""
-    generator = torch.Generator().manual_seed(3)
-    attention = torch.rand(1, 40, generator=generator).softmax(dim=1)
-    encoder = tiny.encoder(
-        torch.eye(40),
-        attention,
-        torch.rand(40, 1, 4, generator=generator),
-        cls=torch.zeros(1, 40),
-        attend_last=lambda: (attention, torch.rand(1, 40, 40, generator=generator)),
-    )
-    return tiny.view(40, 9, {Signal.ENCODER: encoder})
-
-
-@pytest.mark.parametrize("plus", [True, False])
-def test_every_place_holds_its_own_patch_and_the_last_free_one_the_sum(plus):
-    selection = PruMerge(retention=0.5, plus=plus).select(picture_of_forty())
-    kept, features = selection.kept[0].tolist(), selection.features[0]
-    centres = [place for place, feature in zip(kept, features, strict=True) if feature[place] == 1]
-    (place_of_the_sum,) = set(kept) - set(centres)
-    assert place_of_the_sum == max(set(range(40)) - set(centres))
-    rest = features[kept.index(place_of_the_sum)]
-    assert not rest[centres].any() and rest.count_nonzero() == 40 - len(centres)
 
 
 # --- inside the model ------------------------------------------------------------------------------------------------

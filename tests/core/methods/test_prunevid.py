@@ -12,7 +12,7 @@ from tests.core.methods import towers
 from tests.core.models.test_families import dense_layers, listening, stages_of
 from tests.core.rules.drawn import wave
 from trio_core import prune
-from trio_core.methods.prunevid import PruneVid, similarity_over_time, steady_runs, text_attention, top_of_each_frame
+from trio_core.methods.prunevid import PruneVid, steady_runs, text_attention, top_of_each_frame
 from trio_core.models import adapter_for
 from trio_core.rules.merging import dpc_knn
 
@@ -85,13 +85,6 @@ def dpc_knn_in_a_loop(features: Tensor, count: int, neighbours: int = 7) -> tupl
 )
 def test_a_label_keeps_its_longest_runs(labels, lengths):
     assert steady_runs(labels) == lengths
-
-
-def test_a_place_is_compared_with_itself_over_time():
-    """The cosines are 1, 0 and 0 at the first place, and √½ twice and 0 at the second."""
-    frames = torch.tensor([[[2.0, 0], [1, 0]], [[1, 0], [3, 3]], [[0, 5], [0, 1]]])
-    assert similarity_over_time(frames).tolist() == pytest.approx([1 / 3, 2**0.5 / 3])
-    assert similarity_over_time(frames[:1]).tolist() == [-1, -1]
 
 
 STILL = torch.tensor([[[1.0, 0], [0, 1]], [[3, 0], [1, 0]]])

@@ -12,7 +12,6 @@ from trio_core import OptionError, RetentionError, methods
 from trio_core.methods import dart, downsample, grid, pact, prumerge, sparsevlm, tome
 from trio_core.methods.method import Stage
 from trio_core.rules import merging, nms, selection
-from trio_core.rules.schedule import Schedule
 
 NAN, INF = float("nan"), float("inf")
 
@@ -161,9 +160,3 @@ def test_a_count_out_of_range_is_refused_with_the_range(rule, counts):
 def test_broken_numbers_are_refused(rule):
     for broken in (NAN, INF, -INF):
         refused(lambda value=broken: rule(lambda part: part.index_fill(0, torch.tensor([3]), value)), "NaN or infinity")
-
-
-def test_budgets_of_a_schedule_are_at_most_the_tokens():
-    method = methods.find("trio")(budgets=(20, 10), layers=(1, 3))
-    assert [method.schedule(tokens, 6).budgets for tokens in (30, 12, 4)] == [(20, 10), (12, 10), (4, 4)]
-    assert methods.find("dart")(budgets=(68,), layers=(2,)).schedule(576, 32) == Schedule((2,), (68,), 576, 32)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.models.test_families import dense_layers
-from trio_core.methods.topv import TopV, contribution, costs, raster, recover
+from trio_core.methods.topv import TopV, contribution, costs, raster
 from trio_core.models import adapter_for
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
@@ -79,12 +79,6 @@ def test_the_rule_is_the_loop(count, seed, iterations, data):
     cost = costs(source, target, raster(torch.tensor(numbers), whole), (0.5, 0.7, 0.9))
     expected = by_loop(source, target, numbers, whole, method)
     assert contribution(cost, 0.2, iterations).tolist() == pytest.approx(expected, rel=1e-6)
-
-
-@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=40, unique=True), st.floats(0, 0.99), st.data())
-def test_recovery_is_the_loop(scores, share, data):
-    budget = data.draw(st.integers(1, len(scores)))
-    assert recover(torch.tensor(scores), budget, share).tolist() == kept_by_loop(scores, budget, share)
 
 
 # --- inside every family ---------------------------------------------------------------------------------------------

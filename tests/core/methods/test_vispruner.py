@@ -43,6 +43,15 @@ def plain(features: torch.Tensor, attention: torch.Tensor, budget: int, importan
     return kept + rest
 
 
+def test_of_many_tokens_at_most_eight_leave_in_a_round():
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(60, 6, generator=generator, dtype=torch.float64)
+    attention = torch.rand(60, generator=generator, dtype=torch.float64)
+    for budget, important in ((7, 0.3), (40, 0.5), (20, 1.0)):
+        expected = plain(features, attention, budget, important)
+        assert vispruner(features, attention, budget, important).tolist() == sorted(expected)
+
+
 @pytest.mark.parametrize(("retention", "important"), [(0.17, 0.5), (0.4, 0.5), (0.6, 0.2)])
 @towers.families
 def test_inside_the_models(family, retention, important):

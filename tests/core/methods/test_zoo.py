@@ -1,6 +1,6 @@
-"""FastV, PyramidDrop and DivPrune: the worked examples of their rules, and inside every family against the dense model.
+"""FastV, PyramidDrop, Lookahead and DivPrune inside every family, against the dense model; and PyramidDrop's budgets.
 
-The oracle of the first two is the library's own eager attention map; the methods themselves run beside any kernel.
+The oracle of FastV, PyramidDrop and Lookahead is the library's own eager attention map; they run beside any kernel.
 """
 
 import pytest

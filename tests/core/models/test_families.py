@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -18,10 +18,9 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from trio_core import Trio, prune
-from trio_core.methods.method import Method, Reference, Stage
-from trio_core.methods.view import Selection, View
+from trio_core.methods.divprune import DivPrune
+from trio_core.methods.method import Method
 from trio_core.models import adapter_for
-from trio_core.rules.selection import stride
 from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
@@ -31,18 +30,7 @@ CLOSE = 2e-5
 METHOD = Trio(retention=0.5, layers=LAYERS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Early(Method):
-    """A grid before the decoder: what a method of the encoder stage does, without a rule of its own."""
-
-    stage: ClassVar[Stage] = Stage.ENCODER
-    reference: ClassVar[Reference] = Reference(title="none")
-
-    def select(self, view: View) -> Selection:
-        return Selection(tuple(stride(len(p.rows), p.budget) for p in view.pictures))
-
-
-EARLY = Early(retention=0.4, layers=(0,))
+EARLY = DivPrune(retention=0.4)
 
 
 Oracle = Callable[[dict[str, Tensor], Sequence[int], dict[int, Tensor], bool], tuple[list[Tensor], Tensor]]

@@ -8,7 +8,6 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from trio_core import UnsupportedModel
 from trio_core.models.layer import rms_norm
-from trio_core.rules.norm import RmsNorm
 
 WIDTH = 12
 
@@ -26,20 +25,6 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 # --- the module's own scale ------------------------------------------------------------------------------------------
-
-
-def test_a_hook_or_a_wrapper_is_heeded():
-    """A hook may load the weight, and a wrapper may choose among several norms."""
-    hooked, factors = made("torch"), [1.0]
-    hooked.register_forward_hook(lambda _module, _args, output: output * factors[0])
-    wrapped = nn.Sequential(made("torch"))
-    for module in (hooked, wrapped):
-        norm = RmsNorm(module, 1e-3)
-        for factor in (1.0, 3.0):
-            factors[0] = factor
-            if module is wrapped:
-                wrapped[0].weight = nn.Parameter(torch.full((WIDTH,), factor))
-            assert torch.allclose(norm(drawn(1, 4)), module(drawn(1, 4)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma"])
