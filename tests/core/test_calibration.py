@@ -58,7 +58,6 @@ def test_the_divergence_by_hand():
             {"threshold": 0.0},
             r"threshold 0\.0: no layer from 5 to 5 .*; the closest is layer 5",
         ),
-        (PROMPTS[:1], {"threshold": float("nan")}, "threshold nan: no layer"),
         (PROMPTS, {"first": 6}, r"first 6: this decoder's candidates are the layers 1 … 5"),
         (PROMPTS, {"first": 0}, r"first 0: this decoder's candidates"),
         ([], {}, "prompts: none is given"),

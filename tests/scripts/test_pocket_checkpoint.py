@@ -21,7 +21,7 @@ from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity
 
-QUESTIONS = 12
+QUESTIONS = 10
 
 
 @pytest.fixture(scope="module")

@@ -44,12 +44,11 @@ def test_a_second_shrink_still_speaks_of_the_full_sequence():
 
 
 def test_padding_fills_before_dropped_tokens_do():
-    valid = torch.tensor([[False, True, True, True], [True] * 4])
-    rows, frame, _ = shrink(
-        Frame.of_all(valid), (picture([1, 2]), picture([1, 2])), (kept(0), kept(0, 1)), lengths=(2, 4)
-    )
-    assert rows[0].tolist() == [0, 1, 2, 3]
-    assert frame.valid[0].tolist() == [False, True, False, True]
+    valid = torch.tensor([[False] + [True] * 4, [True] * 5])
+    pictures = picture([1, 2, 3]), picture([1, 2, 3])
+    rows, frame, _ = shrink(Frame.of_all(valid), pictures, (kept(0), kept(0)), lengths=(2, 3))
+    assert rows.tolist() == [[0, 1, 4], [0, 1, 4]]
+    assert frame.valid.tolist() == [[False, True, True], [True] * 3]
 
 
 def test_a_boolean_mask_is_cut_on_both_sides_and_hides_fillers_from_all_but_themselves():
@@ -70,3 +69,9 @@ def test_a_decode_mask_keeps_the_columns_of_what_came_since():
     assert torch.equal(cut_mask(frame, None, torch.zeros(2, 1, 8), later=2, attention="sdpa"), cut)
     flash = cut_mask(frame, torch.ones(2, 7, dtype=torch.long), torch.zeros(2, 1, 8), later=2, attention="flash")
     assert flash.tolist() == cut[:, 0, 0].int().tolist()
+
+
+def test_an_additive_mask_hides_with_the_least_number_of_its_type():
+    _, frame, _ = two_samples()
+    cut = cut_mask(frame, torch.zeros(2, 1, 1, 6), torch.zeros(2, 1, 8), later=1, attention="eager")
+    assert cut[0, 0, 0].tolist() == [0, torch.finfo(torch.float32).min, 0, 0, 0]

@@ -34,13 +34,7 @@ def test_what_a_low_rank_leaves_open_goes_by_relevance():
     """Two directions: after a token of each nothing is left to gain."""
     features = torch.tensor([(1.0, 0), (2, 0), (0, 1), (0, 3), (0, 1)])
     relevances = torch.tensor([0.2, 0.9, 0.5, 0.8, 1.0])
-    assert [cdpruner(features, relevances, k).tolist() for k in (1, 2, 3, 4, 5)] == [
-        [4],
-        [1, 4],
-        [1, 3, 4],
-        [1, 2, 3, 4],
-        [0, 1, 2, 3, 4],
-    ]
+    assert [cdpruner(features, relevances, k).tolist() for k in (2, 3, 4)] == [[1, 4], [1, 3, 4], [1, 2, 3, 4]]
     assert cdpruner(torch.ones(4, 2), torch.ones(4), 3).tolist() == [0, 1, 2]  # ties to the lower index
     assert cdpruner(torch.zeros(4, 2), torch.tensor([0.1, 0.3, 0.3, 0.2]), 2).tolist() == [1, 2]
 
@@ -70,7 +64,7 @@ def by_likeness(crops: list[towers.Crop], budget: int, likeness: Callable[[Tenso
     return kept
 
 
-@pytest.mark.parametrize("retention", [0.17, 0.6])
+@pytest.mark.parametrize("retention", tiny.fast_first([0.17, 0.6], 0.17))
 @towers.families
 def test_inside_the_models_by_the_embeddings(family, retention):
     def choose(crops: list[towers.Crop], budget: int, one: dict[str, Tensor]) -> list[int]:

@@ -56,7 +56,7 @@ def check_equations(model: PreTrainedModel, samples: list[dict[str, Tensor]], me
     return trace
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", tiny.fast_first(VARIANTS, "trio", "trio-released"))
 @tiny.every_family
 def test_each_variant_keeps_what_the_equations_say_of_its_layer_and_rows(family, name):
     check_equations(tiny.model(family), tiny.pair(family), made(name))
@@ -69,7 +69,7 @@ def test_autograd_too(family, probe, rows):
     check_equations(tiny.model(family), tiny.pair(family), method)
 
 
-@pytest.mark.parametrize("layers", [(0, 1), (0, 2, 4)])
+@pytest.mark.parametrize("layers", [pytest.param((0, 1), marks=tiny.SLOW), (0, 2, 4)])
 @towers.families
 def test_before_the_decoder_trio_ve_is_scope_and_within_it_trio(family, layers):
     model, samples = tiny.model(family), tiny.pair(family)

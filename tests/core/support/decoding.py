@@ -170,6 +170,7 @@ def pocket_tokens(inputs: bench.Inputs) -> list[int]:
     return output.sequences[0, inputs["input_ids"].shape[1] :].tolist()
 
 
+@cache
 def pocket_text() -> list[str]:
     return pocket().processor.tokenizer.decode(pocket_tokens(question()), skip_special_tokens=True).split()
 
