@@ -243,7 +243,7 @@ def windowed(family: str, attention: str, window: int) -> PreTrainedModel:
     return tiny.variant(family, attention, text={"sliding_window": window})
 
 
-@pytest.mark.parametrize("method", [METHOD, EARLY], ids=["decoder", "encoder"])
+@pytest.mark.parametrize("method", [METHOD, pytest.param(EARLY, marks=tiny.SLOW)], ids=["decoder", "encoder"])
 @pytest.mark.parametrize(
     ("family", "attention"),
     tiny.fast_first([("gemma3", "eager"), ("gemma3", "sdpa"), ("paligemma2", "eager")], ("gemma3", "sdpa")),

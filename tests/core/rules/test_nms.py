@@ -22,7 +22,7 @@ KINDS = ["random", "clustered", "duplicates", "axes"]
 EDGES = (1, 2, _LEAST_BLOCK - 1, _LEAST_BLOCK, _LEAST_BLOCK + 1, _MOST_BLOCK + 1)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(
     st.sampled_from(EDGES) | st.integers(1, 700), st.sampled_from(KINDS), st.floats(-0.9, 1.0), st.booleans(), st.data()
 )

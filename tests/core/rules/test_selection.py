@@ -105,6 +105,7 @@ def drawn(kind: str, count: int, seed: int, width: int = 8) -> tuple[Tensor, Ten
     return cloud(kind, count, generator, width).double(), torch.rand(count, generator=generator).double() + 0.1
 
 
+@settings(max_examples=60)
 @given(counts_and_budgets, st.sampled_from(["random", "clustered", "axes", "duplicates"]), seeds)
 def test_farthest_point_is_its_loop(sizes, kind, seed):
     features, _ = drawn(kind, sizes[0], seed)
@@ -119,6 +120,7 @@ def test_dpp_map_is_its_loop(sizes, kind, seed):
     assert dpp_map(kernel, sizes[1]).tolist() == dpp_map_in_a_loop(kernel, sizes[1])
 
 
+@settings(max_examples=60)
 @given(counts_and_budgets, st.sampled_from(["random", "clustered", "axes", "duplicates"]), seeds)
 def test_facility_location_is_its_loop(sizes, kind, seed):
     features, weights = drawn(kind, sizes[0], seed)
