@@ -124,7 +124,7 @@ def _of_gate(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
         _spoil(new / "measurements.jsonl", rng)
     else:
         base = corpus.directory / "bench.json"
-        new = copy(base, directory / "new.json")
+        new = Path(copy(base, directory / "new.json"))
         _spoil(new, rng)
     sides = [str(base), str(new)]
     rng.shuffle(sides)
