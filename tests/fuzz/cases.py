@@ -4,9 +4,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copytree
+from shutil import copy, copytree
 
-import numpy as np
 from PIL import Image
 
 from tests.fuzz import mutations
@@ -15,10 +14,6 @@ from tests.profile.cli.test_gate import benchmark_file, kept_study
 from tests.profile.documents import KEPT
 from trio_profile.cli.verbs import app
 from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE
-
-MODES = ("RGB", "L", "P", "CMYK", "RGBA", "1", "I;16", "LA")
-PICTURES = dict(zip(MODES, ("png", "jpg", "gif", "tiff", "webp", "bmp", "png", "png"), strict=True))
-"""Modes of pictures, each with a format that can hold it."""
 
 
 @dataclass(frozen=True)
@@ -42,45 +37,26 @@ class Corpus:
     def __init__(self, directory: Path):
         self.directory = directory
         for name, put in KEPT.items():
-            self._new(f"kept-{name}").mkdir()
+            (directory / f"kept-{name}").mkdir()
             put(directory / f"kept-{name}")
-        kept_study(self._new("study"))
-        benchmark_file(self._new("bench.json"))
+        kept_study(directory / "study")
+        benchmark_file(directory / "bench.json")
         for path in (TEMPLATE, *sorted(BUILTIN.glob("*.yaml"))):
-            self._new(f"claims-{path.name}").write_bytes(path.read_bytes())
-        self._checkpoint()
-        self._questions()
-        self._studies()
-        self.options = options()
-
-    def _new(self, name: str) -> Path:
-        return self.directory / name
-
-    def _checkpoint(self) -> None:
-        save_tiny_llava(self._new("checkpoint"))
-
-    def _questions(self) -> None:
-        folder = self._new("questions")
-        folder.mkdir()
-        pixels = np.random.default_rng(0).integers(0, 255, (9, 12, 3), dtype=np.uint8)
+            copy(path, directory / f"claims-{path.name}")
+        model = save_tiny_llava(directory / "checkpoint")
+        (folder := directory / "questions").mkdir()
         lines = []
-        for mode, form in PICTURES.items():
-            picture = Image.fromarray(pixels).convert("L" if mode == "I;16" else mode)
-            if mode == "I;16":
-                picture = Image.fromarray(pixels[..., 0].astype(np.uint16) * 200)
-            name = f"{mode.replace(';', '')}.{form}"
-            picture.save(folder / name)
-            lines += [f'{{"image": "{name}", "question": "What is it?", "answer": "a cup", "kind": "what"}}'] * 2
-        (folder / "questions.jsonl").write_text("\n".join(lines))
-
-    def _studies(self) -> None:
-        model = self._new("checkpoint")
+        for name in ("RGB.jpg", "P.gif", "CMYK.tiff", "RGBA.webp", "1.bmp", "LA.png"):
+            Image.linear_gradient("L").resize((12, 9)).convert(name.partition(".")[0]).save(folder / name)
+            lines.append(f'{{"image": "{name}", "question": "What is it?", "answer": "a cup", "kind": "what"}}')
+        (folder / "questions.jsonl").write_text("\n".join(2 * lines))
         for kind in ("sweep", "flops", "layers", "theory"):
-            self._new(f"{kind}.toml").write_text(
+            (directory / f"{kind}.toml").write_text(
                 f'verb = "{kind}"\nmodel = "{model}"\nretentions = [0.5]\nnew_tokens = 1\n'
                 "seconds = 0.01\nprocesses = 1\nseed = 3\nfidelity_inputs = 1\n"
                 'prompt = "What is it?"\n[options]\nthreshold = 0.9\n'
             )
+        self.options = options()
 
 
 def options() -> dict[str, list[str]]:
@@ -98,8 +74,7 @@ def case(corpus: Corpus, seed: int, directory: Path) -> Case:
     """The case of a seed. Its files are put into `directory`, which is empty."""
     rng = random.Random(seed)
     makers: tuple[tuple[Callable[[Corpus, random.Random, Path], Case], int], ...] = (
-        *((_of_kept, 40), (_of_gate, 15), (_of_benchmarks, 10), (_of_claims, 20), (_of_study, 8)),
-        *((_of_questions, 5), (_of_checkpoint, 1), (_of_options, 15)),
+        *((_of_kept, 40), (_of_gate, 25), (_of_claims, 20), (_of_study, 8), (_of_questions, 5), (_of_options, 15)),
     )
     (make,) = rng.choices([make for make, _ in makers], [weight for _, weight in makers])
     found = make(corpus, rng, directory)
@@ -142,20 +117,19 @@ def _of_kept(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
 
 
 def _of_gate(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
-    base = corpus.directory / "study"
-    new = copytree(base, directory / "new")
-    _spoil(new / "measurements.jsonl", rng)
+    """Two studies, or two files of pytest-benchmark, of which one is spoiled."""
+    if rng.random() < 0.6:
+        base = corpus.directory / "study"
+        new = copytree(base, directory / "new")
+        _spoil(new / "measurements.jsonl", rng)
+    else:
+        base = corpus.directory / "bench.json"
+        new = Path(copy(base, directory / "new.json"))
+        _spoil(new, rng)
     sides = [str(base), str(new)]
     rng.shuffle(sides)
-    return Case(("gate", *sides, *_form(rng)), judges=True)
-
-
-def _of_benchmarks(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
-    base, new = corpus.directory / "bench.json", directory / "new.json"
-    new.write_bytes(base.read_bytes())
-    _spoil(new, rng)
-    other = [] if rng.random() < 0.5 else ["--allow-other-environment"]
-    return Case(("gate", str(base), str(new), *_form(rng), *other), judges=True)
+    other = [] if rng.random() < 0.8 else ["--allow-other-environment"]
+    return Case(("gate", *sides, *_form(rng), *other), judges=True)
 
 
 def _of_claims(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
@@ -185,12 +159,6 @@ def _of_questions(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
         asked = ("--questions", str(folder / "questions.jsonl"))
     sampling = ("--retention", "0.5", "--seconds", "0.01", "--processes", "1", "--new-tokens", "1", "--asked", "1")
     return Case(("sweep", "--model", model, *asked, *sampling, "--out", str(directory / "out")))
-
-
-def _of_checkpoint(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
-    model = copytree(corpus.directory / "checkpoint", directory / "checkpoint")
-    _spoil(rng.choice([path for path in sorted(model.iterdir()) if path.suffix != ".safetensors"]), rng)
-    return Case(("flops", "--model", str(model), "--retention", "0.5"))
 
 
 def _of_options(corpus: Corpus, rng: random.Random, directory: Path) -> Case:

@@ -6,7 +6,7 @@ from tests.core.tiny import fast_first
 from tests.fuzz.cases import Corpus
 from tests.fuzz.in_process import faults_of
 
-INPUTS, PARTS = 240, 12
+INPUTS, PARTS = 240, 24
 
 
 @pytest.fixture(scope="module")

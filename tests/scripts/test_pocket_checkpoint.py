@@ -14,14 +14,14 @@ from pocket_training.packing import question_ids
 from pocket_training.recipe import Recipe
 from tests.profile.studying import make
 from trio_core import methods
-from trio_profile.analysis.accuracy import accuracy, by_kind, by_question
+from trio_profile.analysis.accuracy import by_kind, by_question
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.pocket import RECIPE, grammar
 from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.profilers import fidelity
 
-QUESTIONS = 15
+QUESTIONS = 10
 
 
 @pytest.fixture(scope="module")
@@ -70,15 +70,10 @@ def test_the_checkpoint_is_of_a_stock_class_with_this_configuration(directory: P
 
 
 def test_the_model_answers_questions_that_it_was_not_trained_on(against: fidelity.Reference):
-    """`scripts/train_pocket --exam` has all of 900; of 20 of a kind one may be lost to another machine's rounding."""
-    shares = by_question(against.correct, QUESTIONS)
+    """`scripts/train_pocket --exam` has all of 900."""
     kinds = [question.kind for question in against.workload.questions]
-    assert accuracy(shares).value > 0.98
-    assert {kind: found.value > 0.94 for kind, found in by_kind(shares, kinds).items()} == {
-        "1 hop": True,
-        "2 hops": True,
-        "3 hops": True,
-    }
+    shares = by_kind(by_question(against.correct, QUESTIONS), kinds)
+    assert {kind: found.value for kind, found in shares.items()} == {"1 hop": 1, "2 hops": 1, "3 hops": 1}
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """`scripts/gpu` at toy size: slices that are resumed, what it leaves, its exit codes."""
 
 import runpy
-import shlex
 import subprocess
 import sys
 import tarfile
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
 from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
@@ -18,38 +16,18 @@ from trio_profile.studies.comparisons import CONTROLS
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
 
 
-STARTED_WARM = """
-import runpy, sys
-sys.executable, *sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-"""Runs a script whose `sys.executable` is another program. Arguments: the program, the script, and the script's."""
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory) -> Path:
-    """A program that stands for Python: `-m trio_profile.cli` starts without the wait for its imports."""
-    place = tmp_path_factory.mktemp("bin") / "python"
-    place.write_text(f"""#!/bin/sh
-if [ "$1 $2" = "-m trio_profile.cli" ]; then shift 2; exec {shlex.join(warm.program())} "$@"; fi
-exec {shlex.quote(sys.executable)} "$@"
-""")
-    place.chmod(0o755)
-    return place
-
-
-def gpu(*arguments: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
-    """What the script did. python: the program by which it starts its slices."""
-    command = [sys.executable, "-c", STARTED_WARM, str(python), str(SCRIPT), *map(str, arguments)]
+def gpu(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """What the script did."""
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.slow
-def test_the_toy_study_runs_once_and_what_was_packed_is_gone_on_with_elsewhere(tmp_path, python):
+def test_the_toy_study_runs_once_and_what_was_packed_is_gone_on_with_elsewhere(tmp_path):
     model, work, out = save_tiny_llava(tmp_path / "checkpoint"), tmp_path / "work", tmp_path / "out"
     (work / "tests").mkdir(parents=True, exist_ok=True)
     (work / "tests" / "done").write_text("0 s")  # what is done is not run: no tests within this test
-    found = gpu("--toy", model, "--work", work, "--out", out, python=python)
+    found = gpu("--toy", model, "--work", work, "--out", out)
     assert found.returncode == 0, found.stderr + (out / "log.txt").read_text()[-2000:]
     table = (out / "table.txt").read_text()
     assert table in found.stdout
@@ -74,10 +52,10 @@ def test_the_toy_study_runs_once_and_what_was_packed_is_gone_on_with_elsewhere(t
 
 
 @pytest.mark.slow
-def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path, python):
+def test_a_slice_that_fails_is_named_and_the_others_run(tmp_path):
     chosen = ("--only", "layers", "--only", "compare")
     places = ("--work", tmp_path / "work", "--out", tmp_path / "out")
-    found = gpu("--toy", tmp_path / "nothing", *places, *chosen, python=python)
+    found = gpu("--toy", tmp_path / "nothing", *places, *chosen)
     assert found.returncode == 1
     assert "failed: layers, compare" in found.stderr
     assert "unknown model" in (tmp_path / "out" / "log.txt").read_text()

@@ -35,7 +35,7 @@ class TestUncompiled:
             oracle=partial(shortened, tiny.model(family)),
         )
 
-    @pytest.mark.parametrize("family", ["llava", "gemma3"])
+    @pytest.mark.parametrize("family", tiny.fast_first(["llava", "gemma3"], "gemma3"))
     def test_dropped_tokens_that_fill_a_batch_up_are_hidden(self, family):
         check(
             family,
@@ -51,6 +51,7 @@ class TestUncompiled:
         model, oracle = (windowed(family, attention, window) for attention in ("flex_attention", "eager"))
         check(family, model, tiny.pair(family), oracle=partial(shortened, oracle))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("family", ["llava", "gemma3", "paligemma"])
     def test_tail_saliency_is_that_of_other_attention(self, family):
         inputs = tiny.batch(tiny.pair(family))

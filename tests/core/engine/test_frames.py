@@ -2,7 +2,7 @@
 
 import torch
 
-from trio_core.engine.frames import Frame, cut_mask, renumbered, shrink, take_rows
+from trio_core.engine.frames import Frame, cut_mask, shrink
 from trio_core.methods.view import Picture
 from trio_core.rules.schedule import Schedule
 
@@ -44,25 +44,11 @@ def test_a_second_shrink_still_speaks_of_the_full_sequence():
 
 
 def test_padding_fills_before_dropped_tokens_do():
-    valid = torch.tensor([[False, True, True, True], [True] * 4])
-    rows, frame, _ = shrink(
-        Frame.of_all(valid), (picture([1, 2]), picture([1, 2])), (kept(0), kept(0, 1)), lengths=(2, 4)
-    )
-    assert rows[0].tolist() == [0, 1, 2, 3]
-    assert frame.valid[0].tolist() == [False, True, False, True]
-
-
-def test_rows_are_taken_from_what_all_samples_share():
-    shared = torch.arange(5.0).view(1, 5, 1)
-    assert take_rows(shared, torch.tensor([[0, 4], [1, 3]])).squeeze(-1).tolist() == [[0, 4], [1, 3]]
-
-
-def test_positions_close_up_behind_dropped_tokens():
-    _, frame, _ = two_samples()
-    valid = torch.tensor([[True] * 5, [False] + [True] * 4])
-    positions = renumbered(frame, torch.tensor([[0, 1, 2, 3, 4], [0, 0, 1, 2, 3]]), valid)
-    assert positions[0, frame.valid[0]].tolist() == [0, 1, 2]
-    assert positions[1].tolist() == [0, 1, 2, 3]
+    valid = torch.tensor([[False] + [True] * 4, [True] * 5])
+    pictures = picture([1, 2, 3]), picture([1, 2, 3])
+    rows, frame, _ = shrink(Frame.of_all(valid), pictures, (kept(0), kept(0)), lengths=(2, 3))
+    assert rows.tolist() == [[0, 1, 4], [0, 1, 4]]
+    assert frame.valid.tolist() == [[False, True, True], [True] * 3]
 
 
 def test_a_boolean_mask_is_cut_on_both_sides_and_hides_fillers_from_all_but_themselves():
@@ -89,9 +75,3 @@ def test_an_additive_mask_hides_with_the_least_number_of_its_type():
     _, frame, _ = two_samples()
     cut = cut_mask(frame, torch.zeros(2, 1, 1, 6), torch.zeros(2, 1, 8), later=1, attention="eager")
     assert cut[0, 0, 0].tolist() == [0, torch.finfo(torch.float32).min, 0, 0, 0]
-
-
-def test_without_fillers_no_mask_stays_no_mask():
-    valid = torch.ones(1, 4, dtype=torch.bool)
-    _, frame, _ = shrink(Frame.of_all(valid), (picture([1, 2]),), (kept(0),), lengths=(3,))
-    assert cut_mask(frame, None, torch.zeros(1, 3, 8), later=0, attention="sdpa") is None

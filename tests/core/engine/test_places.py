@@ -11,26 +11,8 @@ from tests.core import reference, tiny
 from tests.core.support import bench
 from tests.core.test_pruning import LAYERS
 from trio_core import Trio, UnsupportedModel, prune
-from trio_core.engine.frames import Frame
-from trio_core.engine.places import at_places
 
 METHOD = Trio(retention=0.5, layers=LAYERS)
-NAN = torch.nan
-
-
-def frame(index: list[list[int]], valid: list[list[bool]], length: int = 5) -> Frame:
-    hides = not all(all(row) for row in valid)
-    return Frame(torch.tensor(index), torch.tensor(valid), torch.tensor([0] * len(index)), length, hides)
-
-
-def test_rows_go_to_their_places_and_fillers_get_nan():
-    left = frame([[0, 3, 4], [1, 2, 4]], [[True] * 3, [True, False, True]])
-    rows = torch.tensor([[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]], requires_grad=True)
-    full = at_places(rows, left)
-    expected = torch.tensor([[[1.0], [NAN], [NAN], [2.0], [3.0]], [[NAN], [4.0], [NAN], [NAN], [6.0]]])
-    assert tiny.same(full, expected)
-    full.nansum().backward()
-    assert rows.grad is not None and rows.grad.flatten().tolist() == [1, 1, 1, 1, 0, 1]
 
 
 @pytest.mark.parametrize("method", ["divprune", "visionzip"])

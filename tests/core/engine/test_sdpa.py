@@ -13,7 +13,6 @@ from trio_core import prune
 ON_CPU = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION
 CAUSAL = [family for family in tiny.FAMILIES if "gemma" not in family]
 """The library makes no mask for an unpadded sample of these; Gemma's pictures look both ways."""
-every_kernel = pytest.mark.parametrize("kernel", ON_CPU, ids=lambda kernel: kernel.name)
 
 
 def check_full_retention(family: str, kernel: SDPBackend, device: str, dtype: torch.dtype) -> None:
@@ -28,10 +27,9 @@ def check_full_retention(family: str, kernel: SDPBackend, device: str, dtype: to
     assert trace.stages
 
 
-@every_kernel
-@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl", "gemma3"])
-class TestKernel:
-    def test_at_full_retention_it_is_the_model_bit_by_bit(self, family, kernel):
+@pytest.mark.parametrize("kernel", ON_CPU, ids=lambda kernel: kernel.name)
+def test_at_full_retention_it_is_the_model_bit_by_bit(kernel):
+    for family in tiny.QUICK:
         check_full_retention(family, kernel, "cpu", torch.float32)
 
 
@@ -47,11 +45,11 @@ def test_on_a_gpu(kernel):
     check_full_retention("llava", kernel, "cuda", torch.bfloat16)
 
 
-@pytest.mark.parametrize("family", CAUSAL)
+@pytest.mark.parametrize("family", tiny.fast_first(CAUSAL, "llava", "qwen2_5_vl", "qwen3_vl"))
 def test_where_the_library_sees_no_need_for_a_mask_pruned_layers_get_none(family):
+    """With a mask torch would leave CUDA's flash kernel for another: pruned and dense would not compare."""
     if family == "video_llava":
         tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
-    """With a mask torch would leave CUDA's flash kernel for another: pruned and dense would not compare."""
     model, one = tiny.model(family), tiny.sample(family)
     with prune(model, "random", retention=0.5, layers=LAYERS), listening(model) as calls:
         tiny.generate(model, one, 3)

@@ -34,13 +34,7 @@ def test_what_a_low_rank_leaves_open_goes_by_relevance():
     """Two directions: after a token of each nothing is left to gain."""
     features = torch.tensor([(1.0, 0), (2, 0), (0, 1), (0, 3), (0, 1)])
     relevances = torch.tensor([0.2, 0.9, 0.5, 0.8, 1.0])
-    assert [cdpruner(features, relevances, k).tolist() for k in (1, 2, 3, 4, 5)] == [
-        [4],
-        [1, 4],
-        [1, 3, 4],
-        [1, 2, 3, 4],
-        [0, 1, 2, 3, 4],
-    ]
+    assert [cdpruner(features, relevances, k).tolist() for k in (2, 3, 4)] == [[1, 4], [1, 3, 4], [1, 2, 3, 4]]
     assert cdpruner(torch.ones(4, 2), torch.ones(4), 3).tolist() == [0, 1, 2]  # ties to the lower index
     assert cdpruner(torch.zeros(4, 2), torch.tensor([0.1, 0.3, 0.3, 0.2]), 2).tolist() == [1, 2]
 
@@ -70,7 +64,7 @@ def by_likeness(crops: list[towers.Crop], budget: int, likeness: Callable[[Tenso
     return kept
 
 
-@pytest.mark.parametrize("retention", [0.17, 0.3, 0.6])
+@pytest.mark.parametrize("retention", tiny.fast_first([0.17, 0.6], 0.17))
 @towers.families
 def test_inside_the_models_by_the_embeddings(family, retention):
     def choose(crops: list[towers.Crop], budget: int, one: dict[str, Tensor]) -> list[int]:
@@ -100,9 +94,9 @@ def clip(tmp_path_factory) -> Path:
     return directory
 
 
-def in_clip(directory: Path, hidden: Tensor) -> Tensor:
+def in_clip(model: CLIPModel, hidden: Tensor) -> Tensor:
     """[N] minus the cosine of patches with the question, a segment at a time."""
-    model, spell = CLIPModel.from_pretrained(directory), "abcdefghijklmnopqrstuvwxyz"
+    spell = "abcdefghijklmnopqrstuvwxyz"
     ids = [52]
     for word in QUESTION.split():
         ids += [spell.index(letter) for letter in word]
@@ -125,9 +119,11 @@ def in_clip(directory: Path, hidden: Tensor) -> Tensor:
 
 @towers.with_cls
 def test_inside_the_models_by_clip(family, clip):
+    model = CLIPModel.from_pretrained(clip)
+
     @torch.no_grad()
     def choose(crops: list[towers.Crop], budget: int, _one: object) -> list[int]:
-        return by_likeness(crops, budget, lambda part: in_clip(clip, part), "hidden")
+        return by_likeness(crops, budget, lambda part: in_clip(model, part), "hidden")
 
     method = CDPruner(retention=0.3, relevance="clip", clip=str(clip), question=QUESTION)
     towers.check_selection(family, method, choose)

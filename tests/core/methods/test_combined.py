@@ -53,7 +53,7 @@ def one_after_the_other(one: dict[str, Tensor], first: Method, second: Method) -
 
 
 @pytest.mark.parametrize("decoder", ["trio", "sparsevlm"])
-@pytest.mark.parametrize("encoder", ENCODER)
+@pytest.mark.parametrize("encoder", tiny.fast_first(ENCODER, "divprune", "visionzip"))
 def test_it_keeps_what_one_method_after_the_other_keeps(encoder, decoder):
     """TRIO reads the layers; SparseVLM reads what entered the decoder, which is what the first method left."""
     one, layers, budgets = tiny.sample("llava"), (0, 1, 3), (18, 11, 5)
@@ -68,7 +68,7 @@ def test_it_keeps_what_one_method_after_the_other_keeps(encoder, decoder):
         assert torch.equal(stage.kept[0], later[stage.layer])
 
 
-@pytest.mark.parametrize("decoder", DECODER)
+@pytest.mark.parametrize("decoder", tiny.fast_first(DECODER, "fastv", "prunevid", "vtw"))
 def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(decoder):
     cls, model, inputs = methods.find(f"divprune+{decoder}"), tiny.model("llava"), tiny.batch(tiny.pair("llava"))
     trace = tiny.prefill(model, tiny.pair("llava"), cls(retention=0.6))
@@ -82,8 +82,7 @@ def test_each_decoder_method_runs_behind_divprune_and_is_dense_at_retention_1(de
 # --- budgets ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("visual_tokens", [576, 2880])
-@pytest.mark.parametrize("retention", [0.2, 0.5, 0.77])
+@pytest.mark.parametrize(("retention", "visual_tokens"), [(0.2, 576), (0.77, 2880)])
 @pytest.mark.parametrize("name", ["visionzip+trio", "divprune+fastv", "scope+pyramiddrop", "tome+fitprune"])
 def test_each_part_keeps_the_square_root_and_both_keep_the_retention(name, retention, visual_tokens):
     schedule = methods.find(name)(retention=retention).schedule(visual_tokens, 32)
@@ -109,8 +108,7 @@ def test_encoder_retention_sets_the_share_of_the_first_part():
 
 def test_a_combination_says_what_it_is():
     cls = methods.find("visionzip+trio")
-    assert cls is methods.find("visionzip+trio") and cls.name == "visionzip+trio" and cls.stage is Stage.BOTH
-    assert cls.name not in methods.names()
+    assert cls is methods.find("visionzip+trio") and cls.stage is Stage.BOTH and cls.name not in methods.names()
     assert cls.reference.arxiv == "2412.04467, 2602.04657" and cls.reference.remark == "our combination"
     assert cls.needs == methods.find("visionzip").needs | Trio.needs
     assert "non-commercial" in methods.find("divprune+fastv").reference.remark
@@ -124,10 +122,6 @@ def test_an_option_goes_to_the_part_that_has_it():
     assert method.decoder_part.k_pos == 2 and not method.needs_layer_parts
     assert cls.field_of("visionzip.contextual_share") == cls.field_of("contextual_share") == "contextual_share"
     assert cls.field_of("trio.contextual_share") is cls.field_of("scope.alpha") is cls.field_of("power") is None
-    with pytest.raises(OptionError, match="k_pos 0"):
-        cls(retention=0.3, k_pos=0)
-    with pytest.raises(OptionError, match=r"^tokens 'all': visionzip\+trio begins in the encoder"):
-        cls(retention=0.3, tokens="all")
     assert methods.find("visionzip+trio-released")(retention=0.3).encoder_part.positions == "compact"
     for same in (copy.deepcopy(method), pickle.loads(pickle.dumps(method))):
         assert same == method and same is not method

@@ -3,16 +3,10 @@
 import torch
 
 from tests.core import tiny
+from tests.core.rules.drawn import at_angles, wave
 from trio_core.methods.dycoke import DyCoke, novelty
 
-
-def at_angles(*degrees: list[float]) -> torch.Tensor:
-    """[F, P, 2]: tokens of length one."""
-    radians = torch.tensor(degrees).deg2rad()
-    return torch.stack([radians.cos(), radians.sin()], dim=-1)
-
-
-FRAMES = at_angles([0, 0], [10, 20], [40, 30], [40, 90], [50, 5], [5, 5])
+FRAMES = at_angles([[0, 0], [10, 20], [40, 30], [40, 90], [50, 5], [5, 5]])
 """A group of four frames, and half of the next one."""
 
 
@@ -35,6 +29,6 @@ def test_compared_frames_keep_equally_many_and_whole_frames_go_last():
 def test_it_keeps_what_the_official_code_keeps():
     """`dycole_ttm` at dd74634 on 8 frames of 6 tokens with a ratio of 0.5, up to its last group, which it cuts less."""
     official = [0, 1, 2, 3, 4, 5, 6, 9, 11, 12, 15, 17, 18, 22, 23]
-    features = torch.sin(3 * torch.arange(384.0, dtype=torch.float64) ** 1.5).view(48, 8)
+    features = wave(3, 384).view(48, 8)
     view = tiny.video_view(features, torch.arange(48).view(8, 6).tolist(), 12 + 6 * 3)
     assert [token for token in DyCoke(retention=0.5).select(view).kept[0].tolist() if token < 24] == official

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from torch import Tensor
 
+from tests.core.rules.drawn import wave
 from trio_core.methods.fastvid import condense, frame_budgets, segment_lengths
 
 
@@ -47,10 +47,6 @@ def test_a_token_joins_the_anchor_of_the_largest_cosine():
     kept, states = condense(frames, ATTENTION, [1, 1], [0, 2], 0.6)
     assert kept.tolist() == [0, 3, 4, 5]
     assert torch.allclose(states[2:], torch.tensor([[1.6, 0], [0, 2.8]]))
-
-
-def wave(factor: float, count: int) -> Tensor:
-    return torch.sin(factor * torch.arange(float(count), dtype=torch.float64) ** 1.5)
 
 
 def test_it_keeps_and_merges_what_the_official_code_does():

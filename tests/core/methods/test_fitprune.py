@@ -7,40 +7,15 @@ from itertools import accumulate
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.core import tiny
 from tests.core.models.test_families import stages_of, walk
 from trio_core import RetentionError
-from trio_core.methods.fitprune import DELETED, FitPrune, rating, received
+from trio_core.methods import fitprune
+from trio_core.methods.fitprune import DELETED, FitPrune
 from trio_core.rules.schedule import Schedule
-from trio_core.rules.selection import top_k
 
 # --- the rule --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cross", "own", "budget", "kept"),
-    [
-        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 2, [0, 3]),  # methods.md, card 18: products .10, .05, .04, .06
-        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 3, [0, 1, 3]),
-        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 1, [0]),
-        ((0.2, 0.1, 0.4, 0.3), (0.5, 0.5, 0.1, 0.2), 4, [0, 1, 2, 3]),
-        ((0.5, 0.25, 0.5, 1.0), (0.5, 1.0, 0.5, 0.25), 2, [0, 1]),  # equal products keep the lower index
-        ((0.9, 0.0, 0.1), (0.0, 0.9, 0.1), 1, [2]),  # neither kind alone is enough
-    ],
-)
-def test_the_rule_by_hand(cross, own, budget, kept):
-    scores = rating(torch.tensor(cross), torch.tensor(own))
-    assert scores.tolist() == pytest.approx([a * b for a, b in zip(cross, own, strict=True)])
-    assert top_k(scores, budget).tolist() == kept
-
-
-def test_each_row_counts_by_the_head_that_gives_most():
-    attention = torch.tensor([[[0.1, 0.6], [0.2, 0.3]], [[0.5, 0.2], [0.1, 0.4]]])
-    assert received(attention).tolist() == pytest.approx([0.5 + 0.2, 0.6 + 0.4])
-    assert received(attention[:, :0]).tolist() == [0, 0]
 
 
 def in_a_loop(attention: list, visual: list[int], words: list[int]) -> list[float]:
@@ -53,19 +28,6 @@ def in_a_loop(attention: list, visual: list[int], words: list[int]) -> list[floa
         sum(most(row, token) for row in words) * sum(most(row, token) for row in visual) / len(visual)
         for token in visual
     ]
-
-
-@given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**31))
-def test_the_rule_is_its_loop_in_any_blocks(heads, count, words, block, seed):
-    generator = torch.Generator().manual_seed(seed)
-    size = 2 + count + words
-    attention = torch.rand(heads, size, size, generator=generator, dtype=torch.float64)
-    cross, own = (
-        sum(received(part[..., 2 : 2 + count]) for part in rows.split(block, dim=1))
-        for rows in (attention[:, 2 + count :], attention[:, 2 : 2 + count])
-    )
-    expected = in_a_loop(attention.tolist(), list(range(2, 2 + count)), list(range(2 + count, size)))
-    assert rating(cross, own / count).tolist() == pytest.approx(expected, rel=1e-12)
 
 
 # --- the schedule ----------------------------------------------------------------------------------------------------
@@ -93,8 +55,8 @@ def test_each_table_comes_out_at_its_average(percent):
     assert final.budgets == left[:31]
 
 
-@pytest.mark.parametrize(("visual", "depth"), [(576, 32), (2880, 32), (1336, 28), (64, 6), (7, 40), (5, 2)])
-@pytest.mark.parametrize("retention", [1.0, 0.97, 0.75, 0.6, 0.5, 0.25, 1 / 9])
+@pytest.mark.parametrize(("visual", "depth"), [(576, 32), (1336, 28), (7, 40), (5, 2)])
+@pytest.mark.parametrize("retention", [1.0, 0.97, 0.6, 1 / 9])
 def test_other_averages_and_depths_are_met_exactly(visual, depth, retention):
     method, wanted = FitPrune(retention=retention), round(depth * retention * visual)
     if wanted < visual + depth - 1:
@@ -114,7 +76,8 @@ def test_other_averages_and_depths_are_met_exactly(visual, depth, retention):
 
 
 @tiny.every_family
-def test_the_models_own_maps_rank_after_every_layer(family):
+def test_the_models_own_maps_rank_after_every_layer(family, monkeypatch):
+    monkeypatch.setattr(fitprune, "BLOCK", 5)  # rows, so that there are several blocks
     samples, eager = tiny.pair(family), tiny.model(family, "eager")
     trace = tiny.prefill(tiny.model(family), samples, FitPrune(retention=0.6))
     assert [stage.layer for stage in trace.stages] == list(range(1, tiny.NUM_LAYERS))
@@ -137,6 +100,3 @@ def test_the_models_own_maps_rank_after_every_layer(family):
                 selections += 1
             assert torch.equal(stage.kept[b], here), f"sample {b}, layer {stage.layer}"
     assert selections >= 8
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------

@@ -2,17 +2,10 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.core import tiny
-from trio_core.methods.framefusion import FrameFusion, first_of_each_run, likeness_to_earlier
-
-
-def at_angles(degrees: list[float]) -> Tensor:
-    """[N, 2]: tokens of length one."""
-    radians = torch.tensor(degrees).deg2rad()
-    return torch.stack([radians.cos(), radians.sin()], dim=-1)
-
+from tests.core.rules.drawn import at_angles, wave
+from trio_core.methods.framefusion import FrameFusion, likeness_to_earlier
 
 TOKENS = at_angles([0, 0, 60, 10, 60, 100, 45])
 """Three frames of two tokens, and a newline. The first place turns by 60° and 0°, the second by 10° and 90°."""
@@ -26,12 +19,6 @@ def test_a_token_is_compared_with_its_place_in_the_frame_before():
     left = torch.tensor([0, 1, 4, 5])  # of a place that lost the second frame, the third one follows the first
     likeness, _ = likeness_to_earlier(TOKENS[left], torch.tensor([0, 1, 0, 1]))
     assert likeness.tolist() == pytest.approx([-2, -2, 0.5, -0.173648], abs=1e-6)
-
-
-def test_tokens_that_join_one_after_the_other_are_one_run():
-    joins = torch.tensor([False, False, True, False, True, True, False])
-    order = torch.tensor([6, 0, 2, 4, 1, 3, 5])
-    assert first_of_each_run(joins, order).tolist() == [0, 1, 0, 3, 0, 3, 6]
 
 
 def fused(budget: int, attention: list[float]) -> tuple[list[int], list[int]]:
@@ -53,7 +40,7 @@ def test_similar_tokens_merge_first_and_attention_drops_what_the_budget_still_as
 @pytest.mark.parametrize(("gone", "means"), [([6, 7, 10, 27], {0: 0.2289, 1: -0.9788}), ([7, 10, 27], {1: -0.9788})])
 def test_it_merges_what_the_official_code_does(gone, means):
     """`merge_tokens_and_get_mask` at fbec1d2 on the most similar tokens. The first three places change little."""
-    frames = torch.sin(3 * torch.arange(120.0, dtype=torch.float64) ** 1.5).view(5, 6, 4)
+    frames = wave(3, 120).view(5, 6, 4)
     frames[1:, :3] = 0.5 * frames[:1, :3] + 0.6 * frames[1:, :3]
     view = tiny.video_view(frames.view(30, 4), torch.arange(30).view(5, 6).tolist(), 30 - len(gone))
     stage = view.merged([FrameFusion(retention=0.5)._clusters(sample, torch.ones(30)) for sample in view.samples])

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.core import tiny
+from tests.core.rules.drawn import wave
 from trio_core.methods.holitom import HoliTom, best_segments, folded, merged_by_density
 from trio_core.methods.view import Signal
 
@@ -15,7 +15,6 @@ from trio_core.methods.view import Signal
     ("steady", "lengths"),
     [
         ([], [1]),
-        ([[0, 0]], [1, 1]),
         ([[1, 0]], [2]),
         ([[1, 0], [0, 1]], [2, 1]),  # both cuts take away one token, and the last segment is the shorter one
         ([[1, 1], [1, 0]], [2, 1]),  # two places of two frames are as many as one place of three
@@ -44,10 +43,6 @@ def test_dropped_tokens_join_the_most_similar_one_in_their_order():
     merged, labels = folded(features, kept)
     assert merged.tolist() == [[3.25, 0], [0, 3]]
     assert labels.tolist() == [0, 0, 0, 0, 1]
-
-
-def wave(factor: float, count: int) -> Tensor:
-    return torch.sin(factor * torch.arange(float(count), dtype=torch.float64) ** 1.5)
 
 
 def test_it_merges_a_video_as_the_official_code_does():

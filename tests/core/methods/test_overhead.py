@@ -18,7 +18,6 @@ from trio_core.methods import fitprune
 from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method
 from trio_core.methods.pact import Pact
-from trio_core.methods.sparsevlm import SparseVLM, kept_and_merged
 from trio_core.models import adapter_for
 from trio_core.rules import nms
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
@@ -90,16 +89,16 @@ ANYWHERE = [
 ]
 """Methods that read no tower. Each with options."""
 TOWER: dict[str, tuple[float, list[dict[str, Any]]]] = {
-    "cdpruner": (0.3, [{"retention": 0.17}, {}]),
-    "downsample": (0.2, [{"retention": share} for share in (0.2, 0.5, 0.8)]),
-    "fastervlm": (0.3, [{"retention": 0.17}, {}]),
+    "cdpruner": (0.3, [{"retention": 0.17}]),
+    "downsample": (0.2, [{"retention": share} for share in (0.2, 0.8)]),
+    "fastervlm": (0.3, [{}]),
     "holov": (0.3, [{"chunks": 3, "diversity": 0.0}, {"chunks": 3, "diversity": 0.09}]),
-    "prumerge": (0.2, [{"retention": share, "plus": plus} for share in (0.1, 0.5) for plus in (True, False)]),
-    "scope": (0.3, [{"retention": 0.17}, {}, {"budgets": (2,), "layers": (0,)}]),
-    "split-cdpruner": (0.3, [{"retention": 0.17}, {}, {"split": False}]),
+    "prumerge": (0.2, [{"retention": share, "plus": plus} for share, plus in ((0.1, True), (0.5, False))]),
+    "scope": (0.3, [{}, {"budgets": (2,), "layers": (0,)}]),
+    "split-cdpruner": (0.3, [{}, {"split": False}]),
     "tome": (0.2, [{"retention": share} for share in (0.2, 0.5, 0.8)]),  # several rounds, one, and part of one
     "trio-ve": (0.3, [{"retention": 0.4}, {"retention": 0.4, "saliency": "autograd"}]),
-    "vispruner": (0.3, [{"retention": 0.17}, {}]),
+    "vispruner": (0.3, [{}]),
     "visionzip": (0.1, [{"retention": 0.2, "contextual_share": share} for share in (0.0, 10 / 64, 0.95)]),
     "visionzip+trio": (0.3, [{"budgets": (5, 4, 3), "layers": (0, 1, 3)}]),
 }
@@ -124,7 +123,7 @@ def test_every_method_is_here():
     }
 
 
-@pytest.mark.parametrize("family", tiny.fast_first(tiny.FAMILIES, "llava", "qwen2_5_vl"))
+@pytest.mark.parametrize("family", tiny.fast_first(tiny.FAMILIES, "qwen2_5_vl"))
 def test_declared_overhead_is_what_is_counted(family):
     """Under eager attention, whose backward has the products that the formula counts; grouped and normed keys too."""
     one = tiny.sample(family)
@@ -134,7 +133,7 @@ def test_declared_overhead_is_what_is_counted(family):
 
 
 @pytest.mark.parametrize("size", tiny.fast_first(["small", "large"], "large"))
-@pytest.mark.parametrize("family", tiny.fast_first(sorted(WHOLE | CUT), "llava", "llava_next"))
+@pytest.mark.parametrize("family", tiny.fast_first(sorted(WHOLE | CUT), "llava"))
 def test_declared_overhead_is_what_is_counted_in_the_tower(family, size):
     """Exactly for whole crops. For tiles that are cut to fit it is estimated from the visual tokens."""
     one = tiny.without_videos(tiny.sample(family, size))
@@ -176,34 +175,9 @@ def test_more_options_cost_what_they_declare(monkeypatch):
 SHAPE = LayerShape(hidden=8, intermediate=16, query_width=8, kv_width=4, heads=2, vocabulary=32, ffn_matrices=3)
 
 
-def test_trio_overhead_by_hand():
-    sizes = Sizes(20, 10, 5, 6)
-    linears = 20 * (8 * 8 + 8 * 4 + 8 * 4 + 8 * 8 + 3 * 8 * 16)  # q, k, v, o and the gated FFN, for 20 tokens
-    attention = 2 * 20 * 20 * 8  # scores and values, not counting causality
-    autograd = 2 * linears + 3 * attention + 2 * 4 * 8 * 32
-    assert Trio(retention=0.5, saliency="autograd").overhead(SHAPE, 1, sizes) == autograd + 10 * 10 * 8
-    assert Trio(retention=0.5, saliency="autograd", nms=False).overhead(SHAPE, 1, sizes) == autograd
-    keys = 2 * 20 * 8 * 4  # the projection of every token, forward and back
-    sums = (20 + 20 + 10) * (4 * 2) * 8  # 4 rows by 2 heads: sums of hidden rows, their weights' slope, the visual rows
-    scores = 2 * 20 * 4 * 8  # 4 rows against 20 keys, and back
-    values = 2 * (4 * 2) * 8 * 4  # a sum for each of 4 rows and 2 heads through the whole projection, forward and back
-    rows = 4 * (8 * 8 + 2 * (8 * 8 + 3 * 8 * 16 + 8 * 32)) + values  # q; twice o, FFN, head
-    assert Trio(retention=0.5, nms=False).overhead(SHAPE, 1, sizes) == keys + sums + scores + rows
-
-
-def test_fitprune_and_sparsevlm_overhead_by_hand():
-    keys, queries, scores = 20 * 8 * 4, 16 * 8 * 8, 16 * 20 * 8  # 10 visual rows and 6 words'
-    assert FitPrune(retention=0.5).overhead(SHAPE, 1, Sizes(20, 10, 5, 6)) == keys + queries + scores
-    rows = 30 * 8 * 4 + 6 * 8 * 8 + 6 * 30 * 8  # keys of 30 tokens; queries and scores of 6 words
-    assert kept_and_merged(20, 9) == (8, 1)
-    means = 1 * 4 * 8  # of 12 dropped tokens 4 are pooled into one
-    for options, picture, expected in (
-        ({}, 40, rows + means),
-        ({}, 20, rows + means + 20 * 6 * 8),
-        ({"recycle": False}, 40, rows),
-        ({"version": "v2"}, 40, rows + 6 * 20 * 4),
-    ):
-        assert SparseVLM(retention=0.5, **options).overhead(SHAPE, 3, Sizes(30, 20, 9, 6, picture)) == expected
+def test_suppression_costs_the_similarity_of_all_pairs():
+    trio, plain = (Trio(retention=0.5, nms=nms).overhead(SHAPE, 1, Sizes(20, 10, 5, 6)) for nms in (True, False))
+    assert trio - plain == 10 * 10 * 8
 
 
 # --- how often the host waits ----------------------------------------------------------------------------------------
@@ -245,10 +219,9 @@ def test_the_host_waits_as_often_for_many_tokens_as_for_few(name):
         assert set(waits_per_stage(side, made(name, retention=retention))) == {WAITS[name]}, (side, retention)
 
 
-@pytest.mark.parametrize("threshold", [0.1, 0.95])
-def test_trio_waits_once_on_an_accelerator_whatever_is_suppressed(monkeypatch, threshold):
+def test_trio_waits_once_on_an_accelerator_whatever_is_suppressed(monkeypatch):
     """There the first block holds all candidates. The waits of a CPU, which cost nothing, are up to 7 in this toy."""
     monkeypatch.setattr(nms, "_LEAST_BLOCK", nms._AT_ONCE)
     monkeypatch.setattr(nms, "_MOST_BLOCK", nms._AT_ONCE)
-    for side, retention in ((8, 0.5), (24, 0.22), (24, 0.8)):
+    for side, retention, threshold in ((8, 0.5, 0.1), (24, 0.22, 0.95), (24, 0.8, 0.1)):
         assert waits_per_stage(side, Trio(retention=retention, layers=(1,), threshold=threshold)) == [1]

@@ -4,16 +4,15 @@ import math
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods import towers
 from tests.core.models.test_families import dense_layers, listening, stages_of
+from tests.core.rules.drawn import wave
 from trio_core import prune
-from trio_core.methods.prunevid import PruneVid, similarity_over_time, steady_runs, text_attention, top_of_each_frame
+from trio_core.methods.prunevid import PruneVid, steady_runs, text_attention, top_of_each_frame
 from trio_core.models import adapter_for
 from trio_core.rules.merging import dpc_knn
 
@@ -52,7 +51,7 @@ def test_ties_go_to_the_lower_index():
         assert labels.tolist() == [*range(count), *[0] * (5 - count)]
 
 
-def by_the_card(features: Tensor, count: int, neighbours: int = 7) -> tuple[list[int], list[int]]:
+def dpc_knn_in_a_loop(features: Tensor, count: int, neighbours: int = 7) -> tuple[list[int], list[int]]:
     """DPC-KNN, token by token."""
     rows = [[float(value) for value in row] for row in features]
     tokens, width = len(rows), len(rows[0])
@@ -70,19 +69,6 @@ def by_the_card(features: Tensor, count: int, neighbours: int = 7) -> tuple[list
     return centres, labels
 
 
-@settings(max_examples=80)
-@given(st.data())
-def test_density_peaks_are_the_cards(data):
-    tokens, width = data.draw(st.integers(1, 16)), data.draw(st.integers(2, 5))
-    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
-    features = 5 + torch.randn(tokens, width, generator=generator, dtype=torch.float64)
-    # Two tokens alone are equally dense, and with two neighbours so are any two that are nearest to each other.
-    assume(tokens != 2)
-    neighbours, count = data.draw(st.integers(3, 8)), data.draw(st.integers(1, tokens))
-    clusters = dpc_knn(features, count, neighbours)
-    assert (clusters[0].tolist(), clusters[1].tolist()) == by_the_card(features, count, neighbours)
-
-
 # --- videos ----------------------------------------------------------------------------------------------------------
 
 
@@ -95,18 +81,10 @@ def test_density_peaks_are_the_cards(data):
         ([1, 0, 0, 2, 0], [5]),
         ([0, 0, 1, 0, 0], [5]),  # both runs of the label are its longest, and meet
         ([0, 0, 0, 1, 1, 0, 0, 1, 1], [3, 6]),
-        ([0, 1, 2], [3]),
     ],
 )
 def test_a_label_keeps_its_longest_runs(labels, lengths):
     assert steady_runs(labels) == lengths
-
-
-def test_a_place_is_compared_with_itself_over_time():
-    """The cosines are 1, 0 and 0 at the first place, and √½ twice and 0 at the second."""
-    frames = torch.tensor([[[2.0, 0], [1, 0]], [[1, 0], [3, 3]], [[0, 5], [0, 1]]])
-    assert similarity_over_time(frames).tolist() == pytest.approx([1 / 3, 2**0.5 / 3])
-    assert similarity_over_time(frames[:1]).tolist() == [-1, -1]
 
 
 STILL = torch.tensor([[[1.0, 0], [0, 1]], [[3, 0], [1, 0]]])
@@ -130,7 +108,7 @@ def test_a_static_place_is_averaged_over_time_if_the_budget_allows():
 
 def test_it_merges_a_video_as_the_official_code_does():
     """`merge_frames_dynamic` at b12600c, without its noise: two segments of four frames, with 16 static places each."""
-    frames = torch.sin(3 * torch.arange(1024.0, dtype=torch.float64) ** 1.5).view(8, 32, 4)
+    frames = wave(3, 1024).view(8, 32, 4)
     frames[:, :16] = frames[:1, :16] + 0.1 * frames[:, :16]
     frames[4:] += 0.5
     view = tiny.video_view(frames.view(256, 4), torch.arange(256).view(8, 32).tolist(), 80)
@@ -173,34 +151,20 @@ def most_asked(query: Tensor, keys: Tensor) -> list[float]:
     return most
 
 
-@settings(max_examples=40)
-@given(st.data())
-def test_what_the_text_asks_is_the_cards(data):
-    rows, tokens, heads, groups, width, padding = (data.draw(st.integers(1, 4)) for _ in range(6))
-    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
-    query = torch.randn(rows, heads * groups, width, generator=generator, dtype=torch.float64)
-    keys = torch.randn(tokens + padding, heads, width, generator=generator, dtype=torch.float64)
-    keys[:padding] = torch.nan
-    valid = torch.arange(tokens + padding) >= padding
-    scores = text_attention(query, keys, valid)
-    assert scores[:padding].tolist() == [0] * padding
-    assert scores[padding:].tolist() == pytest.approx(most_asked(query, keys[padding:]))
-
-
 # --- inside real models ----------------------------------------------------------------------------------------------
 
 
 def merged(model: PreTrainedModel, one: dict[str, Tensor], budget: int) -> dict[int, Tensor]:
     """The numbers of the tokens that stay before the decoder, with their means, of what enters the dense model's."""
     features = dense_layers(model, one)[0][0][0, tiny.visual_rows(one)].double()
-    centres, labels = by_the_card(features, budget)
+    centres, labels = dpc_knn_in_a_loop(features, budget)
     return {
         centre: features[[token for token, label in enumerate(labels) if label == number]].mean(dim=0).float()
         for number, centre in enumerate(centres)
     }
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", tiny.fast_first(["left", "right"], "right"))
 @tiny.cached
 def test_both_stages_are_the_cards_in_a_padded_batch(family, side):
     """The first by what enters the dense model's decoder, the second by what the eager model's own layer projects."""

@@ -28,7 +28,7 @@ def plain(features: torch.Tensor, attention: torch.Tensor, budget: int, alpha: f
     return facility_location_in_a_loop(unit @ unit.T, attention.double() ** alpha, budget)
 
 
-@pytest.mark.parametrize(("retention", "alpha"), [(0.17, 1.0), (0.3, 1.0), (0.5, 0.5), (0.7, 2.0)])
+@pytest.mark.parametrize(("retention", "alpha"), [(0.17, 1.0), (0.6, 0.5)])
 @towers.families
 def test_inside_the_models(family, retention, alpha):
     choose = towers.crop_by_crop(lambda crop, at, k: plain(crop.hidden[at], crop.attention[at], k, alpha))

@@ -4,31 +4,15 @@ from math import sqrt
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods import towers
-from trio_core.methods.tome import ToMe, bipartite_matching, merge_to
+from trio_core.methods.tome import ToMe, merge_to
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
 CARD = torch.tensor([(1, 0), (1, 0.1), (0, 1), (0.9, 0.1), (0.5, 0.5), (0.2, 1)])
-
-
-@pytest.mark.parametrize(
-    ("merges", "owner"),
-    [
-        (0, [0, 1, 2, 3, 4, 5]),
-        (1, [1, 1, 2, 3, 4, 5]),
-        (2, [1, 1, 5, 3, 4, 5]),
-        (3, [1, 1, 5, 3, 5, 5]),
-    ],
-)
-def test_the_cards_round(merges, owner):
-    """Even tokens 0, 2 and 4 link to 1, 5 and 5, at .995, .981 and .832."""
-    assert bipartite_matching(CARD, merges).tolist() == owner
 
 
 def test_what_the_cards_rounds_leave():
@@ -67,20 +51,6 @@ def by_loop(keys: Tensor, budget: int) -> dict[int, list[int]]:
         for _, a, b in sorted(links)[: min(len(groups) - budget, len(groups) // 2)]:
             groups[b] += groups.pop(a)
     return dict(sorted(groups.items()))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 40), st.integers(0, 10**6), st.data())
-def test_rounds_are_the_loop(count, seed, data):
-    budget = data.draw(st.integers(1, count))
-    made = torch.randn(2, count, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    kept, merged, labels = merge_to(made[0], made[1], budget)
-    groups = by_loop(made[0], budget)
-    assert kept.tolist() == list(groups)
-    assert [kept[label].item() for label in labels] == [
-        next(place for place, members in groups.items() if token in members) for token in range(count)
-    ]
-    assert torch.allclose(merged, torch.stack([made[1][members].mean(dim=0) for members in groups.values()]))
 
 
 # --- inside the model ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.models.test_families import dense_layers
-from trio_core.methods.topv import TopV, contribution, costs, raster, recover
+from trio_core.methods.topv import TopV, contribution, costs, raster
 from trio_core.models import adapter_for
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
@@ -19,24 +19,7 @@ from trio_core.models import adapter_for
 def test_places_on_a_square_and_in_order():
     assert raster(torch.tensor([0, 1, 2, 5, 8]), 9).tolist() == [[0, 0], [0, 0.5], [0, 1], [0.5, 1], [1, 1]]
     assert raster(torch.tensor([0, 3, 6]), 7).tolist() == [[0], [0.5], [1]]
-    assert raster(torch.tensor([0]), 1).tolist() == [[0, 0]]
-    assert raster(torch.tensor([0, 1]), 2).tolist() == [[0], [1]]
     assert raster(torch.tensor([0, 3]), 4, one_picture=False).tolist() == [[0], [1]]
-
-
-def test_costs_by_hand():
-    """Two corners of a picture and its centre; features at a right angle, alike and opposite."""
-    source, target = torch.tensor([(1.0, 0), (0, 2), (3, 0)]), torch.tensor([(5.0, 0), (-1, 0), (0, 1)])
-    place = torch.tensor([(0.0, 0), (1, 1), (0.5, 0.5)])
-    assert torch.allclose(
-        costs(source, target, place, (1.0, 0.0, 0.0)), torch.tensor([[0.0, 2, 1], [1, 1, 0], [0, 2, 1]])
-    )
-    apart = torch.tensor([[0, 1, 0.5], [1, 0, 0.5], [0.5, 0.5, 0]])
-    assert torch.allclose(costs(source, target, place, (0.0, 1.0, 0.0)), apart)
-    assert torch.allclose(costs(source, target, place, (0.0, 0.0, 1.0)), torch.tensor([[1.0], [1], [0]]).expand(3, 3))
-    line = torch.tensor([[0.0], [1], [0.5]])
-    assert torch.allclose(costs(source, target, line, (0.0, 2.0, 0.0)), 2 * apart)
-    assert torch.allclose(costs(source, target, line, (0.0, 0.0, 1.0)), torch.tensor([[1.0], [1], [0]]).expand(3, 3))
 
 
 def test_contributions_by_hand():
@@ -96,12 +79,6 @@ def test_the_rule_is_the_loop(count, seed, iterations, data):
     cost = costs(source, target, raster(torch.tensor(numbers), whole), (0.5, 0.7, 0.9))
     expected = by_loop(source, target, numbers, whole, method)
     assert contribution(cost, 0.2, iterations).tolist() == pytest.approx(expected, rel=1e-6)
-
-
-@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=40, unique=True), st.floats(0, 0.99), st.data())
-def test_recovery_is_the_loop(scores, share, data):
-    budget = data.draw(st.integers(1, len(scores)))
-    assert recover(torch.tensor(scores), budget, share).tolist() == kept_by_loop(scores, budget, share)
 
 
 # --- inside every family ---------------------------------------------------------------------------------------------

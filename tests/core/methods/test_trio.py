@@ -20,7 +20,6 @@ from trio_core.trace import Trace
 
 LAYERS = (1, 3, 4)
 VARIANTS = ("trio", "trio-printed", "trio-released")
-both_saliencies = pytest.mark.parametrize("saliency", ["tail", "autograd"])
 
 
 def made(name: str = "trio", **options) -> Trio:
@@ -57,7 +56,7 @@ def check_equations(model: PreTrainedModel, samples: list[dict[str, Tensor]], me
     return trace
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", tiny.fast_first(VARIANTS, "trio", "trio-released"))
 @tiny.every_family
 def test_each_variant_keeps_what_the_equations_say_of_its_layer_and_rows(family, name):
     check_equations(tiny.model(family), tiny.pair(family), made(name))
@@ -70,7 +69,7 @@ def test_autograd_too(family, probe, rows):
     check_equations(tiny.model(family), tiny.pair(family), method)
 
 
-@pytest.mark.parametrize("layers", [(0, 3), (0, 1), (0, 2, 4)])
+@pytest.mark.parametrize("layers", [pytest.param((0, 1), marks=tiny.SLOW), (0, 2, 4)])
 @towers.families
 def test_before_the_decoder_trio_ve_is_scope_and_within_it_trio(family, layers):
     model, samples = tiny.model(family), tiny.pair(family)
@@ -81,7 +80,7 @@ def test_before_the_decoder_trio_ve_is_scope_and_within_it_trio(family, layers):
         assert torch.equal(trace.stages[0].kept[b], tiny.prefill(model, [one], scope).stages[0].kept[0])
 
 
-@pytest.mark.parametrize("family", tiny.MULTI_AXIS)
+@pytest.mark.parametrize("family", tiny.fast_first(tiny.MULTI_AXIS, "qwen2_5_vl"))
 def test_where_compact_is_undefined_the_released_one_keeps_the_original_positions(family):
     model, inputs = tiny.model(family), tiny.batch(tiny.pair(family))
     (released, _), (original, _) = (
@@ -122,8 +121,7 @@ def test_with_text_among_them_it_is_its_layers_on_a_shorter_sequence(family, all
     check(family, tiny.model(family), tiny.pair(family), method)
 
 
-@both_saliencies
-@pytest.mark.parametrize("rows", ["last", "shifted"])
+@pytest.mark.parametrize(("rows", "saliency"), [("last", "tail"), ("shifted", "autograd")])
 @tiny.by_hand
 def test_words_are_scored_by_the_same_equations(family, rows, saliency, all_compete):
     method = made(tokens="all", rows=rows, saliency=saliency, k_pos=3)
@@ -136,7 +134,7 @@ def test_words_are_scored_by_the_same_equations(family, rows, saliency, all_comp
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [*((name, {}) for name in (*VARIANTS, "lookahead")), *((n, {"tokens": "all"}) for n in VARIANTS)],
+    [("trio", {}), ("trio-released", {}), ("lookahead", {}), ("trio", {"tokens": "all"})],
 )
 def test_a_question_before_the_picture_supervises_fewer_rows_and_says_so(name, options):
     model, one = tiny.model("llava"), tiny.sample("llava", before=10, after=3)
@@ -150,7 +148,7 @@ def test_a_question_before_the_picture_supervises_fewer_rows_and_says_so(name, o
             assert torch.allclose(stage.scores[0], same.scores[0], equal_nan=True)
 
 
-@both_saliencies
+@pytest.mark.parametrize("saliency", ["tail", "autograd"])
 def test_neighbours_in_a_batch_do_not_change_how_many_rows_are_supervised(saliency):
     model = tiny.model("llava")
     samples = [tiny.sample("llava", before=9, after=2, seed=1), tiny.sample("llava", before=2, after=9)]

@@ -32,7 +32,7 @@ def macs(schedule: Schedule, saliency: Literal["tail", "autograd"]) -> int:
     return layers + Trio(retention=1.0, saliency=saliency).selection_macs(LLAVA, schedule, PROMPT)
 
 
-@pytest.mark.parametrize("retention", [0.04, 0.11, 0.33, 0.66, 0.88, 0.95])
+@pytest.mark.parametrize("retention", [0.04, 0.33, 0.88, 0.95])
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])
 def test_no_subset_of_the_stages_costs_less_at_the_same_average(retention, saliency):
     """Whole budgets miss the average by a few tokens. One more token in an average layer is their price."""
@@ -47,19 +47,6 @@ def test_no_subset_of_the_stages_costs_less_at_the_same_average(retention, salie
         costs[one] = macs(one, saliency) + (round(32 * retention * 576) - sum(one.tokens_by_layer)) * token
     assert costs[cheapest] == min(costs.values()) < costs[Schedule.average(retention=retention, visual_tokens=576)]
     assert cheapest.layer_average == pytest.approx(retention, abs=16 / (32 * 576))
-
-
-def test_a_dear_selection_is_left_out_where_a_later_stage_can_reach_the_retention():
-    @dataclass(frozen=True, kw_only=True)
-    class Dear(Trio):
-        name: ClassVar[str] = ""
-
-        def overhead(self, shape, layer, sizes):  # noqa: ARG002
-            return 10**18 if layer == 1 else 0
-
-    cheapest = Dear(retention=0.5, schedule_rule="paying").schedule_for(LLAVA, 32, PROMPT)
-    assert cheapest.layers == (10,)
-    assert Dear(retention=0.2, schedule_rule="paying").schedule_for(LLAVA, 32, PROMPT).layers == (1,)  # 10 is too late
 
 
 def test_a_prefill_runs_the_paying_schedule_and_the_trace_shows_it():

@@ -3,6 +3,7 @@
 import torch
 
 from tests.core import tiny
+from tests.core.rules.drawn import wave
 from trio_core.methods.vidcom2 import VidCom2, frame_weights, likeness_to_video_and_frame
 
 FRAMES = torch.tensor([[[1.0, 9], [1, -9]], [[1, 9], [-1, -9]], [[1, 9], [1, -9]]])
@@ -33,7 +34,7 @@ def test_each_frame_gets_its_part_and_one_token_at_least():
 
 def test_it_keeps_what_the_official_code_keeps():
     """`vidcom2_compression` at 944a17d with base scales of 0.3, 0.4 and 0.5."""
-    features = torch.sin(3 * torch.arange(192.0, dtype=torch.float64) ** 1.5).view(24, 8)
+    features = wave(3, 192).view(24, 8)
     features[:6] += 2
     for kept in (
         [5, 6, 7, 8, 14, 18],

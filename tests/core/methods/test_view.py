@@ -23,13 +23,6 @@ def view_of(valid: list[str], span: tuple[int, int] = (0, 1)) -> View:
     return View(1, torch.zeros(*mask.shape, 2), mask, not bool(mask.all()), pictures)
 
 
-def test_the_last_rows_are_the_last_four_and_the_shifted_ones_stand_one_before():
-    view = view_of(["x" * 20])
-    assert view.supervised_rows(4, "last") == slice(16, 20)
-    assert view.supervised_rows(4, "shifted") == slice(15, 19)
-    assert view.supervised_rows(1, "last") == slice(19, 20)
-
-
 def test_padding_on_either_side_and_holes_are_no_rows():
     view = view_of(["xxxxxxxx", "x..xxxxx", "xxxxxx..", "xxx.x.xx"])
     assert view.supervised_rows(3, "last").tolist() == [[5, 6, 7], [5, 6, 7], [3, 4, 5], [4, 6, 7]]
@@ -55,14 +48,6 @@ def test_samples_with_little_text_after_the_picture_form_groups_with_fewer_rows(
     assert one.samples == (0, 1, 2) and one.rows.tolist() == [[5, 6], [4, 5], [5, 6]]
     with pytest.raises(OptionError, match="rows 'shifted': too little text"):
         list(view_of(["xxxxx"], span=(2, 4)).supervised_groups(4, "shifted"))
-
-
-# --- samples ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_text_of_a_sample_is_what_stands_after_its_picture():
-    view = view_of(["..xxxxxx", "xxxxxxx.", "xxxxxxxx"], span=(2, 4))
-    assert [sample.text_rows.tolist() for sample in view.samples] == [[4, 5, 6, 7], [4, 5, 6], [4, 5, 6, 7]]
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------

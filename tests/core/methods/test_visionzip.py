@@ -18,29 +18,23 @@ from trio_core.models import adapter_for
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
 
-def crop_of_eight(budget: int, heads: int = 1) -> View:
-    """The card's example: attention and keys as there, hidden states that are the patch's number, the CLS token's 100.
-
-    heads: that share the attention and the keys between them, in parts of their own for each patch.
-    """
+def crop_of_eight(budget: int) -> View:
+    """The card's attention and keys. Hidden states are the patch's number, and the CLS token's is 100."""
     attention = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
     keys = torch.tensor([(1, 0), (5, 5), (1, 0.1), (5, 5), (0, 1), (0.2, 1), (1, 0), (0.1, 1)])
-    parts = torch.rand(heads, 8, generator=torch.Generator().manual_seed(1))
-    parts = parts / parts.sum(dim=0)
     encoder = tiny.encoder(
         torch.arange(8.0)[:, None],
-        parts * attention,
-        parts.T[..., None] * keys[:, None] * heads,
+        attention[None],
+        keys[:, None],
         cls=torch.tensor([[100.0]]),
         project=lambda patches: torch.cat([patches, -patches], dim=-1),
     )
     return tiny.view(8, budget, {Signal.ENCODER: encoder})
 
 
-@pytest.mark.parametrize("heads", [1, 3])
-def test_the_rule_by_hand(heads):
+def test_the_rule_by_hand():
     """Of five tokens: the CLS token, the two most attended patches, and two merged ones; projected at the end."""
-    selection = VisionZip(retention=0.5, contextual_share=2 / 5).select(crop_of_eight(5, heads))
+    selection = VisionZip(retention=0.5, contextual_share=2 / 5).select(crop_of_eight(5))
     # 0 and 5 are targets and merge to 4 and 10.5. 1 and 3 are dominant. The CLS token takes the place of 2, the first
     # patch that leaves.
     assert selection.kept[0].tolist() == [0, 1, 2, 3, 5]
@@ -59,7 +53,6 @@ def test_compact_positions_have_the_released_order():
     ("budget", "share", "kept", "features"),
     [
         (1, 10 / 64, [0], [100]),  # the CLS token alone
-        (1, 0.9, [0], [100]),
         (2, 0.9, [0, 1], [0 + (1 + 2 + 3 + 4 + 5 + 6 + 7) / 7, 100]),
         (3, 0.0, [0, 1, 3], [100, 1, 3]),
         (4, 0.5, [0, 1, 2, 4], [0 + (2 + 3 + 6) / 3, 1, 100, 4 + (5 + 7) / 2]),
@@ -100,39 +93,26 @@ def rule(share: float) -> towers.Rule:
     return plain
 
 
-def check(model: PreTrainedModel, samples: list[dict[str, Tensor]], **options: Any) -> list[list[int]]:
+def check(model: PreTrainedModel, samples: list[dict[str, Tensor]], **options: Any) -> None:
     method = VisionZip(**options)
-    return towers.check_merging(model, samples, method, rule(method.contextual_share))
+    towers.check_merging(model, samples, method, rule(method.contextual_share))
 
 
-@pytest.mark.parametrize("share", [0.0, 10 / 64, 0.5, 0.95])
-@pytest.mark.parametrize("family", towers.FAMILIES)
-def test_it_is_the_plain_form_and_the_decoder_receives_it(family, share):
-    for retention in (0.2, 0.6):
+@towers.families
+def test_it_is_the_plain_form_and_the_decoder_receives_it(family):
+    for retention, share in ((0.2, 0.0), (0.6, 10 / 64), (0.2, 0.5), (0.6, 0.95)):
         check(tiny.model(family), tiny.pair(family), retention=retention, contextual_share=share)
 
 
-@pytest.mark.parametrize("one", [towers.wide(), tiny.sample("llava_next"), tiny.sample("llava_next", "small")])
-def test_where_tiles_are_packed(one):
-    """The places that the tower is heard to pack are those that the features show, newlines between the rows."""
-    model = tiny.model("llava_next")
-    expected = towers.places(model, one)
-    assert towers.look(model, one).places[0].tolist() == expected
-    assert expected[:16] == list(range(16))
-    columns = expected.index(-1) - 16
-    assert expected[16 + columns :: columns + 1] == [-1] * ((len(expected) - 16) // (columns + 1))
-    assert expected.count(-1) == (len(expected) - 16) // (columns + 1) > 1
-
-
-@pytest.mark.parametrize("retention", [0.1, 0.4])
-def test_several_pictures_in_a_sample_and_others_beside_it(retention):
-    check(tiny.model("llava_next"), [towers.two_pictures()], retention=retention)
+def test_several_pictures_in_a_sample_and_others_beside_it():
+    check(tiny.model("llava_next"), [towers.wide()], retention=0.4)
+    check(tiny.model("llava_next"), [towers.two_pictures()], retention=0.1)
     # LLaVA-1.5's large sample is two pictures with a word between them.
     three = [tiny.sample("llava"), tiny.sample("llava", "small"), tiny.sample("llava", seed=4)]
-    check(tiny.model("llava"), three, retention=retention)
+    check(tiny.model("llava"), three, retention=0.4)
 
 
-@pytest.mark.parametrize("layer", [-3, -1, 1, 3])
+@pytest.mark.parametrize("layer", [-1, 1])
 @towers.with_cls
 def test_the_tower_is_read_where_the_projector_reads_it(family, layer):
     """Counted from either end; the tower has three layers."""
@@ -143,7 +123,7 @@ def test_the_tower_is_read_where_the_projector_reads_it(family, layer):
 # --- what it refuses, and what it leaves -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", [family for family in tiny.FAMILIES if family not in (*towers.FAMILIES, "qwen2_vl")])
+@pytest.mark.parametrize("family", ["gemma3", "qwen3_vl"])
 def test_a_family_whose_tower_we_cannot_read_is_refused_untouched(family):
     model = tiny.model(family)
     before = snapshot(model)
@@ -157,12 +137,9 @@ def test_a_family_whose_tower_we_cannot_read_is_refused_untouched(family):
         pass
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("vision_feature_layer", [-2, -1]), ("vision_feature_layer", 0), ("vision_feature_select_strategy", "full")],
-)
-@towers.with_cls
-def test_a_projector_that_reads_more_or_other_than_a_layers_patches_is_refused(family, option, value):
-    model = tiny.variant(family, **{option: value})
-    with tiny.refused(UnsupportedModel, f"with .*{option} "), prune(model, "visionzip", retention=0.5):
-        pass
+def test_a_projector_that_reads_more_or_other_than_a_layers_patches_is_refused():
+    layer, strategy = "vision_feature_layer", "vision_feature_select_strategy"
+    for option, value in ((layer, [-2, -1]), (layer, 0), (strategy, "full")):
+        model = tiny.variant("llava", **{option: value})
+        with tiny.refused(UnsupportedModel, f"with .*{option} "), prune(model, "visionzip", retention=0.5):
+            pass

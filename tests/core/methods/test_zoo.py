@@ -1,23 +1,18 @@
-"""FastV, PyramidDrop and DivPrune: the worked examples of their rules, and inside every family against the dense model.
+"""FastV, PyramidDrop, Lookahead and DivPrune inside every family, against the dense model; and PyramidDrop's budgets.
 
-The oracle of the first two is the library's own eager attention map; the methods themselves run beside any kernel.
+The oracle of FastV, PyramidDrop and Lookahead is the library's own eager attention map; they run beside any kernel.
 """
-
-from collections.abc import Sequence
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.core import tiny
 from tests.core.models.test_families import dense_layers, stages_of, walk
 from tests.core.rules.test_selection import farthest_point_in_a_loop
+from trio_core import methods
 from trio_core.methods.divprune import DivPrune
-from trio_core.methods.fastv import FastV
 from trio_core.methods.pyramiddrop import PyramidDrop
-from trio_core.methods.view import Signal, View
-from trio_core.rules.attention import AttentionLayer, LayerCall
-from trio_core.rules.norm import RmsNorm
+from trio_core.rules import equations
 
 LAYERS = (1, 3, 4)
 
@@ -25,59 +20,11 @@ LAYERS = (1, 3, 4)
 # --- worked by hand --------------------------------------------------------------------------------------------------
 
 
-class NoNorm(RmsNorm):
-    """A norm that does nothing."""
-
-    def __init__(self):
-        super().__init__(self, 0.0)
-
-    def __call__(self, values: Tensor) -> Tensor:
-        return values
-
-
-def asked(weights: Sequence[float], budget: int) -> View:
-    """Two words, tokens that the last one attends to by `weights`, and a last word that takes the rest.
-
-    The layer is one head whose keys are the first of two numbers: what a row of attention needs, and nothing else.
-    """
-    shares = torch.tensor([1e-9, 1e-9, *weights, 1 - sum(weights) - 2e-9], dtype=torch.float64)
-    hidden = torch.stack([shares.log(), torch.ones_like(shares)], dim=-1)[None]
-    # A query of the second number reads keys of the first: q · k = 1 · log share, so that the softmax is the shares.
-    part = AttentionLayer(
-        norm=NoNorm(),
-        query=lambda rows: rows[..., [1, 1]].unsqueeze(2) * torch.tensor([1.0, 0.0], dtype=torch.float64),
-        key=lambda rows: rows.unsqueeze(2),
-        value=tiny.unused,
-        output=tiny.unused,
-        finish=tiny.unused,
-        scaling=1.0,
-    )
-    rotary = torch.ones(1, len(shares), 2, dtype=torch.float64), torch.zeros(1, len(shares), 2, dtype=torch.float64)
-    call = LayerCall(hidden, tiny.unused, lambda: part, rotary, None)
-    return tiny.view(len(weights), budget, {Signal.LAYERS: {"current": call, "next": call}}, hidden, layer=1, text=1)
-
-
-@pytest.mark.parametrize(
-    ("method", "weights", "budget", "expected"),
-    [
-        (FastV, (0.02, 0.10, 0.01, 0.07, 0.03, 0.05), 3, [1, 3, 5]),
-        (PyramidDrop, (0.15, 0.05, 0.1, 0.025, 0.2, 0.075, 0.125, 0.005), 4, [0, 2, 4, 6]),
-        (PyramidDrop, (0.1, 0.4, 0.3, 0.1), 2, [1, 2]),
-        (PyramidDrop, (0.4, 0.3), 1, [0]),
-    ],
-)
-def test_the_last_row_by_hand(method, weights, budget, expected):
-    selection = method(retention=0.5).select(asked(weights, budget))
-    assert selection.scores[0].tolist() == pytest.approx(weights, rel=1e-6)
-    assert selection.kept[0].tolist() == expected
-
-
 @pytest.mark.parametrize(
     ("average", "layers", "budgets", "base"),
     [
         (270, None, (288, 144, 72), 0.5),
         (192, (2, 8, 16), (324, 179, 101), 0.5596),
-        (128, (2, 8, 16), (240, 102, 43), 0.4197),
         (64, (2, 8, 16), (112, 20, 4), 0.1916),
         (576, None, (576, 576, 576), 1),
     ],
@@ -101,12 +48,12 @@ def test_pyramiddrop_powers_by_another_budget_rule(rule, base):
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("cls", "back"), [(FastV, 1), (PyramidDrop, 0)], ids=["fastv", "pyramiddrop"])
+@pytest.mark.parametrize(("name", "back", "rows"), [("fastv", 1, 1), ("pyramiddrop", 0, 1), ("lookahead", 0, 4)])
 @tiny.every_family
-def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, back):
-    """FastV reads the map of the layer that has run, PyramidDrop's of the next; padded, under the default kernel."""
+def test_the_last_rows_of_the_models_own_map_rank_at_every_stage(family, name, back, rows):
+    """FastV reads the map of the layer that has run, the others that of the next; padded, under the default kernel."""
     samples, eager = tiny.pair(family), tiny.model(family, "eager")
-    trace = tiny.prefill(tiny.model(family), samples, cls(retention=0.5, layers=LAYERS))
+    trace = tiny.prefill(tiny.model(family), samples, methods.find(name)(retention=0.5, layers=LAYERS))
     for b, one in enumerate(samples):
         length, visual = one["input_ids"].shape[1], tiny.visual_rows(one)
         left = stages_of(trace, one, b, length)
@@ -115,13 +62,16 @@ def test_the_last_row_of_the_models_own_map_ranks_at_every_stage(family, cls, ba
         for stage, budget in zip(trace.stages, trace.schedules[b].budgets, strict=True):
             earlier = {layer: rows for layer, rows in left.items() if layer < stage.layer}
             step, row = walk(eager, one, earlier)[stage.layer - back], torch.full((length,), torch.nan)
-            row[step.places] = step.attention[:, -1].mean(dim=0)
+            row[step.places] = step.attention[:, -rows:].mean(dim=(0, 1))
             row = row[visual]
             if stage.layer == LAYERS[0]:
-                assert torch.allclose(first[0, :, -1, visual].mean(dim=0), row, rtol=1e-5)
+                assert torch.allclose(first[0, :, -rows:, visual].mean(dim=(0, 1)), row, rtol=1e-5)
             here = ~stage.scores[b].isnan()
             assert torch.allclose(stage.scores[b][here], row[here], rtol=1e-4, atol=1e-7)
             best = row.where(here, -1).topk(budget).indices.sort().values
+            if name == "lookahead":
+                features = step.hidden[0, torch.isin(step.places, visual)]
+                best = here.nonzero()[equations.nms_select(row[here], features, budget, 0.8)].squeeze(1)
             assert torch.equal(stage.kept[b], best), f"sample {b}, layer {stage.layer}"
 
 

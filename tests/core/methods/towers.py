@@ -123,12 +123,6 @@ def patch_behind(rows: Tensor, projected: Tensor) -> list[int]:
     return torch.where(nearest.values < 1e-5, nearest.indices, -1).tolist()
 
 
-def places(model: PreTrainedModel, one: dict[str, Tensor]) -> list[int]:
-    """The same of a sample of LLaVA's."""
-    hidden = tower_run(model, one)[0]
-    return patch_behind(embedded(model, one), model.get_submodule("model.multi_modal_projector")(hidden[:, 1:]))
-
-
 @torch.no_grad()
 def tower_run(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """The own eager run of LLaVA's tower on a sample, and from the layer that the projector reads: [C, S, D] hidden
@@ -271,13 +265,8 @@ def expected_tokens(model: PreTrainedModel, one: dict[str, Tensor], budget: int,
     return dict(sorted(tokens.items()))
 
 
-def check_merging(
-    model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method, rule: Rule
-) -> list[list[int]]:
-    """Each sample keeps the plain form's numbers, and receives its features in the first layer; text stays.
-
-    Returns the numbers.
-    """
+def check_merging(model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method, rule: Rule) -> None:
+    """Each sample keeps the plain form's numbers, and receives its features in the first layer; text stays."""
     with listening(model) as calls:
         trace = tiny.prefill(model, samples, method)
     (stage,) = trace.stages
@@ -285,4 +274,3 @@ def check_merging(
         expected = expected_tokens(model, one, trace.schedules[b].budgets[0], rule)
         assert stage.kept[b].tolist() == list(expected)
         check_entered(model, one, 0, expected, calls[0][0][0][b])
-    return [kept.tolist() for kept in stage.kept]

@@ -12,12 +12,8 @@ def test_each_family_has_its_adapter_layers_and_attention(family, attention):
     assert len(adapter.layers) == tiny.NUM_LAYERS
     assert adapter.attention == attention
     assert adapter.known
-    rope = model_rope_parameters(family)
+    rope = getattr(adapter.decoder.config, "rope_parameters", None) or {}
     assert adapter.multi_axis_positions == ("mrope_section" in rope)
-
-
-def model_rope_parameters(family: str) -> dict[str, object]:
-    return getattr(tiny.model(family).config.get_text_config(), "rope_parameters", None) or {}
 
 
 def test_every_registered_class_has_a_toy():

@@ -1,7 +1,8 @@
 """Features, scores and a count of waits for the tests of the rules."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,6 +28,17 @@ def ranks(count: int, ties: bool, generator: torch.Generator) -> Tensor:
     if ties:
         return torch.randint(4, (count,), generator=generator).float()
     return torch.rand(count, generator=generator)
+
+
+def at_angles(degrees: Sequence[Any]) -> Tensor:
+    """[…, 2] vectors of length one in the plane, by their angles."""
+    radians = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    return torch.stack([radians.cos(), radians.sin()], dim=-1)
+
+
+def wave(factor: float, count: int) -> Tensor:
+    """[N] numbers that any language makes alike: the official codes of some methods were run on them."""
+    return torch.sin(factor * torch.arange(float(count), dtype=torch.float64) ** 1.5)
 
 
 def waits(select: Callable[[], object]) -> int:

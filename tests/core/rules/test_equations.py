@@ -23,19 +23,6 @@ def test_proxy_loss_is_the_mean_of_minus_log_of_the_likeliest():
 # --- saliency --------------------------------------------------------------------------------------------------------
 
 
-def test_saliency_of_a_linear_readout_is_what_paper_and_pencil_give():
-    """logits_p = Σ_s mix[p, s] · X_s · W, so ∂loss/∂X_s = Σ_p mix[p, s] · (softmax_p − onehot_p) · Wᵀ / (B · P)."""
-    batch, tokens, width, rows, vocabulary = 2, 7, 5, 3, 9
-    hidden = torch.randn(batch, tokens, width, dtype=torch.float64)
-    mix = torch.randn(rows, tokens, dtype=torch.float64)
-    head = torch.randn(width, vocabulary, dtype=torch.float64)
-    logits = mix @ hidden @ head
-    onehot = torch.nn.functional.one_hot(logits.argmax(-1), vocabulary)
-    gradient = mix.T @ ((logits.softmax(-1) - onehot) @ head.T) / (batch * rows)
-    scores = equations.saliency(lambda probed: mix @ probed @ head, hidden)
-    assert torch.allclose(scores, gradient.norm(dim=-1), rtol=0, atol=1e-12)
-
-
 def test_saliency_through_attention_is_the_slope_of_the_loss():
     """Central differences of the loss itself, with no autograd at all."""
     hidden, head = torch.randn(2, 9, 6, dtype=torch.float64), torch.randn(6, 11, dtype=torch.float64)
@@ -57,20 +44,6 @@ def test_saliency_through_attention_is_the_slope_of_the_loss():
     assert (scores > 1e-6).sum() > scores.numel() / 2
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_saliency_leaves_no_gradients_and_works_in_any_mode(mode):
-    layer = torch.nn.Linear(5, 9)
-    with mode():
-        hidden = torch.randn(1, 7, 5)
-        before = hidden.clone()
-        scores = equations.saliency(lambda probed: layer(probed), hidden)
-    assert not scores.requires_grad
-    assert not hidden.requires_grad
-    assert hidden.grad is None
-    assert all(weights.grad is None for weights in layer.parameters())
-    assert torch.equal(hidden, before)
-
-
 # --- selection -------------------------------------------------------------------------------------------------------
 
 
@@ -80,10 +53,3 @@ def test_saliency_leaves_no_gradients_and_works_in_any_mode(mode):
 )
 def test_algorithm_1_on_the_example_worked_by_hand(nms_select, budget, kept):
     assert nms_select(SCORES, FEATURES, budget, threshold=0.8).tolist() == kept
-
-
-@pytest.mark.parametrize("nms_select", [equations.nms_select, nms.nms_select])
-def test_algorithm_1_gives_ties_to_the_lower_index(nms_select):
-    apart = torch.eye(5)
-    assert nms_select(torch.zeros(5), apart, 3).tolist() == [0, 1, 2]
-    assert nms_select(torch.zeros(5), torch.ones(5, 2), 3).tolist() == [0, 1, 2]  # one is near all: completed by score

@@ -30,7 +30,7 @@ def through(layer: nn.Module, values: Tensor, *, fast: bool) -> tuple[Tensor, Te
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("rows", [(1, 2), (1, 4), (2, 8)])
+@pytest.mark.parametrize("rows", [(1, 2), (2, 8)])
 @pytest.mark.parametrize("width", [512, 960])
 def test_blocks_give_the_gradient_of_the_whole(width, rows, bias):
     layer = nn.Linear(96, width, bias=bias, dtype=torch.bfloat16)
@@ -46,7 +46,6 @@ def test_blocks_give_the_gradient_of_the_whole(width, rows, bias):
     ("width", "rows", "dtype"),
     [
         (512, 1, torch.bfloat16),
-        (512, 17, torch.bfloat16),
         (512, 4, torch.float32),
         (64, 4, torch.bfloat16),
         (509, 4, torch.bfloat16),  # a prime number has no blocks

@@ -2,11 +2,8 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch import Tensor
 
-from trio_core.rules.merging import cluster_means, contextual, density_peaks, joined, squared_distances
+from trio_core.rules.merging import contextual, density_peaks, joined, squared_distances
 from trio_core.rules.selection import top_k
 
 
@@ -22,31 +19,6 @@ def test_the_card_s_example(dtype):
     assert remaining[targets].tolist() == [0, 5]
     assert labels.tolist() == [-1, 0, 1, -1, 0, 1]
     assert merged.dtype == dtype and merged.flatten().tolist() == [4, 10.5]
-
-
-def contextual_in_a_loop(keys: Tensor, hidden: Tensor, count: int) -> tuple[list[int], Tensor]:
-    step = len(keys) // count
-    targets = [i * step for i in range(count)]
-    assigned: dict[int, list[int]] = {target: [] for target in targets}
-    for i in range(len(keys)):
-        if i not in assigned:
-            cosines = torch.stack([torch.cosine_similarity(keys[i], keys[t], dim=0) for t in targets])
-            assigned[targets[int(cosines.argmax())]].append(i)
-    rows = [hidden[t] + (hidden[group].mean(dim=0) if group else 0) for t, group in assigned.items()]
-    return targets, torch.stack(rows)
-
-
-@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 2**31))
-def test_it_is_its_loop(sizes, seed):
-    generator = torch.Generator().manual_seed(seed)
-    keys = torch.randn(sizes[0], 5, generator=generator, dtype=torch.float64)
-    hidden = torch.randn(sizes[0], 3, generator=generator, dtype=torch.float64)
-    targets, merged, labels = contextual(keys, hidden, sizes[1])
-    expected_targets, expected = contextual_in_a_loop(keys, hidden, sizes[1])
-    assert targets.tolist() == expected_targets and (targets.diff() > 0).all()
-    torch.testing.assert_close(merged, expected)
-    assert (labels < 0).nonzero().flatten().tolist() == expected_targets
-    torch.testing.assert_close(merged, hidden[targets] + cluster_means(hidden, labels, sizes[1]))
 
 
 def test_equal_cosines_go_to_the_lower_target_and_a_lonely_target_stays_itself():

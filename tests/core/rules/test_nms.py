@@ -10,9 +10,6 @@ from trio_core import OptionError
 from trio_core.rules import equations, nms
 from trio_core.rules.nms import _LEAST_BLOCK, _MOST_BLOCK, nms_select
 
-COUNTS = (1, 2, 3, 17, _LEAST_BLOCK - 1, _LEAST_BLOCK, _LEAST_BLOCK + 1, _MOST_BLOCK + 1, 600, 700)
-THRESHOLDS = (-0.2, 0.0, 0.3, 0.8, 0.95)
-
 
 @pytest.fixture
 def as_on_an_accelerator(monkeypatch):
@@ -21,22 +18,15 @@ def as_on_an_accelerator(monkeypatch):
     monkeypatch.setattr(nms, "_MOST_BLOCK", nms._AT_ONCE)
 
 
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
-def test_the_fast_form_is_algorithm_1(kind, count):
-    generator = torch.Generator().manual_seed(count)
-    for threshold in THRESHOLDS:
-        for ties in (False, True):
-            features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
-            for budget in sorted({1, max(1, count // 9), max(1, count // 2), count}):
-                fast = nms_select(scores, features, budget, threshold)
-                plain = equations.nms_select(scores, features, budget, threshold)
-                assert torch.equal(fast, plain), (threshold, ties, budget)
+KINDS = ["random", "clustered", "duplicates", "axes"]
+EDGES = (1, 2, _LEAST_BLOCK - 1, _LEAST_BLOCK, _LEAST_BLOCK + 1, _MOST_BLOCK + 1)
 
 
-@settings(max_examples=60)
-@given(st.integers(1, 700), st.sampled_from(["clustered", "axes"]), st.floats(-0.9, 1.0), st.booleans(), st.data())
-def test_the_fast_form_is_algorithm_1_anywhere(count, kind, threshold, ties, data):
+@settings(max_examples=80)
+@given(
+    st.sampled_from(EDGES) | st.integers(1, 700), st.sampled_from(KINDS), st.floats(-0.9, 1.0), st.booleans(), st.data()
+)
+def test_the_fast_form_is_algorithm_1(count, kind, threshold, ties, data):
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
     budget = data.draw(st.integers(1, count))
     features, scores = cloud(kind, count, generator), ranks(count, ties, generator)
@@ -54,8 +44,8 @@ def test_a_chain_longer_than_a_block_is_settled_exactly():
     assert kept.tolist() == list(range(0, 2 * (count // 2), 2))
 
 
-@pytest.mark.parametrize("kind", ["random", "clustered", "duplicates", "axes"])
-@pytest.mark.parametrize("budget", [1, 60, 300, 699])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("budget", [1, 300])
 def test_an_accelerator_waits_once_and_selects_the_same(as_on_an_accelerator, kind, budget):
     generator = torch.Generator().manual_seed(budget)
     features, scores = cloud(kind, 700, generator), ranks(700, True, generator)

@@ -7,10 +7,8 @@ import torch
 
 from tests.core import tiny
 from tests.core.models.test_families import windowed
-from trio_core import Trio, UnsupportedModel, tensors
-from trio_core.models import adapter_for
+from trio_core import Trio, tensors
 from trio_core.models.adapter import families
-from trio_core.rules import equations
 from trio_core.rules.saliency import loss_slope
 
 LAYERS = (1, 3, 4)
@@ -70,7 +68,7 @@ def test_in_float64_they_are_equal_to_rounding(family, probe):
     assert widest_difference(model, inputs, probe=probe) < 1e-10
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", tiny.fast_first(["left", "right"], "right"))
 @pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
 @tiny.by_hand
 def test_padded_batches_with_unequal_pictures(family, attention, side):
@@ -112,18 +110,6 @@ def test_bfloat16_keeps_what_float32_keeps():
 # --- the loss --------------------------------------------------------------------------------------------------------
 
 
-def slope_by_autograd(logits):
-    logits = logits.double().requires_grad_()
-    (gradient,) = torch.autograd.grad(equations.proxy_loss(logits), logits)
-    return gradient
-
-
-def test_slope_is_the_derivative_of_the_proxy_loss():
-    logits = torch.randn(3, 4, 50, dtype=torch.float64) * 3
-    slope, log_scale = loss_slope(logits)
-    assert torch.allclose(slope * log_scale.exp()[:, None, None], slope_by_autograd(logits), rtol=1e-12, atol=0)
-
-
 def test_a_confident_label_leaves_a_slope_in_any_type():
     """At a lead of 40 the derivative is 1e-18: nothing in float16, and a difference of equals in float32."""
     logits = torch.tensor([[[40.0, 0.0, -1.0]]])
@@ -132,13 +118,6 @@ def test_a_confident_label_leaves_a_slope_in_any_type():
         expected = torch.tensor([-1 - torch.e**-1, 1, torch.e**-1], dtype=torch.float64)
         assert torch.allclose(slope[0, 0].double(), expected, rtol=torch.finfo(dtype).eps * 4)
         assert log_scale.item() == pytest.approx(-40, abs=0.1)
-
-
-def test_a_large_vocabulary_fits_into_float16():
-    slope, log_scale = loss_slope(torch.zeros(1, 2, 70_000, dtype=torch.float16))
-    label, other = slope[0, 0].double().min(), slope[0, 0].double().max()
-    assert (label * log_scale.exp()).item() == pytest.approx((1 / 70_000 - 1) / 2, rel=1e-3)
-    assert (other * log_scale.exp()).item() == pytest.approx(1 / 140_000, rel=1e-3)
 
 
 def test_a_label_infinitely_ahead_gives_no_slope_and_no_nan():
@@ -157,11 +136,3 @@ def test_tail_never_asks_for_all_rows_of_the_head():
     with tiny.attached([hook]):
         traced(model, inputs, k_pos=3)
     assert seen[:-1] == [3] * (len(seen) - 1)
-
-
-def test_a_layer_without_the_parts_is_refused_by_name():
-    adapter = adapter_for(tiny.model("llava"))
-    layer = copy.deepcopy(adapter.layers[0])
-    del layer.self_attn.k_proj
-    with pytest.raises(UnsupportedModel, match=r"LlamaAttention has no 'k_proj'.*use saliency 'autograd'"):
-        adapter.attention_layer(layer)

@@ -170,29 +170,20 @@ def pocket_tokens(inputs: bench.Inputs) -> list[int]:
     return output.sequences[0, inputs["input_ids"].shape[1] :].tolist()
 
 
+@cache
 def pocket_text() -> list[str]:
     return pocket().processor.tokenizer.decode(pocket_tokens(question()), skip_special_tokens=True).split()
 
 
 @GROUP.works("`TextIteratorStreamer`: `model.generate` in a thread, the main thread reads", says=PLAIN)
 def streamer_in_a_thread() -> None:
-    model, errors = pocket().model, []
+    model = pocket().model
     stream = TextIteratorStreamer(pocket().processor.tokenizer, skip_prompt=True, skip_special_tokens=True, timeout=60)
-
-    def work() -> None:
-        try:
-            bench.generate(model, question(), streamer=stream)
-        except BaseException as error:
-            errors.append(error)
-            stream.end()
-
     with prune(model, **POCKET) as trace:
-        worker = Thread(target=work, name="worker")
+        worker = Thread(target=bench.generate, args=(model, question()), kwargs={"streamer": stream})
         worker.start()
         text = "".join(stream)
         worker.join()
-    if errors:
-        raise errors[0]
     assert trace.stages and text.split() == pocket_text()
 
 

@@ -52,6 +52,7 @@ def ran_dense(trace: Trace) -> None:
     """The trace says that nothing was pruned."""
     assert not trace.stages and not trace.schedules, "the trace holds stages of another prompt"
     assert trace.realised_retention == 1
+    assert trace.notes == ("no visual tokens in the prompt: it ran dense",)
 
 
 @GROUP.works("A prompt without a picture")

@@ -7,6 +7,7 @@ TrioError of a refusal through. So a row holds only what a run has shown.
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partialmethod
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
@@ -113,20 +114,15 @@ class Group:
     title: str
     rows: list[Row] = field(default_factory=list)
 
-    def works(self, title: str, setup: Setup | None = None, **options: Any) -> Callable[[Setup], Setup]:
-        """Register a setup that must prune and be right: `setup`, or the function that this decorates.
+    def row(
+        self, expected: Outcome, title: str, setup: Setup | None = None, **options: Any
+    ) -> Callable[[Setup], Setup]:
+        """Register a setup: `setup`, or the function that this decorates.
 
+        expected: `works` if it must prune and be right, `refused` if it must raise a TrioError.
         options: further fields of its row.
         """
-        return self._register(title, "works", setup, options)
 
-    def refused(self, title: str, setup: Setup | None = None, **options: Any) -> Callable[[Setup], Setup]:
-        """Register a setup that must raise a TrioError. The arguments are those of `works`."""
-        return self._register(title, "refused", setup, options)
-
-    def _register(
-        self, title: str, expected: Outcome, setup: Setup | None, options: dict[str, Any]
-    ) -> Callable[[Setup], Setup]:
         def register(setup: Setup) -> Setup:
             self.rows.append(Row(self.title, title, expected, setup, **options))
             return setup
@@ -134,6 +130,9 @@ class Group:
         if setup is not None:
             register(setup)
         return register
+
+    works = partialmethod(row, "works")
+    refused = partialmethod(row, "refused")
 
 
 def page(groups: Iterable[Group], result_of: Callable[[Row], Result]) -> str:

@@ -91,13 +91,13 @@ def labels_behind_the_picture(model, one):
 
 
 def weights_change(model: PreTrainedModel, change: Callable[[PreTrainedModel], None]) -> None:
-    """Change the weights between two prefills of one context, three times.
+    """Change the weights between two prefills of one context, twice.
 
     The oracle is `autograd`, which calls every module, on a copy that never had other weights.
     """
     one = bench.sample()
     with prune(model, bench.METHOD) as trace:
-        for _ in range(3):
+        for _ in range(2):
             bench.forward(model, one)
             (earlier,) = trace.stages[0].scores
             change(model)

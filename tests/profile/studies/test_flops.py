@@ -123,7 +123,7 @@ def test_a_method_without_a_proxy_loss_has_no_overhead_in_the_formula():
 
 
 def test_the_work_of_a_tower_that_is_thinned_out_is_unknown_on_meta():
-    with pytest.raises(UnsupportedInput, match="'pixelprune' chooses by pixels .* count on the cpu"):
+    with pytest.raises(UnsupportedInput, match=r"'pixelprune' chooses by pixels .* count on the cpu"):
         counted(model="qwen2.5-vl-7b", device="meta", retentions=(0.5,), methods=("pixelprune",), new_tokens=1)
 
 
