@@ -13,6 +13,7 @@ KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--o
 import io
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from shutil import copy
@@ -459,6 +460,7 @@ def _document(kind: str, make_document: Callable[[], Record]) -> Callable[[Path]
     return keep_document
 
 
+@cache
 def _counted() -> Record:
     """The dense model's work, counted without weights."""
     from trio_profile.studies import flops

@@ -82,16 +82,3 @@ def test_names_stay_text_in_the_report(tmp_path: Path, capsys):
     assert "<b>" not in html and html.count("</script>") == html.count("<script")
     data = html.partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(data)["paper"] == f"PRUNE: {HOSTILE}"
-
-
-def test_the_report_is_rebuilt_from_the_document(tmp_path: Path, capsys):
-    assert run(["audit", "trio-2026", "--out", str(tmp_path), "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)
-    html = (tmp_path / "report.html").read_text()
-    assert len(html) < 1_000_000 and "Plotly" not in html
-    (tmp_path / "report.html").unlink()
-    assert run(["report", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == first
-    assert (tmp_path / "report.html").read_text() == html
-    assert run(["report", str(tmp_path)]) == 0
-    assert "15 contradict other figures" in " ".join(capsys.readouterr().out.split())

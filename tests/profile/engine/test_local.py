@@ -15,8 +15,6 @@ import torch
 from plotly.offline import get_plotlyjs
 
 from tests.profile import examples
-from trio_core.errors import RetentionError
-from trio_core.methods.grid import Grid
 from trio_profile.engine import local, measuring, plan
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
@@ -162,21 +160,6 @@ def test_a_sweep_goes_on_where_counting_stopped(tiny_study, tmp_path, monkeypatc
     assert (kinds.count("picture"), kinds.count("dense")) == (1, 1)
 
 
-def test_a_cell_without_memory_is_recorded_and_measured_by_the_next_run(tiny_study, tmp_path, monkeypatch):
-    study = tiny_study.model_copy(update={"methods": ("grid",)})
-    select = Grid.select
-
-    def breaks(self, view):
-        if self.retention == 0.4:
-            raise MemoryError
-        return select(self, view)
-
-    monkeypatch.setattr(Grid, "select", breaks)
-    assert [cell.status for cell in local.run(study, tmp_path).measurements] == ["failed", "done"]
-    monkeypatch.setattr(Grid, "select", select)
-    assert [cell.status for cell in local.run(study, tmp_path).measurements] == ["done", "done"]
-
-
 def test_a_cell_that_fails_while_it_is_timed_keeps_its_counts(tiny_study, tmp_path, monkeypatch):
     run = rounds._run
 
@@ -269,25 +252,6 @@ def test_one_session_counts_and_each_other_one_times_each_cell(two_processes):
     for cell in two_processes.measurements:
         assert cell.status == "done" and cell.session == counting.id and cell.fidelity is not None
         assert [one.session for one in cell.timings] == [session.id for session in timing]
-
-
-@pytest.mark.slow
-def test_forked_processes_count_what_this_process_counts(two_processes, tiny_study, tmp_path):
-    alone = local.run(tiny_study.model_copy(update={"fidelity_inputs": 2}), tmp_path)
-    for cell in two_processes.measurements:
-        own = alone.cells[cell.cell.id]
-        assert cell.counted.torch_flops == own.counted.torch_flops
-        for name in ("budgets", "kv_bytes", "retention", "fastv_macs"):
-            assert getattr(cell, name) == getattr(own, name), name
-        assert cell.fidelity.kl_nats == pytest.approx(own.fidelity.kl_nats, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_an_error_of_a_process_is_raised_here_and_leaves_no_directory(tiny_study, tmp_path):
-    study = tiny_study.model_copy(update={"processes": 2, "retentions": (0.1,)})
-    with pytest.raises(RetentionError, match=r"retention 0\.1 cannot be reached"):
-        local.run(study, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

@@ -1,14 +1,12 @@
 """Forked processes: their answers, their errors, how they end, and which methods they know."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.places import PYTHONPATH
 from trio_core.errors import RetentionError, UnknownName
 from trio_core.methods.method import registry
 from trio_core.methods.random import Random
@@ -137,39 +135,22 @@ def test_no_process_outlives_its_caller(server):
     assert psutil.wait_procs(alive[1:], timeout=60)[1] == []
 
 
-@pytest.fixture
-def registered_here(monkeypatch) -> str:
-    """The name of a method that only this process knows."""
-    monkeypatch.setitem(registry, "of_this_test", type("OfThisTest", (Trio,), {"__module__": "mine.here"}))
-    return "of_this_test"
-
-
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("mine.here", r"name it as mine\.here:OfThisTest, or measure in this process \(processes=1"),
+        ("__main__", "method 'of_this_test' is defined in the main script"),
+    ],
+)
 def test_a_method_that_only_the_caller_knows_is_refused_before_a_process_starts(
-    registered_here, tiny_study: Study, tmp_path: Path, monkeypatch
+    tiny_study: Study, tmp_path: Path, monkeypatch, module: str, says: str
 ):
+    monkeypatch.setitem(registry, "of_this_test", type("OfThisTest", (Trio,), {"__module__": module}))
     monkeypatch.setattr("trio_profile.engine.local.Server", lambda: pytest.fail("a process was started"))
-    study = tiny_study.model_copy(update={"processes": 2, "methods": (registered_here,)})
-    with pytest.raises(StudyError, match=r"name it as mine\.here:OfThisTest, or measure in this process \(processes=1"):
+    study = tiny_study.model_copy(update={"processes": 2, "methods": ("of_this_test",)})
+    with pytest.raises(StudyError, match=says):
         local.run(study, tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_a_method_of_the_main_script_is_refused_with_the_way_out(tmp_path):
-    script = tmp_path / "mine.py"
-    script.write_text(
-        "from trio_core.methods.trio import Trio\n"
-        "import trio_profile\n"
-        "class Mine(Trio):\n"
-        "    name = 'mine'\n"
-        "try:\n"
-        "    trio_profile.sweep(methods=('mine',), processes=2, out='out')\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert "method 'mine' is defined in the main script" in done.stdout, done.stderr
-    assert "processes=1" in done.stdout and not (tmp_path / "out").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_combination_is_known_if_both_parts_are(tiny_study):

@@ -194,13 +194,6 @@ def test_a_link_beside_the_questions_may_lead_anywhere(directory: Path, tmp_path
     assert question.picture().size == (4, 4)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
-def test_a_picture_of_any_mode_becomes_rgb(tmp_path: Path, mode: str):
-    form = "tiff" if mode in ("CMYK", "YCbCr") else "png"
-    Image.new("L", (6, 4)).convert("P" if mode == "PA" else mode).save(tmp_path / f"a.{form}")
-    assert open_picture(tmp_path / f"a.{form}").mode == "RGB"
-
-
 @pytest.fixture(scope="module")
 def cat() -> Image.Image:
     """A photograph whose red, green and blue differ."""
@@ -238,15 +231,6 @@ def test_a_photograph_with_exif_data_stands_as_its_camera_says(tmp_path: Path, c
     exif[0x0112] = orientation
     stored.save(tmp_path / "turned.png", exif=exif)
     assert np.array_equal(np.asarray(open_picture(tmp_path / "turned.png")), np.asarray(cat))
-
-
-def test_every_photograph_of_scikit_image_is_read_at_its_size():
-    directory = Path(skimage.data.data_dir)
-    files = [file for suffix in ("png", "jpg", "gif") for file in sorted(directory.glob(f"*.{suffix}"))]
-    assert len(files) > 20
-    for file in files:
-        with Image.open(file) as picture:
-            assert open_picture(file).size == picture.size, file.name
 
 
 def test_of_an_animated_picture_the_first_frame_is_read(tmp_path: Path):

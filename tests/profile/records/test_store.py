@@ -84,11 +84,9 @@ def test_a_damaged_line_in_the_middle_is_dropped_and_said(filled):
         (b"", "is empty"),
         (b"\xff\xfe\x00", "not JSON"),
         (b"[1, 2]\n", "not a record"),
-        (b'{"record": ["header"]}\n', "not a record"),
         (b'{"hello": "world"}\n', "not a record"),
         (b'{"record": "header", "format": "other", "version": 2}\n', "header.format"),
         (b'{"record": "header", "format": "trio-profile", "version": 99}\n', "newer"),
-        (b'{"record": "header", "format": "trio-profile", "version": "1.3"}\n', "older than .*: measure again"),
     ],
 )
 def test_a_foreign_file_is_refused_by_name(tmp_path, content, says):
@@ -101,12 +99,9 @@ def test_a_foreign_file_is_refused_by_name(tmp_path, content, says):
         Store(tmp_path).require(study(), environment())
 
 
-def test_another_study_is_refused_with_the_fields_that_differ(filled):
+def test_another_study_or_machine_is_refused_but_another_host_of_its_kind_is_not(filled):
     with pytest.raises(StoreError, match=r"another study: seed \(0 there, 1 here\)"):
         filled.open(study(seed=1), session())
-
-
-def test_another_machine_is_refused_but_another_host_of_its_kind_is_not(filled):
     filled.open(study(), session(id="second", environment=environment(hostname="node-8", commit="other")))
     with pytest.raises(StoreError, match=r"another environment: torch \('2\.11\.0' there"):
         filled.open(study(), session(environment=environment(torch="2.12.0")))
@@ -225,7 +220,7 @@ def test_a_directory_that_is_removed_while_measuring_is_one_line(filled):
     assert filled.open(study(), session()).measurements == []
 
 
-@pytest.mark.parametrize("length", [0, 1, 10, 40, 100])
+@pytest.mark.parametrize("length", [0, 40])
 def test_a_header_that_is_cut_off_is_a_study_that_begins_anew(filled, length):
     filled.path.write_bytes(filled.path.read_bytes()[:length])
     with pytest.raises(StoreError, match="so nothing was measured: run the same command again"):

@@ -31,7 +31,9 @@ GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
 def study(tiny_study: Study) -> Study:
     fields = {"verb": "ablate", "retentions": (0.6,), "seconds": 0.01, "fidelity_inputs": 1}
     plain = tiny_study.model_copy(update=fields)
-    return plain.model_copy(update={"ablations": ablations.variants_of(plain, ("layers", "probe"))})
+    variants = ablations.variants_of(plain, ("layers", "probe"))
+    few = dict(list(variants["layers"].items())[:3])
+    return plain.model_copy(update={"ablations": {**variants, "layers": few}})
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +116,6 @@ def test_cells_are_the_default_and_each_variant_once(study: Study):
 def test_ablations_are_read_back_from_a_study_file(study: Study, tmp_path):
     (tmp_path / "study.toml").write_text(to_toml(study))
     assert asked.make("ablate", {}, tmp_path / "study.toml") == study
-    with pytest.raises(StudyError, match="is of kind 'ablate', not 'sweep': run `trio-profile ablate --study"):
-        asked.make("sweep", {}, tmp_path / "study.toml")
     with pytest.raises(StudyError, match="a study of kind 'sweep' has no such field"):
         make(ablations=study.ablations)
 
@@ -153,42 +153,19 @@ def test_a_variant_without_a_schedule_is_listed_with_its_reason(ablated: Ablatio
 
 
 @pytest.mark.slow
-def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, tmp_path, capsys):
+def test_the_verb_prints_a_document(tiny_study: Study, tmp_path, capsys):
     out = tmp_path / "out"
     line = ["ablate", "--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What is this?"]
     line += ["--new-tokens", "2", "--retention", "0.6", "--only", "saliency", "--device", "cpu"]
     line += ["--seconds", "0.01", "--processes", "1", "--out", str(out)]
     assert run([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert {
-        "format",
-        "version",
-        "sessions",
-        "environment",
-        "study",
-        "dense",
-        "groups",
-        "doubts",
-        "report",
-        "runs",
-    } == set(document)
     assert [[row["variant"] for row in group["rows"]] for group in document["groups"]] == [["tail", "autograd"]]
     tail, autograd = document["groups"][0]["rows"]
     assert tail["default"] and not autograd["default"] and autograd["options"] == {"saliency": "autograd"}
     assert autograd["selection_macs"] > tail["selection_macs"]
     assert autograd["kl_nats"]["median"] == pytest.approx(tail["kl_nats"]["median"], rel=1e-3, abs=1e-9)
-    first = (out / "report.html").read_text()
-    assert run(["report", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == document
-    assert (out / "report.html").read_text() == first
-    assert run(line) == 0
-    printed = capsys.readouterr().out
-    assert "Saliency" in printed or "saliency" in printed
-    assert "tail default" in printed or "tail† default" in printed
 
 
-@pytest.mark.parametrize(("option", "name"), [("--limit", "limit"), ("--task-path", "task_path")])
-def test_options_of_tasks_need_tasks(option, name, capsys, tmp_path):
-    value = "3" if name == "limit" else str(tmp_path)
-    assert f"{name} = " in (said := complaint(capsys, "ablate", option, value))
-    assert "no task is named; give --tasks" in said
+def test_an_option_of_tasks_needs_tasks(capsys):
+    assert "limit = 3: no task is named; give --tasks" in complaint(capsys, "ablate", "--limit", "3")

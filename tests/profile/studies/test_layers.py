@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.profile.faking import FakeClock
-from trio_profile.cli import run
 from trio_profile.records.schema import Study
 from trio_profile.studies import flops, layers
 
@@ -120,13 +119,3 @@ def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study
     events = json.loads(Path(found.trace or "").read_text())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["ph"] == "M"]
     assert names == ["dense", "pruned to 40.01 %", "pruned to 40.04 %"]
-
-
-@pytest.mark.slow
-def test_the_verb_prints_tables_or_one_document_and_is_rebuilt(capsys, tmp_path, tiny_study: Study):
-    line = ["layers", "--model", tiny_study.model, "--retention", "0.4", "--seconds", "0.01", "--out", str(tmp_path)]
-    assert run([*line, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert {"layers", "stages", "totals", "attribution"} <= set(document)
-    assert run(["report", str(tmp_path)]) == 0
-    assert "rom the claimed speed-up to the measured one" in capsys.readouterr().out

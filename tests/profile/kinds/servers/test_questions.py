@@ -49,13 +49,14 @@ def file(tmp_path):
     return path
 
 
-def test_both_servers_are_scored_and_the_difference_is_paired(file, tmp_path):
+def test_both_servers_are_scored_and_the_difference_is_paired(file, small_pictures, tmp_path):
     half = list(KNOWN)[:6]
     with (
         FakeServer(says=lambda text: KNOWN.get(text, "-")) as dense,
         FakeServer(says=lambda text: KNOWN[text] if text in half else "-", kept=16) as pruned,
     ):
-        asked = study(dense=dense.url, pruned=pruned.url, questions=str(file), prompt="Describe.", **SMALL)
+        shown = {"questions": str(file), "pictures": str(small_pictures), "prompt": "Describe."}
+        asked = study(dense=dense.url, pruned=pruned.url, **shown, **SMALL)
         document = run(asked, tmp_path / "out")
         before = len(dense.requests)
         run(asked, tmp_path / "out")  # it is finished
