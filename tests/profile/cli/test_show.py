@@ -20,7 +20,7 @@ def test_a_study_is_shown_and_nothing_is_written(kept, capsys):
 
 def test_a_sweep_is_shown_in_40_lines_with_its_verdict_its_table_and_its_break_even(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    cells = [in_processes(measurement(retention=retention, noise=0.01)) for retention in Study().retentions]
+    cells = [in_processes(measurement(retention=retention, noise=0.01, pairs=12)) for retention in Study().retentions]
     directory = keep(tmp_path, study(retentions=Study().retentions), cells).directory
     monkeypatch.chdir(directory.parent)  # the last lines name the directory, and a temporary one has a long name
     assert run(["show", directory.name]) == 0

@@ -86,12 +86,6 @@ def test_a_cell_that_failed_is_timed_again_unless_it_failed_in_this_run():
     assert local.is_timed(study, found, {first.cell.id})
 
 
-def test_a_process_that_measures_nothing_ends_the_study(tiny_study, tmp_path, monkeypatch):
-    monkeypatch.setattr(measuring.Timer, "measure", lambda *_: iter(()))
-    with pytest.raises(MeasurementError, match="process 1 measured nothing"):
-        local.run(tiny_study, tmp_path)
-
-
 # --- in this process -------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +131,13 @@ def test_a_finished_study_goes_on_with_more_processes(tiny_study, measured, meas
     assert found.rounds[: len(first.rounds)] == first.rounds
     assert all(len(cell.timings) == 2 and cell.timings[-1].pairs for cell in found.measurements)
     assert Store(measured_copy).read().study == more
+
+
+def test_a_process_that_measures_nothing_ends_the_study(tiny_study, measured_copy, monkeypatch):
+    monkeypatch.setattr(local, "is_in_this_process", lambda _: True)
+    monkeypatch.setattr(measuring.Timer, "measure", lambda *_: iter(()))
+    with pytest.raises(MeasurementError, match="measured nothing"):
+        local.run(tiny_study.model_copy(update={"processes": 2}), measured_copy)
 
 
 def test_a_sweep_goes_on_where_counting_stopped(tiny_study, tmp_path, monkeypatch):
@@ -237,7 +238,8 @@ def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path
 @pytest.fixture(scope="module")
 def two_processes(tiny_study: Study, tmp_path_factory) -> Contents:
     """A small study whose cells two forked processes time. More processes count than there are questions."""
-    study, out = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 2}), tmp_path_factory.mktemp("two")
+    fields = {"processes": 2, "fidelity_inputs": 2, "retentions": (0.4,)}
+    study, out = tiny_study.model_copy(update=fields), tmp_path_factory.mktemp("two")
     found = local.run(study, out / "out")
     assert local.run(study, out / "out").rounds == found.rounds, "a second call measured again"
     return found

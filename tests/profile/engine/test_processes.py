@@ -50,17 +50,19 @@ def sleep(requests, say):
 """What the processes of these tests do."""
 
 
-@pytest.fixture
-def server(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
     """A server whose processes do what TASKS says."""
-    (tmp_path / "tasks_of_a_test.py").write_text(TASKS)
-    monkeypatch.syspath_prepend(tmp_path)
+    directory = tmp_path_factory.mktemp("tasks")
+    (directory / "tasks_of_a_test.py").write_text(TASKS)
     start = processes._START.replace(
         "\nserve(", "\nfrom trio_profile.engine import processes\nprocesses.TASKS = 'tasks_of_a_test'\nserve("
     )
-    monkeypatch.setattr(processes, "_START", start)
-    with Server() as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(directory)
+        patch.setattr(processes, "_START", start)
+        with Server() as found:
+            yield found
 
 
 def ask(server, task: str, request, load=None) -> list[dict]:
@@ -116,14 +118,10 @@ def test_a_killed_process_is_named_with_its_signal_and_the_next_one_works(server
     with pytest.raises(MeasurementError, match=r"was killed by SIGKILL \(often because memory ran out\)"):
         ask(server, "die", {})
     assert len(ask(server, "tell", {})) == 1
-    server._process.kill()
-    server._process.wait()
-    with pytest.raises(MeasurementError, match=r"was killed by SIGKILL"):
-        server.fork()
 
 
-def test_no_process_outlives_its_caller(server):
-    """One is stopped, one ends with the server, and one loses its server first."""
+def test_no_process_outlives_its_caller_and_a_dead_server_is_named(server):
+    """One is stopped, and two lose their server first. No later test of this module uses the server."""
     children = [server.fork() for _ in range(3)]
     for child in children:
         child.ask("sleep", {})
@@ -131,6 +129,10 @@ def test_no_process_outlives_its_caller(server):
     children[0].stop()
     assert psutil.wait_procs(alive[:1], timeout=60)[1] == []
     assert alive[1].is_running()
+    server._process.kill()
+    server._process.wait()
+    with pytest.raises(MeasurementError, match=r"was killed by SIGKILL"):
+        server.fork()
     server.close()
     assert psutil.wait_procs(alive[1:], timeout=60)[1] == []
 

@@ -160,11 +160,11 @@ REFUSED = (
 
 def test_a_request_that_cannot_be_answered_gets_one_line(server):
     question = exam(1)[0]
-    for body, status, says in REFUSED:
-        for stream in (False, True):
-            found = httpx2.post(f"{server.url}/chat/completions", json={**body, "stream": stream}, timeout=60)
-            assert (found.status_code, says in found.json()["detail"]) == (status, True), (says, found.text)
-            assert "\n" not in found.json()["detail"]
+    for number, (body, status, says) in enumerate(REFUSED):
+        asked = {**body, "stream": number % 2 == 1}
+        found = httpx2.post(f"{server.url}/chat/completions", json=asked, timeout=60)
+        assert (found.status_code, says in found.json()["detail"]) == (status, True), (says, found.text)
+        assert "\n" not in found.json()["detail"]
     assert server.ask(question).choices[0].message.content == answer(server.served, question)[0]
 
 
