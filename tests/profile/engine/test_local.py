@@ -15,7 +15,7 @@ import torch
 from plotly.offline import get_plotlyjs
 
 from tests.profile import examples
-from trio_profile.engine import local, measuring, plan
+from trio_profile.engine import local, measuring
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.profilers import rounds
@@ -114,14 +114,6 @@ def test_a_study_of_one_process_counts_and_times_every_cell_in_this_one(measured
     assert shares == sorted(shares) and steps[-1].text == "all cells are measured"
 
 
-def test_finished_cells_are_not_run_again(tiny_study, measured, measured_copy, monkeypatch):
-    _, first, _ = measured
-    size = (measured_copy / "measurements.jsonl").stat().st_size
-    monkeypatch.setattr(plan, "build", never)
-    assert local.run(tiny_study, measured_copy).measurements == first.measurements
-    assert (measured_copy / "measurements.jsonl").stat().st_size == size
-
-
 def test_a_finished_study_goes_on_with_more_processes(tiny_study, measured, measured_copy, monkeypatch):
     _, first, _ = measured
     more = tiny_study.model_copy(update={"processes": len({one.session for one in first.rounds}) + 1})
@@ -173,14 +165,6 @@ def test_a_cell_that_fails_while_it_is_timed_keeps_its_counts(tiny_study, tmp_pa
     first, second = local.run(tiny_study, tmp_path).measurements
     assert (first.status, second.status) == ("failed", "done")
     assert first.counted is not None and str(first.reason).startswith("out of memory")
-
-
-def test_another_study_in_the_way_is_refused_before_the_model_is_loaded(tiny_study, measured_copy, monkeypatch):
-    monkeypatch.setattr(plan, "build", never)
-    other = tiny_study.model_copy(update={"seed": 7})
-    for retentions in (other.retentions, (0.4, 0.6, 0.8)):
-        with pytest.raises(StoreError, match=r"another study: .*seed"):
-            local.run(other.model_copy(update={"retentions": retentions}), measured_copy)
 
 
 def questions_about(photograph: Path, path: Path, count: int) -> None:
@@ -238,7 +222,7 @@ def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path
 @pytest.fixture(scope="module")
 def two_processes(tiny_study: Study, tmp_path_factory) -> Contents:
     """A small study whose cells two forked processes time. More processes count than there are questions."""
-    fields = {"processes": 2, "fidelity_inputs": 2, "retentions": (0.4,)}
+    fields = {"processes": 2, "fidelity_inputs": 1, "methods": ("grid",), "retentions": (0.4,)}
     study, out = tiny_study.model_copy(update=fields), tmp_path_factory.mktemp("two")
     found = local.run(study, out / "out")
     assert local.run(study, out / "out").rounds == found.rounds, "a second call measured again"

@@ -165,9 +165,7 @@ def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses
 def test_a_question_whose_video_is_too_long_is_named(folder: Path):
     """The timed input may be shorter."""
     workload = build(Study(model="pocket-video", video=str(folder), prompt="which digit ?", fidelity_inputs=1))
-    with pytest.raises(
-        StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens, and the model has 2048"
-    ):
+    with pytest.raises(StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens"):
         replace(workload, new_tokens=1000).asked(0)
 
 

@@ -56,9 +56,8 @@ def test_pairs_are_rows_or_columns_of_the_document(kept):
     assert len(rows) == 4 * 8 and {row["method"] for row in rows} == {"trio", "random"}
     document = json.loads(text_of(directory, "json", pairs=True))
     assert [len(cell["times"]["prefill_ms"]) for cell in document["pairs"]] == [8] * 4
-    assert {float(row["prefill_ms"]) for row in rows} == {
-        ms for cell in document["pairs"] for ms in cell["times"]["prefill_ms"]
-    }
+    times = {ms for cell in document["pairs"] for ms in cell["times"]["prefill_ms"]}
+    assert {float(row["prefill_ms"]) for row in rows} == times
 
 
 @pytest.mark.parametrize(

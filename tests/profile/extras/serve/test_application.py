@@ -143,17 +143,9 @@ REFUSED = (
     ({**SEEN, "max_tokens": 0}, 422, "max_tokens 0: input should be greater than or equal to 1"),
     ({**SEEN, "generation_config": "[]"}, 422, "generation_config '[]': value error, give a json object"),
     ({"messages": [{"role": "user", "content": "red " * 8000}]}, 400, "tokens, and the model 1024 positions"),
-    (
-        {"messages": [{"role": "user", "content": "red " * 30_000}]},
-        413,
-        "more than the model's 1024 positions can hold",
-    ),
+    ({"messages": [{"role": "user", "content": "red " * 30_000}]}, 413, "more than the model's 1024 positions"),
     ({"messages": [{"role": "user", "content": "x" * (33 << 20)}]}, 413, "the body has more than 33554432 bytes"),
-    (
-        {**SEEN, "generation_config": '{"prompt_lookup_num_tokens": 3}'},
-        400,
-        "prompt_lookup_num_tokens: assisted decoding puts a draft behind the prompt",
-    ),
+    ({**SEEN, "generation_config": '{"prompt_lookup_num_tokens": 3}'}, 400, "prompt_lookup_num_tokens: assisted"),
     ({**SEEN, "generation_config": '{"cache_implementation": "static"}'}, 400, "cache"),
 )
 

@@ -100,9 +100,8 @@ def test_a_question_that_is_not_answered_counts_as_wrong_and_is_asked_again():
 
 
 def test_a_dense_server_without_a_right_answer_says_nothing_about_pruning():
-    assert _doubts(log_of("w" * 12, "w" * 12)) == [
-        "the dense server answers none of 12 questions right, so they do not say whether pruning keeps the answers"
-    ]
+    (doubt,) = _doubts(log_of("w" * 12, "w" * 12))
+    assert doubt.startswith("the dense server answers none of 12 questions right")
     assert next(recommendation(with_answers("w" * 12, "w" * 12))).startswith("Use pruning")
 
 

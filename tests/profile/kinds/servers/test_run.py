@@ -12,7 +12,6 @@ import pytest
 from tests.profile.command import complaint, document
 from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
 from trio_profile.cli import run
-from trio_profile.errors import StudyError
 from trio_profile.inputs import host
 from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.document import EndpointsDocument
@@ -140,33 +139,12 @@ def test_a_cache_is_found_with_one_repeated_picture():
 
     asked = study(concurrency=(2,), requests=12, check_cache=True, segment_seconds=MANY)
     document = document_of(asked, measure(asked, Caching(0.1, 0.0), Queue(0.1, 0.0)).contents)
-    assert [(check.arm, check.speedup.value) for check in document.cache] == [
-        ("dense", pytest.approx(10, rel=0.01)),
-        ("pruned", pytest.approx(1, rel=0.01)),
-    ]
+    assert {check.arm: check.speedup.value for check in document.cache} == pytest.approx(
+        {"dense": 10, "pruned": 1}, rel=0.01
+    )
     assert "the dense server answers a repeated picture" in str(document.doubts)
     assert "the pruned server answers a repeated picture" not in str(document.doubts)
     assert len(document.loads) == 1 and document.loads[0].rounds == 4
-
-
-# --- interrupted and continued ----------------------------------------------------------------------------------
-
-
-def test_a_study_goes_on_with_the_pairs_that_are_missing(tmp_path):
-    asked = study(concurrency=(1, 2), requests=8, rounds=2, segment_seconds=MANY)
-    breaks = Queue(0.1, 0.0, fails=lambda number: number > 40)
-    with pytest.raises(StudyError, match=r"the pruned server fails at concurrency \d: HTTP 503: too busy; finished"):
-        measure(asked, Queue(0.1, 0.0), breaks, RequestStore(tmp_path, asked, session()))
-    kept = RequestStore(tmp_path, asked, session())
-    finished = [first.pair[:4] for first, _ in kept.contents.pairs()]
-    assert 0 < len(finished) < 4 and len(pairs_left(asked, kept)) == 4 - len(finished)
-    again = host.session(session().environment)
-    later = RequestStore(tmp_path, asked, again)
-    measure(asked, Queue(0.1, 0.0), Queue(0.1, 0.0), later)
-    assert pairs_left(asked, later) == []
-    assert {first.session for first, _ in later.contents.pairs()} == {session().id, again.id}
-    assert all(first.session == second.session for first, second in later.contents.pairs())
-    assert [one.rounds for one in document_of(asked, RequestStore(tmp_path, asked, again).contents).loads] == [2, 2]
 
 
 # --- on loopback ------------------------------------------------------------------------------------------------
@@ -200,9 +178,8 @@ def test_a_study_is_measured_kept_and_read_again(studied, capsys):
     assert shown["retention"] == 0.25
     assert [one["load"] for one in shown["loads"]] == [1, 2]
     assert all(one[arm]["errors"] == 0 for one in shown["loads"] for arm in ("dense", "pruned"))
-    assert {path.name for path in studied.out.iterdir()} >= {
-        *("endpoints.json", "requests.jsonl", "study.toml", "report.html")
-    }
+    names = {path.name for path in studied.out.iterdir()}
+    assert names >= {"endpoints.json", "requests.jsonl", "study.toml", "report.html"}
     assert run(["show", str(studied.out)]) == 0
     assert "Does pruning pay in this server?" in capsys.readouterr().out
 
