@@ -9,13 +9,11 @@ from tests.profile import command as command_line
 from tests.profile.documents import keep
 from tests.profile.examples import (
     counted,
-    dense,
     environment,
     failed,
     in_processes,
     measurement,
     rounds_of,
-    session,
     slowed,
     study,
     with_cpu_times,
@@ -23,7 +21,6 @@ from tests.profile.examples import (
 from trio_profile.cli import run
 from trio_profile.records.record import VERSION
 from trio_profile.records.schema import FileDigest, Measurement
-from trio_profile.records.store import Store
 
 RETENTIONS = (0.11, 0.55)
 
@@ -156,13 +153,8 @@ def test_the_commands_measure_both_sides_as_many_times_as_long_as_a_verdict_name
 
 def test_studies_of_two_checkpoints_are_refused(tmp_path, capsys):
     def kept(name: str, weights: str):
-        opened = session(inputs={"model/weights": FileDigest(bytes=12, sha256=weights)})
-        store = Store(tmp_path / name)
-        store.open(study(retentions=RETENTIONS), opened)
-        cells = [measurement("trio", retention, pairs=6) for retention in RETENTIONS]
-        for record in (dense(), *map(counted, cells), *rounds_of(*cells)):
-            store.append(record)
-        return store.directory
+        inputs = {"model/weights": FileDigest(bytes=12, sha256=weights)}
+        return keep(tmp_path / name, study(retentions=RETENTIONS), swept(), inputs=inputs).directory
 
     base, new = kept("base", "a"), kept("new", "b")
     said = complaint(capsys, base, new)

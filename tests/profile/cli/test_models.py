@@ -8,13 +8,6 @@ from tests.profile.command import complaint, document
 from trio_profile.cli import run
 
 
-def test_built_in_models_are_listed_with_their_sizes(capsys):
-    models = {model["name"]: model for model in document(capsys, "models")["models"]}
-    assert models["llava-1.5-7b"]["parameters"] == 7_063_427_072
-    assert run(["models"]) == 0
-    assert "llava-1.5-7b" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("left", fast_first(["two", "all"], "two"))
 def test_models_check_tries_every_family_with_each_attention(left, capsys, monkeypatch):
     from trio_core.models import families

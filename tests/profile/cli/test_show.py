@@ -1,12 +1,9 @@
-from pathlib import Path
-
 import pytest
 
 from tests.profile.command import complaint, document
 from tests.profile.documents import keep
-from tests.profile.examples import failed, in_processes, measurement, study
+from tests.profile.examples import in_processes, measurement, study
 from trio_profile.cli import run
-from trio_profile.records.store import Store
 from trio_profile.records.study import Study
 
 
@@ -59,13 +56,6 @@ def test_doubts_exit_with_1_only_if_strict_is_asked_for(stored, tmp_path, capsys
     printed = capsys.readouterr().out
     assert "1 cell measured. Doubts about the whole study: rounds, sessions." in printed
     assert run(["show", "--doubts", directory, "--strict"]) == 1
-
-
-def test_a_cell_that_failed_in_a_later_process_is_doubted(stored, capsys):
-    directory = stored(in_processes(measurement()))
-    Store(Path(directory)).append(failed())
-    assert run(["show", "--doubts", directory, "--strict"]) == 1
-    assert "1 cell measured. Doubts about single cells: 1 of 1 (sessions 1)." in capsys.readouterr().out
 
 
 def test_the_json_is_one_document(stored, capsys):

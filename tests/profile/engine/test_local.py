@@ -188,17 +188,6 @@ def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph,
     assert local.run(study, out).measurements == found.measurements
 
 
-def test_a_study_keeps_its_picture_once_and_the_tokens_of_each_cell(measured):
-    directory, found, _ = measured
-    assert found.picture.image.startswith("data:image/") and found.picture.session == found.sessions[0].id
-    lines = (directory / "measurements.jsonl").read_text().splitlines()
-    assert [json.loads(line)["record"] for line in lines].count("picture") == 1
-    for cell in found.measurements:
-        assert tuple(stage.layer for stage in cell.kept.stages) == cell.layers
-        assert tuple(int(stage.mask(36).sum()) for stage in cell.kept.stages) == cell.budgets
-        assert cell.kept.stages[-1].scores  # a stage that drops nothing has none
-
-
 def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path):
     asked = {"methods": ("trio", "tome"), "retentions": (0.4,)}
     found = running.run(tiny_study.model_copy(update={**asked, "picture": False}), tmp_path)

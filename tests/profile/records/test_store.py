@@ -136,15 +136,6 @@ def test_every_record_names_the_session_that_wrote_it(tmp_path):
         assert found.measurements[0].session == "first"
 
 
-def test_two_sessions_of_a_cell_are_timed_apart(filled):
-    filled.open(study(), session(id="second"))
-    for record in rounds_of(cell(0.11)):
-        filled.append(record.model_copy(update={"session": ""}))  # it gets the one that writes
-    found = filled.read().measurements[0]
-    assert [one.session for one in found.timings] == ["4c1f09aa", "second"]
-    assert len(found.pairs) == 4
-
-
 # --- versions --------------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """`trio-profile ablate`: which variants there are, one document of them, and what is refused."""
 
-import json
 from importlib.resources import files
 
 import pytest
@@ -11,7 +10,6 @@ from tests.profile.command import complaint
 from tests.profile.studying import make, plan
 from trio_core import methods
 from trio_profile.analysis.ablate import PRINTED, Ablation, ablate
-from trio_profile.cli import run
 from trio_profile.engine import local
 from trio_profile.errors import StudyError
 from trio_profile.gate.evidence import of_study
@@ -137,21 +135,6 @@ def test_a_variant_without_a_schedule_is_listed_with_its_reason(ablated: Ablatio
     says = ("must ascend", "can be pruned after layers", "cannot be reached")
     assert all(any(part in reason for part in says) for reason in reasons.values())
     assert ablated.groups[0].rows != ablated.groups[0].at(0.6)
-
-
-@pytest.mark.slow
-def test_the_verb_prints_a_document(tiny_study: Study, tmp_path, capsys):
-    out = tmp_path / "out"
-    line = ["ablate", "--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What is this?"]
-    line += ["--new-tokens", "2", "--retention", "0.6", "--only", "saliency", "--device", "cpu"]
-    line += ["--seconds", "0.01", "--processes", "1", "--out", str(out)]
-    assert run([*line, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [[row["variant"] for row in group["rows"]] for group in document["groups"]] == [["tail", "autograd"]]
-    tail, autograd = document["groups"][0]["rows"]
-    assert tail["default"] and not autograd["default"] and autograd["options"] == {"saliency": "autograd"}
-    assert autograd["selection_macs"] > tail["selection_macs"]
-    assert autograd["kl_nats"]["median"] == pytest.approx(tail["kl_nats"]["median"], rel=1e-3, abs=1e-9)
 
 
 def test_an_option_of_tasks_needs_tasks(capsys):

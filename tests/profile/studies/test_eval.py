@@ -20,7 +20,7 @@ from trio_core.pruning import prune
 from trio_profile.cli import run
 from trio_profile.cost import formula
 from trio_profile.engine.plan import resolve
-from trio_profile.errors import MeasurementError, StoreError, StudyError
+from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import ask
@@ -287,54 +287,6 @@ def test_a_question_that_runs_out_of_memory_is_named(evaluation, study, tmp_path
         asked(evaluation, study, own_tasks(tmp_path))
 
 
-SEVERAL = {"methods": ("trio", "random"), "retentions": (0.4, 0.7), "tasks": ("colours", "shapes"), "limit": 3}
-
-
-@pytest.fixture
-def two_tasks(tmp_path):
-    own_tasks(tmp_path / "tasks", name="shapes")
-    return own_tasks(tmp_path / "tasks")
-
-
-@pytest.mark.slow
-def test_an_interrupted_study_goes_on_with_the_next_question(evaluation, study, two_tasks, tmp_path, monkeypatch):
-    whole, expected = asked(evaluation, study, two_tasks, tmp_path / "whole", **SEVERAL)
-    answer = answering.Answerer.answer
-    done = []
-
-    def killed(self, question):
-        if len(done) == 4:
-            raise KeyboardInterrupt
-        done.append(question.document)
-        return answer(self, question)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(answering.Answerer, "answer", killed)
-        with pytest.raises(KeyboardInterrupt):
-            asked(evaluation, study, two_tasks, tmp_path / "killed", **SEVERAL)
-    file = tmp_path / "killed" / "answers.jsonl"
-    file.write_bytes(file.read_bytes()[:-100])  # the last line is cut off, as after kill -9
-    count = []
-    monkeypatch.setattr(answering.Answerer, "answer", lambda self, q: count.append(q) or answer(self, q))
-    resumed, answers = asked(evaluation, study, two_tasks, tmp_path / "killed", **SEVERAL)
-    assert len(count) == 6 - 3 and len(resumed.sessions) == 2
-    assert [exact(one) for one in answers] == [exact(one) for one in expected]
-    assert [answer.session for answer in answers] == [resumed.sessions[i > 2].id for i in range(6)]
-    assert _exact_rows(resumed) == _exact_rows(whole)
-    (two_tasks / "shapes.yaml").write_text((two_tasks / "shapes.yaml").read_text() + "# changed")
-    with pytest.raises(StoreError, match=r"the tasks in .* changed since"):
-        asked(evaluation, study, two_tasks, tmp_path / "killed", **SEVERAL)
-
-
-def _exact_rows(found) -> list:
-    """Every row of a document without its times."""
-    timed = {f"{name}_{kind}" for name in ("prefill", "ttft", "total") for kind in ("ms", "speedup")}
-    rows = [found.dense, *found.cells]
-    return [row.model_dump(exclude={*timed, "tasks"}) for row in rows] + [
-        task.model_dump(exclude=timed) for row in rows for task in row.tasks
-    ]
-
-
 def test_a_cell_that_is_refused_does_not_stop_the_others(evaluation, study, tmp_path, monkeypatch):
     refusing = find("fastv")
     schedule = refusing.schedule
@@ -509,11 +461,11 @@ def test_ablate_on_tasks_compares_each_variant_with_the_default(evaluation, chec
 
 
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)
-def test_an_unfinished_evaluation_is_a_study(evaluation, arguments, tmp_path, capsys, monkeypatch):
+def test_an_unfinished_evaluation_is_a_study_that_goes_on(evaluation, arguments, tmp_path, capsys, monkeypatch):
     answer = answering.Answerer.answer
 
     def interrupted(self, question):
-        if question.document == 1:
+        if question.document == 2:
             raise KeyboardInterrupt
         return answer(self, question)
 
@@ -525,8 +477,15 @@ def test_an_unfinished_evaluation_is_a_study(evaluation, arguments, tmp_path, ca
     assert not (out / "evaluation.json").exists()
     assert "holds a study already" in complaint(capsys, *arguments, "--no-resume", "--out", out)
     assert "holds answers.jsonl, which is no study of kind 'sweep'" in complaint(capsys, "sweep", "--out", str(out))
+    utils = tmp_path / "tasks" / "utils.py"
+    code = utils.read_text()
+    utils.write_text(code + "# changed")
+    assert "the tasks in " in (said := complaint(capsys, *arguments, "--out", out)) and "changed since" in said
+    utils.write_text(code)
     assert run([*arguments, "--out", str(out)]) == 0
-    assert len(json.loads((out / "evaluation.json").read_text())["sessions"]) == 2
+    assert [answer.document for answer in answers_in(out)] == list(range(6)), "an answered question is asked again"
+    first, second = (session["id"] for session in json.loads((out / "evaluation.json").read_text())["sessions"])
+    assert [answer.session for answer in answers_in(out)] == [first] * 2 + [second] * 4
 
 
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)  # lmms-eval reads all its tasks each time

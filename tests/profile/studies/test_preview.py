@@ -42,9 +42,3 @@ def test_a_large_model_is_not_loaded_and_its_time_follows_from_its_work(monkeypa
     )
     assert one is not None and two is not None and two > 4 * one
     assert loaded == []
-
-
-def test_a_small_study_says_how_long_it_takes(tiny_study):
-    found = preview(tiny_study)
-    assert found.seconds is not None and found.seconds > 0
-    assert found.seconds_reason is None

@@ -136,17 +136,7 @@ def test_an_unreachable_server_is_one_line_without_the_password(store, monkeypat
 def test_metrics_have_names_that_mlflow_takes_and_that_differ():
     from mlflow.utils.validation import _validate_metric_name
 
-    curves = [
-        "",
-        "trio",
-        "visionzip+trio",
-        "sparsevlm+",
-        "trio k_pos = 1",
-        "my.module:Mine",
-        "a/b",
-        "a b",
-        "ÄÖ",
-    ]
+    curves = ["", "visionzip+trio", "sparsevlm+", "trio k_pos = 1", "my.module:Mine", "a/b", "a b", "ÄÖ"]
     asked = [("prefill_speedup", curve) for curve in [*curves, "x" * 300, "x" * 301]]
     asked.append(("accuracy_by_kind.what? where/when", "trio"))
     names = metric_names(asked)
