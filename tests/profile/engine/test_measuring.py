@@ -14,10 +14,13 @@ from trio_profile.engine.orders import Allowance, Order, Share
 from trio_profile.engine.plan import resolve
 from trio_profile.engine.shares import Answers, Parts
 from trio_profile.profilers import rounds
-from trio_profile.progress import ignore
 from trio_profile.records.schema import Dense, Measurement, Picture, Round, Study
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
+
+
+def silent(*_: object) -> None:
+    """Report nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +45,10 @@ def test_a_session_says_who_measures_how_and_what(opened, checkpoint):
 def test_two_shares_of_a_study_give_the_records_of_one(opened):
     """Energy, memory, ratios of pictures and divergences are not exact. One question is fewer than two shares."""
     cells = tuple(planned.cell.id for planned in opened.plan.cells)
-    alone = list(count_share(opened, Share(counts=cells, answers=cells), ignore))
+    alone = list(count_share(opened, Share(counts=cells, answers=cells), silent))
     first = Share(number=0, of=2, counts=cells[:1], answers=cells)
     second = Share(number=1, of=2, counts=cells[1:], answers=cells, dense=False, picture=False)
-    parts = [part for share in (first, second) for part in count_share(opened, share, ignore)]
+    parts = [part for share in (first, second) for part in count_share(opened, share, silent)]
     assert [type(part) for part in parts].count(Picture) == 1
 
     def records(shares: int, parts) -> dict[str, dict]:
@@ -67,7 +70,7 @@ def test_a_cell_without_memory_fails_and_the_others_go_on(opened, monkeypatch):
     share = Share(counts=cells, answers=cells, dense=False, picture=False)
     for error in (MemoryError(), RuntimeError("not enough memory: you tried")):
         monkeypatch.setattr(Grid, "select", lambda *_, error=error: _raise(error))
-        parts = list(count_share(opened, share, ignore))
+        parts = list(count_share(opened, share, silent))
         failed, counted = [part for part in parts if isinstance(part, Measurement)]
         assert (failed.cell.method, failed.status) == ("grid", "failed")
         assert str(failed.reason).startswith("out of memory") and counted.status == "counted"
@@ -78,8 +81,8 @@ def test_any_other_error_is_raised_unless_it_is_to_be_kept(opened, monkeypatch):
     cells = tuple(planned.cell.id for planned in opened.plan.cells)
     monkeypatch.setattr(Grid, "select", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        list(count_share(opened, Share(counts=cells), ignore))
-    kept = list(count_share(opened, Share(counts=cells), ignore, keep_faults=True))
+        list(count_share(opened, Share(counts=cells), silent))
+    kept = list(count_share(opened, Share(counts=cells), silent, keep_faults=True))
     reasons = [part.reason for part in kept if isinstance(part, Measurement)]
     assert reasons == ["ZeroDivisionError: division by zero", None]
     # If the dense model does not run either, the fault is not the cell's.
@@ -96,7 +99,7 @@ def test_a_refused_cell_is_recorded_by_the_share_that_counts_it(tiny_study):
     names = {cell.method: cell.id for cell in study.cells()}
     shares = [Share(counts=(names[method],), dense=False, picture=False) for method in ("trio", "visionzip")]
     first, second = (
-        [part.status for part in count_share(opened, share, ignore) if isinstance(part, Measurement)]
+        [part.status for part in count_share(opened, share, silent) if isinstance(part, Measurement)]
         for share in shares
     )  # pyright: ignore
     assert (first, second) == (["refused"], ["counted"])
@@ -215,5 +218,5 @@ def _raise(error: Exception):
 
 def test_a_dense_model_alone_is_counted(tiny_study):
     opened = open_process(Order(study=tiny_study.model_copy(update={"retentions": ()})))
-    dense, answers = count_share(opened, Share(picture=False), ignore)
+    dense, answers = count_share(opened, Share(picture=False), silent)
     assert isinstance(dense, Dense) and answers == Answers()
