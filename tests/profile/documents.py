@@ -13,6 +13,7 @@ KEPT["audit"](DIR)     puts a small study of this kind into a directory, as `--o
 import io
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from shutil import copy
@@ -425,12 +426,17 @@ def endpoints_document() -> EndpointsDocument:
 # --- a kept study of every kind --------------------------------------------------------------------------------------
 
 
-def keep(directory: Path, study: Study, cells: Iterable[Measurement], *, where: Environment | None = None) -> Store:
-    """Keep cells as a sweep would, with their rounds, in the sessions that they name. where: their machine."""
+def keep(
+    directory: Path, study: Study, cells: Iterable[Measurement], *, where: Environment | None = None, **fields: Any
+) -> Store:
+    """Keep cells as a sweep would, with their rounds, in the sessions that they name.
+
+    where: their machine. fields: further ones of the sessions.
+    """
     store, cells = Store(directory), list(cells)
     named = [timing.session for cell in cells for timing in cell.timings]
     for name in dict.fromkeys([examples.SESSION, *named]):
-        store.open(study, examples.session(id=name, environment=where or examples.environment()))
+        store.open(study, examples.session(id=name, environment=where or examples.environment(), **fields))
     timed = [cell for cell in cells if cell.status == "done"]
     counted = [examples.counted(cell) if cell in timed else cell for cell in cells]
     for record in (examples.dense(), *counted, *examples.rounds_of(*timed)):
@@ -459,6 +465,7 @@ def _document(kind: str, make_document: Callable[[], Record]) -> Callable[[Path]
     return keep_document
 
 
+@cache
 def _counted() -> Record:
     """The dense model's work, counted without weights."""
     from trio_profile.studies import flops

@@ -116,7 +116,7 @@ def paper(seed: int) -> Paper:
     made.tree["tables"]["tower"] = _tower(made, again, rows, dense["prefill"], truth["prefill"])
     made.tree["tables"]["sweep"] = _sweep(made, unpruned, method, stages[0] / model["layers"])
     made.tree["tables"]["accuracy"] = _accuracy(made, again)
-    made.truth = {"first": f"main, {first}", "kv": kv_unit, "label": first, "publishes": publishes}
+    made.truth = {"kv": kv_unit, "label": first}
     return made
 
 
@@ -291,63 +291,40 @@ def _scaled(text: str, factor: float) -> str:
     return f"{Decimal(str(float(text) * factor)):.{digits}f}"
 
 
-def _spoil(row: dict[str, Any], quantity: str, factor: float) -> None:
-    """Multiply a printed figure of a row."""
-    row["figures"][quantity] = _scaled(row["figures"][quantity], factor)
+@dataclass(frozen=True)
+class _Figure:
+    """A printed figure that is multiplied.
 
+    table, row: its place; the row is the pruned one if it is empty.
+    quantity: of the figure; `kv` is the cache in the unit of the paper.
+    needs: fields that the main table or the rows of the paper must have.
+    names: the quantities that may be named instead. at: the table that may be named instead.
+    """
 
-def _ratio(made: Paper) -> Named:
-    _spoil(made.rows()[made.truth["label"]], "prefill_speedup", 1.12)
-    return made.truth["first"], ("prefill_speedup",)
+    table: str
+    row: str
+    quantity: str
+    factor: float
+    needs: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    at: str = ""
 
-
-def _headline(made: Paper) -> Named:
-    _spoil(made.tree["tables"]["abstract"]["rows"]["claims"], "kv_ratio", 1.15)
-    return "abstract, claims", ("kv_ratio",)
-
-
-def _dense_cache(made: Paper) -> Named:
-    if "text_tokens" not in made.rows()["baseline"]:
-        return None
-    _spoil(made.rows()["baseline"], made.truth["kv"], 1.25)
-    return "main, baseline", (made.truth["kv"],)
-
-
-def _pruned_cache(made: Paper) -> Named:
-    _spoil(made.rows()[made.truth["label"]], made.truth["kv"], 1.3)
-    return made.truth["first"], ("retention", "kv_ratio")
-
-
-def _dense_work(made: Paper) -> Named:
-    if "convention" not in made.tree["tables"]["main"]:
-        return None
-    _spoil(made.rows()["baseline"], "flops_t", 1.2)
-    return "main, baseline", ("flops_t",)
-
-
-def _pruned_work(made: Paper) -> Named:
-    if not made.truth["publishes"] or "convention" not in made.tree["tables"]["main"]:
-        return None
-    _spoil(made.rows()[made.truth["label"]], "flops_t", 0.8)
-    return made.truth["first"], ("flops_t",)
-
-
-def _duplicate(made: Paper) -> Named:
-    _spoil(made.tree["tables"]["again"]["rows"][made.truth["label"]], "prefill_ms", 1.05)
-    return made.truth["first"], ("prefill_ms",)
+    def __call__(self, made: Paper) -> Named:
+        label = made.truth["label"]
+        if not {*self.needs} <= {*made.tree["tables"]["main"], *made.rows()["baseline"], *made.rows()[label]}:
+            return None
+        row, quantity = self.row or label, made.truth["kv"] if self.quantity == "kv" else self.quantity
+        figures = made.tree["tables"][self.table]["rows"][row]["figures"]
+        figures[quantity] = _scaled(figures[quantity], self.factor)
+        return f"{self.at or self.table}, {row}", self.names or (quantity,)
 
 
 def _average(made: Paper) -> Named:
     row = made.rows()[made.truth["label"]]
-    if not made.truth["publishes"]:
+    if "schedule" not in row:
         return None
     row["schedule"]["keep"] = [str(int(int(keep) * 0.7)) for keep in row["schedule"]["keep"]]
-    return made.truth["first"], ("retention",)
-
-
-def _sum(made: Paper) -> Named:
-    _spoil(made.rows()[made.truth["label"]], "decode_ms", 1.2)
-    return made.truth["first"], ("total_ms",)
+    return f"main, {made.truth['label']}", ("retention",)
 
 
 def _longer_prefill(made: Paper) -> Named:
@@ -362,39 +339,19 @@ def _break_even(made: Paper) -> Named:
     return "sweep, claims", ("break_even",)
 
 
-def _mean(made: Paper) -> Named:
-    rows = made.tree["tables"]["accuracy"]["rows"]
-    label = next(reversed(rows))
-    _spoil(rows[label], "accuracy_kept_pct", 1.01)
-    return f"accuracy, {label}", ("accuracy_kept_pct",)
-
-
-def _share(made: Paper) -> Named:
-    label = made.truth["label"]
-    _spoil(made.tree["tables"]["tower"]["rows"][label], "vision_of_ttft_pct", 0.8)
-    return f"tower, {label}", ("vision_of_ttft_pct",)
-
-
-def _impossible(made: Paper) -> Named:
-    if "device" not in made.tree["tables"]["main"]:
-        return None
-    _spoil(made.rows()["baseline"], "prefill_ms", 0.02)
-    return "main, baseline", ("prefill_ms",)
-
-
 PLANTS: dict[str, Callable[[Paper], Named]] = {
-    "a ratio": _ratio,
-    "a ratio of the abstract": _headline,
-    "a dense cache": _dense_cache,
-    "a pruned cache": _pruned_cache,
-    "dense work": _dense_work,
-    "pruned work": _pruned_work,
-    "one setting, two prints": _duplicate,
+    "a ratio": _Figure("main", "", "prefill_speedup", 1.12),
+    "a ratio of the abstract": _Figure("abstract", "claims", "kv_ratio", 1.15),
+    "a dense cache": _Figure("main", "baseline", "kv", 1.25, needs=("text_tokens",)),
+    "a pruned cache": _Figure("main", "", "kv", 1.3, names=("retention", "kv_ratio")),
+    "dense work": _Figure("main", "baseline", "flops_t", 1.2, needs=("convention",)),
+    "pruned work": _Figure("main", "", "flops_t", 0.8, needs=("convention", "schedule")),
+    "one setting, two prints": _Figure("again", "", "prefill_ms", 1.05, at="main"),
     "budgets of another average": _average,
-    "a sum": _sum,
+    "a sum": _Figure("main", "", "decode_ms", 1.2, names=("total_ms",)),
     "a prefill longer than the total": _longer_prefill,
     "a break-even": _break_even,
-    "a mean of scores": _mean,
-    "a prefill faster than the device": _impossible,
-    "a share of the tower": _share,
+    "a mean of scores": _Figure("accuracy", "", "accuracy_kept_pct", 1.01),
+    "a prefill faster than the device": _Figure("main", "baseline", "prefill_ms", 0.02, needs=("device",)),
+    "a share of the tower": _Figure("tower", "", "vision_of_ttft_pct", 0.8),
 }

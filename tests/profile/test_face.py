@@ -2,12 +2,9 @@
 
 import inspect
 
-import pytest
-
 import trio_profile
 from tests.profile.command import document
 from trio_profile import parts
-from trio_profile.errors import StoreError, StudyError
 from trio_profile.studies.kinds import KINDS
 
 NAMES = {"eval": "evaluate", "audit": "audit_paper"}
@@ -31,13 +28,3 @@ def test_a_function_returns_the_document_that_the_command_line_prints(tmp_path, 
 
 def test_an_audit_from_python():
     assert set(trio_profile.audit_paper("visionzip").tally) == {"supported"}
-
-
-def test_a_field_that_does_not_exist_is_refused():
-    with pytest.raises(StudyError, match="colour = 'red'"):
-        trio_profile.flops(colour="red")
-
-
-def test_a_directory_without_a_study_is_refused(tmp_path):
-    with pytest.raises(StoreError, match="holds no study"):
-        trio_profile.read(tmp_path)

@@ -2,7 +2,6 @@
 
 import pytest
 
-import trio_profile
 from tests.profile.command import complaint, document
 from trio_profile import optional
 from trio_profile.errors import StudyError
@@ -21,11 +20,6 @@ def test_a_verb_that_runs_a_model_names_the_extra(without_torch, capsys, name):
     assert line.endswith("pip install 'trio-profile[run]'")
 
 
-def test_a_function_of_the_package_names_it_too(without_torch):
-    with pytest.raises(StudyError, match=r"sweep needs the extra 'run'"):
-        trio_profile.sweep()
-
-
 def test_what_only_lists_needs_no_torch_and_the_rest_names_the_extra(without_torch, capsys):
     assert document(capsys, "models")["models"][0]["name"] == "llava-1.5-7b"
     assert document(capsys, "methods", "trio")["methods"][0]["stage"] == "decoder layers"
@@ -35,9 +29,7 @@ def test_what_only_lists_needs_no_torch_and_the_rest_names_the_extra(without_tor
 
 def test_another_release_of_trio_core_is_refused(monkeypatch):
     monkeypatch.setattr(optional, "version", {"trio-core": "0.1.0", "trio-profile": "0.2.0"}.__getitem__)
-    with pytest.raises(
-        StudyError, match=r"trio-core 0\.1\.0 does not belong to trio-profile 0\.2\.0: pip install 'trio-c"
-    ):
+    with pytest.raises(StudyError, match=r"trio-core 0\.1\.0 does not belong to trio-profile 0\.2\.0: pip"):
         optional.require_run("sweep")
 
 

@@ -9,7 +9,6 @@ from shutil import copytree
 import pytest
 
 import trio_profile
-from trio_profile import parts
 
 PACKAGE = Path(trio_profile.__file__).parent
 STUDY = PACKAGE.parent / "reports" / "pocket" / "compare"
@@ -45,8 +44,3 @@ def test_the_command_line_works_without_a_part(gone, tmp_path):
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {part for part, word in OFFERS.items() if word in done.stdout} == set(left)
-
-
-def test_a_part_is_found_by_the_names_of_its_modules():
-    assert parts.names("kind") == ["theory"] and parts.names("logger") == ["mlflow"]
-    assert [name for name, _ in parts.modules("engine")] == ["ray"] and parts.names("nothing") == []

@@ -16,7 +16,6 @@ def test_strict_exits_with_1_for_a_contradicted_figure(capsys, tmp_path: Path):
     assert run(["audit", "trio-2026", "--strict", "--json"]) == 1
     assert run(["audit", "visionzip", "--strict"]) == 0
     assert run(["audit", "llava-1.5-flops", "--strict"]) == 0  # open is not inconsistent
-    assert run(["audit", "trio-2026"]) == 0
 
 
 def test_a_template_is_written_once(tmp_path: Path, capsys):
@@ -51,7 +50,7 @@ def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, monkeypatch):
 def test_an_audit_imports_nothing_slow(tmp_path: Path):
     code = (
         "import sys; from trio_profile.cli import run; "
-        "codes = [run(['audit', 'trio-2026', *more]) for more in ([], ['--json'], ['--latex'], ['--out', 'out'])]; "
+        "codes = [run(['audit', 'trio-2026', *more]) for more in (['--latex'], ['--out', 'out', '--json'])]; "
         "heavy = {'torch', 'transformers', 'scipy', 'numpy', 'plotly', 'trio_core.pruning'} & set(sys.modules); "
         "assert not heavy and not any(codes), (heavy, codes)"
     )
@@ -82,16 +81,3 @@ def test_names_stay_text_in_the_report(tmp_path: Path, capsys):
     assert "<b>" not in html and html.count("</script>") == html.count("<script")
     data = html.partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(data)["paper"] == f"PRUNE: {HOSTILE}"
-
-
-def test_the_report_is_rebuilt_from_the_document(tmp_path: Path, capsys):
-    assert run(["audit", "trio-2026", "--out", str(tmp_path), "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)
-    html = (tmp_path / "report.html").read_text()
-    assert len(html) < 1_000_000 and "Plotly" not in html
-    (tmp_path / "report.html").unlink()
-    assert run(["report", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == first
-    assert (tmp_path / "report.html").read_text() == html
-    assert run(["report", str(tmp_path)]) == 0
-    assert "15 contradict other figures" in " ".join(capsys.readouterr().out.split())

@@ -8,13 +8,6 @@ from tests.profile.command import complaint, document
 from trio_profile.cli import run
 
 
-def test_built_in_models_are_listed_with_their_sizes(capsys):
-    models = {model["name"]: model for model in document(capsys, "models")["models"]}
-    assert models["llava-1.5-7b"]["parameters"] == 7_063_427_072
-    assert run(["models"]) == 0
-    assert "llava-1.5-7b" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("left", fast_first(["two", "all"], "two"))
 def test_models_check_tries_every_family_with_each_attention(left, capsys, monkeypatch):
     from trio_core.models import families
@@ -28,13 +21,6 @@ def test_models_check_tries_every_family_with_each_attention(left, capsys, monke
     for row in found["checks"]:
         assert (row["identical"], row["same_kept"], row["generates"], row["faults"]) == (True, True, True, [])
         assert 0 < row["difference"] < 1e-5
-    if left == "all":
-        return
-    assert run(["models", "--check"]) == 0
-    captured = capsys.readouterr()
-    assert "Qwen3-VL" in captured.out
-    assert "NO" not in captured.out
-    assert captured.err == ""
 
 
 def test_models_check_says_what_failed_and_exits_with_1(capsys, monkeypatch):
@@ -49,34 +35,26 @@ def test_models_check_says_what_failed_and_exits_with_1(capsys, monkeypatch):
     captured = capsys.readouterr()
     assert json.loads(captured.out)["checks"][0]["generates"] is True
     assert "warning: LLaVA-1.5 (eager): saliency by `tail` differs from `autograd` by" in captured.err
-    assert run(["models", "--check"]) == 1
-    assert "LLaVA-1.5" in capsys.readouterr().out
 
 
 def test_models_check_says_that_a_checkpoint_is_ready(saved, capsys):
-    found = document(capsys, "models", "--check", saved("Qwen2.5-VL"), "--device", "cpu")
-    assert found["ready"] is True
-    assert all(step["passed"] for step in found["steps"])
-    assert run(["models", "--check", str(saved("Qwen2.5-VL"))]) == 0
+    assert run(["models", "--check", str(saved("Qwen2.5-VL")), "--device", "cpu"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "ready"
 
 
 def test_models_check_says_what_a_checkpoint_lacks_and_exits_with_1(saved, capsys, tmp_path):
     directory = shutil.copytree(saved("LLaVA-1.5"), tmp_path / "copy")
     (directory / "model.safetensors").unlink()
-    assert document(capsys, "models", "--check", directory, code=1)["ready"] is False
-    assert run(["models", "--check", str(directory), "--markdown"]) == 1
-    assert "- not ready: model: " in capsys.readouterr().out.splitlines()[-1]
+    found = document(capsys, "models", "--check", directory, code=1)
+    assert (found["ready"], found["steps"][-1]["name"]) == (False, "model")
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (["--check", "./nowhere"], "unknown model './nowhere'"),
         (["somewhere"], "`models --check somewhere` tries it"),
         (["--check", "--device", "cpu"], "--device is for `models --check DIR`"),
         (["--check", "pocket", "--device", "tpu9"], "device 'tpu9' is none that can be timed"),
-        (["--check", "pocket", "--attention", "nonsense"], "attention 'nonsense' is unknown to transformers"),
         (["--check", ""], "unknown model ''"),
     ],
 )

@@ -4,22 +4,13 @@ import pytest
 import typer
 
 from trio_profile.cli import options
-from trio_profile.cli.options import absolute, assignments, default_of, fields, name_or_path
+from trio_profile.cli.options import assignments, default_of, fields, name_or_path
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.records.option import PANELS, options_of
+from trio_profile.records.option import options_of
 from trio_profile.records.study import Study
 from trio_profile.stats.intervals import MACHINE_FREEDOM, MACHINE_SPREAD
 from trio_profile.stats.two_way import Centre
 from trio_profile.studies.kinds import KINDS
-
-
-@pytest.mark.parametrize("study", [Study, EndpointStudy])
-def test_every_field_but_the_kind_declares_an_option_with_whole_sentences(study):
-    declared = options_of(study)
-    assert set(declared) == set(study.model_fields) - {"verb"}
-    for name, option in declared.items():
-        assert option.panel in PANELS and option.help.endswith("."), name
-        assert not option.default.endswith("."), name
 
 
 def test_a_kind_takes_fields_that_have_an_option_and_every_option_is_taken():
@@ -33,10 +24,7 @@ def test_the_help_says_the_default_of_a_field_or_of_the_kind():
         ("sweep", "model", "pocket"),
         ("sweep", "cold_l2", "--no-cold-l2"),
         ("sweep", "prompt", ""),
-        ("sweep", "device", "cuda if there is one"),
         ("theory", "retentions", "0.05,0.11,0.33,0.66"),
-        ("flops", "retentions", "the dense model alone"),
-        ("compare", "methods", "all methods"),
         ("flops", "methods", "trio if --retention is given; otherwise the dense model"),
     ):
         assert default_of(KINDS[kind], field) == said, (kind, field)
@@ -55,9 +43,7 @@ def test_only_options_with_a_value_become_fields():
 
 def test_each_form_of_text_becomes_the_value_of_its_field(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert fields(Study, {"options": ["k_pos=2", "budget_rule=final"]}) == {
-        "options": {"k_pos": 2, "budget_rule": "final"}
-    }
+    assert fields(Study, {"options": ["k_pos=2"]}) == {"options": {"k_pos": 2}}
     assert fields(Study, {"ablations": ["k_pos", "probe"]}) == {"ablations": {"k_pos": {}, "probe": {}}}
     assert fields(Study, {"image": Path("cat.png")}) == {"image": str(tmp_path / "cat.png")}
     assert fields(Study, {"tasks": "pope, gqa"}) == {"tasks": ("pope", "gqa")}
@@ -84,13 +70,6 @@ def test_an_assignment_is_read_as_a_number_a_truth_value_or_a_word():
 def test_an_assignment_that_cannot_be_read_is_named(text, says):
     with pytest.raises(typer.BadParameter, match=says):
         assignments([text])
-
-
-def test_a_path_is_kept_as_an_absolute_one(tmp_path, monkeypatch):
-    from pathlib import Path
-
-    monkeypatch.chdir(tmp_path)
-    assert absolute(Path("cat.png")) == str(tmp_path / "cat.png")
 
 
 def test_a_name_stays_a_name_unless_it_is_a_file(tmp_path, monkeypatch):

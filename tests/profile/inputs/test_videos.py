@@ -13,8 +13,8 @@ from tests.profile.family_checkpoints import FILES, Saved
 from tests.profile.inputs.test_frames import write_video
 from trio_core import prune
 from trio_profile.inputs.pocket.clips import clip, render
-from trio_profile.inputs.processors import VIDEO, load_processor
-from trio_profile.inputs.videos import FrameByFrame, NoVideos, video_reader
+from trio_profile.inputs.processors import VIDEO
+from trio_profile.inputs.videos import FrameByFrame, video_reader
 from trio_profile.inputs.workload import build
 from trio_profile.records.schema import Study
 
@@ -71,11 +71,6 @@ def test_frames_are_resized_and_cut_as_the_checkpoint_says(saved: Saved, name: s
         read(videos=[frames, frames[:2]])
 
 
-@pytest.mark.parametrize("name", sorted(set(READ) - {*ALONE}))
-def test_other_families_read_no_video_without_torchvision(saved: Saved, name: str):
-    assert isinstance(video_reader(str(saved(name))), NoVideos)
-
-
 @with_torchvision
 @pytest.mark.parametrize(
     ("size", "most", "mean"),
@@ -96,8 +91,3 @@ def test_its_pixels_are_close_to_those_of_torchvision(saved: Saved, name: str, s
     ours = video_reader(directory)(videos=[frames])["pixel_values_videos"]
     levels = (ours - theirs).abs() * torch.tensor(own.image_std)[:, None, None] / own.rescale_factor
     assert ours.shape == theirs.shape and levels.max() <= most and levels.mean() <= mean
-
-
-def test_a_checkpoint_loads_with_what_reads_its_videos(saved: Saved):
-    processor = load_processor(str(saved("LLaVA-OneVision")))
-    assert isinstance(getattr(processor, VIDEO), NoVideos | FrameByFrame) != is_torchvision_available()

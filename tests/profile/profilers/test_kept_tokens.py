@@ -38,9 +38,8 @@ def test_the_first_sample_of_a_trace_by_hand():
 
 def test_scores_and_destinations_of_merged_tokens_can_be_left_out():
     stages = kept_tokens.of_trace(trace_by_hand(), keep_maps=False).stages
-    assert [(stage.scores, stage.low, stage.high, stage.merged_into) for stage in stages] == [
-        (b"", None, None, b"")
-    ] * 2
+    for stage in stages:
+        assert (stage.scores, stage.low, stage.high, stage.merged_into) == (b"", None, None, b"")
     assert [stage.merges for stage in stages] == [False, True]
 
 
@@ -55,9 +54,8 @@ def test_a_study_s_own_picture_needs_no_further_prefill(tiny_workload, monkeypat
     trace = traced(tiny_workload, method)
     monkeypatch.setattr(kept_tokens, "prune", None)
     found = kept_tokens.measure(tiny_workload, method, trace)
-    assert [stage.mask(36).nonzero()[0].tolist() for stage in found.stages] == [
-        stage.kept[0].tolist() for stage in trace.stages
-    ]
+    for stage, own in zip(found.stages, trace.stages, strict=True):
+        assert stage.mask(36).nonzero()[0].tolist() == own.kept[0].tolist()
     scores = trace.stages[-1].scores[0]
     steps = torch.tensor(list(found.stages[-1].scores))
     assert torch.equal(steps == 255, scores.isnan())

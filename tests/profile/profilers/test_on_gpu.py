@@ -11,10 +11,10 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from tests.profile.studying import make, plan
+from tests.profile.studying import make
 from trio_core import Trio, methods, prune
 from trio_core.methods.method import Method
-from trio_core.spans import listening, span
+from trio_core.spans import listening
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.profilers import generation, gpu, launches, memory
 from trio_profile.profilers.clock import CudaClock, clock_for
@@ -71,20 +71,6 @@ def test_a_preroll_removes_the_hosts_time_from_the_gaps():
             times.append(clock.elapsed_ms(start, clock.mark()))
         found[preroll_ms] = statistics.median(times)
     assert 0 < found[20.0] <= found[0.0]
-
-
-@only_gpu
-def test_a_recorded_span_costs_microseconds():
-    """Two events and a call: far below what a stage takes, and nothing at all where nobody listens."""
-    clock, marks = CudaClock(torch.device("cuda")), []
-    with listening(lambda *_: marks.append(clock.mark())):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(1000):
-            with span("selection"):
-                pass
-        took_us = 1e3 * (time.perf_counter() - began)
-    assert len(marks) == 2000 and took_us < 100
 
 
 @every_device
@@ -166,16 +152,6 @@ def test_bfloat16_keeps_what_float32_keeps(device: str, name: str):
     exact, rounded = kept
     assert len(exact) == len(rounded)
     assert len(exact & rounded) >= 0.9 * len(exact)
-
-
-@every_device
-@pytest.mark.parametrize("name", ["trio", "random"])
-def test_the_cache_holds_what_the_schedule_says(device: str, name: str):
-    work = workload(device)
-    study = make(model="pocket", device=device, dtype="bfloat16", methods=(name,), retentions=(0.333,))
-    (planned,) = plan(study, work.shape)
-    held, _ = memory.cache_bytes(work, method(name))
-    assert sum(held) == memory.predicted_bytes(work.shape, planned.schedule.tokens_by_layer)
 
 
 @pytest.mark.slow

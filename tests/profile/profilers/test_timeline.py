@@ -3,31 +3,15 @@
 import pytest
 import torch
 
+from tests.profile.faking import FakeClock
 from trio_core import Trio
 from trio_core.methods.grid import Grid
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import timeline
 
 
-class Counting:
-    """Each mark is one later than the one before it."""
-
-    def __init__(self) -> None:
-        self.now = 0
-
-    def mark(self) -> int:
-        self.now += 1
-        return self.now
-
-    def prepare(self) -> None:
-        pass
-
-    def elapsed_ms(self, start: int, end: int) -> float:
-        return float(end - start)
-
-
 def measured(workload: Workload, method) -> timeline.Timeline:
-    return timeline.measure(workload, method, Counting())[0]
+    return timeline.measure(workload, method, FakeClock())[0]
 
 
 def test_every_layer_and_module_is_a_region(tiny_workload: Workload):
@@ -78,9 +62,9 @@ def test_a_bare_prefill_is_marked_twice_and_nothing_is_left(tiny_workload: Workl
         return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in tiny_workload.model.modules())
 
     tiny_workload.prefill()  # the library leaves hooks of its own at its first forward
-    before, clock = hooks(), Counting()
+    before, clock = hooks(), FakeClock()
     timeline.bare(tiny_workload, Trio(retention=0.4), clock)
-    assert clock.now == 2
+    assert clock.now == 2 * 10
     measured(tiny_workload, Trio(retention=0.4))
     assert hooks() == before
 

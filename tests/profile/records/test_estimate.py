@@ -2,23 +2,7 @@
 
 import json
 
-import pytest
-
-from trio_profile.records.estimate import Accuracy, Estimate, Measured, Milliseconds, Share
-
-
-def every_class(of: type[Estimate] = Estimate) -> list[type[Estimate]]:
-    """Every class of estimates that has a unit."""
-    below = [found for cls in of.__subclasses__() for found in every_class(cls)]
-    return [*([of] if of.unit else []), *below]
-
-
-@pytest.mark.parametrize("cls", every_class(), ids=lambda cls: cls.__name__)
-def test_every_class_says_its_unit_and_reads_back_what_it_writes(cls):
-    stopped = {"stopped": "converged"} if issubclass(cls, Measured) else {}
-    found = cls(value=0.5, ci95=(0.4, 0.6), samples=12, **stopped)
-    assert cls.model_validate_json(found.model_dump_json()) == found
-    assert found.value == 0.5
+from trio_profile.records.estimate import Accuracy, Milliseconds, Share
 
 
 def test_a_median_and_a_share_keep_their_names_in_json():
@@ -30,5 +14,6 @@ def test_a_median_and_a_share_keep_their_names_in_json():
         "sessions": 1,
         "stopped": "budget",
     }
+    assert Milliseconds.model_validate_json(median.model_dump_json()) == median
     assert set(Share(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"share", "ci95", "samples"}
     assert set(Accuracy(value=0.5, ci95=(0, 1), samples=2).model_dump()) == {"value", "ci95", "samples"}

@@ -28,16 +28,6 @@ def test_what_a_killed_process_left_behind_locks_nothing(tmp_path):
         assert f'"pid":{os.getpid()}' in (tmp_path / HOLDER).read_text()
 
 
-def test_a_directory_that_is_removed_meanwhile_is_no_further_error(tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    with lock_directory(out):
-        for path in out.iterdir():
-            path.unlink()
-        out.rmdir()
-    assert not out.exists()
-
-
 def test_a_lock_ends_when_the_last_process_that_inherited_it_has_ended(tmp_path):
     with lock_directory(tmp_path):
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=lock_descriptors())

@@ -63,7 +63,6 @@ def test_a_line_is_text_and_comes_back():
     ("field", "value", "says"),
     [
         ("kept", b"\x00", "kept has 1 bytes; 10 visual tokens need 2"),
-        ("kept", b"", "kept has 0 bytes"),
         ("scores", b"\x00" * 9, "scores has 9 bytes"),
         ("merged_into", b"\x00" * 10, "merged_into has 10 bytes"),
     ],

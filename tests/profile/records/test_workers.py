@@ -6,13 +6,14 @@ import pytest
 
 from tests.profile import examples
 from tests.profile.examples import dense, environment, study
+from tests.profile.working import Worker
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
 from trio_profile.records.leases import LEASES, Leases
-from trio_profile.records.run import DENSE, Run
+from trio_profile.records.run import DENSE
 from trio_profile.records.schema import Measurement, Round, Session
 from trio_profile.records.store import Store
-from trio_profile.records.workers import FIRST, WorkerFile, agree, first_session, worker_file, worker_files
+from trio_profile.records.workers import FIRST, agree, first_session, worker_file, worker_files
 
 ASKED = study(retentions=(0.11, 0.33))
 
@@ -27,19 +28,6 @@ def times(retention: float) -> list[Round]:
     return [one.model_copy(update={"session": ""}) for one in examples.rounds_of(cell)]
 
 
-class Worker:
-    """A worker with one session, which keeps runs at once."""
-
-    def __init__(self, directory, name: str, asked=ASKED, **where):
-        self.name, self.file = name, WorkerFile(directory, name)
-        self.file.open(asked, Session(id=f"s-{name}", environment=environment(**where)))
-
-    def keep(self, block: str, number: int, *lines, attempt: int = 1, failed: str | None = None) -> None:
-        session = f"s-{self.name}"
-        run = Run(block=block, number=number, attempt=attempt, worker=self.name, session=session, failed=failed)
-        self.file.keep(lines, run)
-
-
 def read(directory) -> Contents:
     return Store(directory).read()
 
@@ -51,7 +39,7 @@ def runs(contents: Contents) -> list[str]:
 @pytest.fixture
 def two(tmp_path):
     """Two workers have shared the counts; the second began its file first."""
-    second, first = Worker(tmp_path, "b"), Worker(tmp_path, "a")
+    second, first = Worker(tmp_path, "b", ASKED), Worker(tmp_path, "a", ASKED)
     first.keep(DENSE, 0, dense().model_copy(update={"session": ""}))
     first.keep("cells-1", 0, counted(0.11))
     second.keep("cells-2", 0, counted(0.33))
@@ -130,18 +118,16 @@ def test_a_run_that_was_cut_off_does_not_count(tmp_path, two, share):
     longer = second.file.path.read_bytes()
     second.file.path.write_bytes(longer[: len(whole) + round(share * (len(longer) - len(whole)))])
     assert all(not cell.timings for cell in read(tmp_path).cells.values())
-    again = Worker(tmp_path, "c")
+    again = Worker(tmp_path, "c", ASKED)
     again.keep("cells-1", 1, *times(0.11), attempt=2)
     assert len(read(tmp_path).cells[counted(0.11).cell.id].timings) == 1
     # The same worker goes on after the cut line.
-    second.file.open(ASKED, Session(id="s-later", environment=environment()))
-    run = Run(block="cells-2", number=1, attempt=1, worker="b", session="s-later")
-    second.file.keep([*(line.model_copy(update={"session": "s-later"}) for line in times(0.33))], run)
+    Worker(tmp_path, "b", ASKED, "s-later").keep("cells-2", 1, *times(0.33))
     assert len(read(tmp_path).cells[counted(0.33).cell.id].timings) == 1
 
 
 def test_unlike_machines_are_not_pooled(tmp_path, two):
-    stranger = Worker(tmp_path, "z", device_name="another GPU")
+    stranger = Worker(tmp_path, "z", ASKED, device_name="another GPU")
     stranger.keep("cells-1", 1, *times(0.11))
     found = read(tmp_path)
     assert all(not cell.timings for cell in found.cells.values())

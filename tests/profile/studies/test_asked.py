@@ -11,25 +11,35 @@ from trio_profile.studies.kinds import KINDS
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("kind", "fields", "says"),
     [
-        ({"retentions": (1.5,)}, "retentions.0 = 1.5"),
-        ({"retentions": ()}, "retentions is empty"),
-        ({"methods": ()}, "methods is empty"),
-        ({"dtype": "float8"}, "dtype = 'float8'"),
-        ({"batch": 0}, "batch = 0"),
-        ({"new_tokens": -3}, "new_tokens = -3"),
-        ({"precision": 0}, "precision = 0"),
-        ({"gamma": float("nan")}, "gamma = nan"),
-        ({"colour": "red"}, "colour = 'red'"),
-        ({"text_tokens": "many"}, "text_tokens = 'many'"),
+        ("sweep", {"retentions": (1.5,)}, "retentions.0 = 1.5"),
+        ("sweep", {"retentions": ()}, "retentions is empty"),
+        ("sweep", {"methods": ()}, "methods is empty"),
+        ("sweep", {"dtype": "float8"}, "dtype = 'float8'"),
+        ("sweep", {"batch": 0}, "batch = 0"),
+        ("sweep", {"precision": 0}, "precision = 0"),
+        ("sweep", {"gamma": float("nan")}, "gamma = nan"),
+        ("sweep", {"text_tokens": "many"}, "text_tokens = 'many'"),
+        ("layers", {"retentions": ()}, "retentions is empty"),
+        ("sweep", {"retention": 0.1}, "retention = 0.1: a study has no such field; did you mean retentions?"),
+        ("flops", {"tasks": ("pope",)}, "tasks = ('pope',): a study of kind 'flops' has no such field"),
+        ("audit", {"claims": "fastv", "model": "pocket-deep"}, "a study of kind 'audit' has no such field"),
+        ("flops", {"retentions": (0.2, 0.5)}, "flops measures one retention"),
+        ("ablate", {"methods": ("trio", "grid")}, "methods"),
+        ("sweep", {"fidelity_inputs": 5}, "--asked 5: 5 questions with answers; an interval needs at least 10"),
+        ("sweep", {"questions": ("a.jsonl", "b.jsonl")}, "questions = a.jsonl, b.jsonl: sweep takes one file"),
     ],
 )
-def test_a_bad_field_is_named_with_its_value(fields, says):
+def test_a_bad_or_foreign_field_is_named_with_its_value_before_the_model_is_loaded(kind, fields, says):
     with pytest.raises(StudyError) as caught:
-        make(**fields)
+        make(kind, **fields)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_dense_model_alone_may_be_counted():
+    assert make("flops").retentions == ()
 
 
 def test_a_study_file_is_read_and_one_that_cannot_be_read_is_named(tmp_path):
@@ -70,43 +80,3 @@ def test_a_study_that_was_kept_can_be_asked_again(tmp_path):
         study = asked.make(kind, fields)
         file.write_text(to_toml(study))
         assert asked.make(kind, {}, file) == study
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields", "says"),
-    [
-        ("flops", {"tasks": ("pope",)}, "tasks = ('pope',): a study of kind 'flops' has no such field"),
-        ("audit", {"claims": "fastv", "model": "pocket-deep"}, "a study of kind 'audit' has no such field"),
-        ("sweep", {"claimed": "3e12"}, "claimed = '3e12': a study of kind 'sweep' has no such field"),
-    ],
-)
-def test_a_field_of_another_kind_is_refused(kind, fields, says):
-    with pytest.raises(StudyError) as caught:
-        asked.make(kind, fields)
-    assert says in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields", "says"),
-    [
-        ("flops", {"retentions": (0.2, 0.5)}, "flops measures one retention"),
-        ("layers", {"methods": ("trio", "grid")}, "layers measures one method"),
-        ("ablate", {"methods": ("trio", "grid")}, "methods"),
-        ("sweep", {"fidelity_inputs": 5}, "--asked 5: 5 questions with answers; an interval needs at least 10"),
-        ("sweep", {"questions": ("a.jsonl", "b.jsonl")}, "questions = a.jsonl, b.jsonl: sweep takes one file"),
-    ],
-)
-def test_too_many_or_too_few_values_are_refused_before_the_model_is_loaded(kind, fields, says):
-    with pytest.raises(StudyError, match=says):
-        asked.make(kind, fields)
-
-
-def test_a_kind_without_retentions_of_its_own_needs_one():
-    assert make("flops").retentions == ()
-    with pytest.raises(StudyError, match="retentions is empty"):
-        make("layers", retentions=())
-
-
-def test_an_unknown_field_names_the_nearest_one():
-    with pytest.raises(StudyError, match=r"retention = 0\.1: a study has no such field; did you mean retentions\?"):
-        asked.make("sweep", {"retention": 0.1})

@@ -1,6 +1,5 @@
 """`trio-profile ablate`: which variants there are, one document of them, and what is refused."""
 
-import json
 from importlib.resources import files
 
 import pytest
@@ -11,14 +10,12 @@ from tests.profile.command import complaint
 from tests.profile.studying import make, plan
 from trio_core import methods
 from trio_profile.analysis.ablate import PRINTED, Ablation, ablate
-from trio_profile.analysis.doubts import cell_name
-from trio_profile.cli import run
 from trio_profile.engine import local
 from trio_profile.errors import StudyError
 from trio_profile.gate.evidence import of_study
 from trio_profile.inputs.catalogue import num_layers
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Cell, Study
+from trio_profile.records.schema import Study
 from trio_profile.records.store import to_toml
 from trio_profile.studies import asked
 from trio_profile.studies import comparisons as ablations
@@ -31,7 +28,9 @@ GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
 def study(tiny_study: Study) -> Study:
     fields = {"verb": "ablate", "retentions": (0.6,), "seconds": 0.01, "fidelity_inputs": 1}
     plain = tiny_study.model_copy(update=fields)
-    return plain.model_copy(update={"ablations": ablations.variants_of(plain, ("layers", "probe"))})
+    variants = ablations.variants_of(plain, ("layers", "probe"))
+    few = dict(list(variants["layers"].items())[:3])
+    return plain.model_copy(update={"ablations": {**variants, "layers": few}})
 
 
 @pytest.fixture(scope="module")
@@ -103,19 +102,9 @@ def test_the_options_of_the_study_are_the_default_variant():
     assert found["saliency"] == {"tail": {"saliency": "tail"}, "autograd": {}}
 
 
-def test_cells_are_the_default_and_each_variant_once(study: Study):
-    cells = study.cells()
-    assert cells[0] == Cell(method="trio", retention=0.6)
-    assert len({cell.id for cell in cells}) == len(cells)
-    changed = Cell(method="trio", retention=0.6, options={"layers": (1, 2)})
-    assert cell_name(changed) == "trio (layers = (1, 2)) at 60.0 %"
-
-
 def test_ablations_are_read_back_from_a_study_file(study: Study, tmp_path):
     (tmp_path / "study.toml").write_text(to_toml(study))
     assert asked.make("ablate", {}, tmp_path / "study.toml") == study
-    with pytest.raises(StudyError, match="is of kind 'ablate', not 'sweep': run `trio-profile ablate --study"):
-        asked.make("sweep", {}, tmp_path / "study.toml")
     with pytest.raises(StudyError, match="a study of kind 'sweep' has no such field"):
         make(ablations=study.ablations)
 
@@ -135,60 +124,18 @@ def test_every_variant_has_a_row_and_the_default_is_in_every_group(ablated: Abla
         for row in group.at(0.6):
             assert row.prefill_speedup and row.counted_macs and row.selection_macs and row.kl_nats
     probe = {row.variant: row for row in ablated.groups[1].rows}
-    assert probe["next, last"].model_dump() == {
-        **next(r for r in ablated.groups[0].rows if r.default).model_dump(),
-        "variant": "next, last",
-    }
+    default = next(row for row in ablated.groups[0].rows if row.default)
+    assert probe["next, last"] == default.model_copy(update={"variant": "next, last"})
 
 
 def test_a_variant_without_a_schedule_is_listed_with_its_reason(ablated: Ablation):
     """The checkpoint has few layers: a stage that is moved onto another, or past the last one, is none."""
     reasons = {row.variant: str(row.reason) for row in ablated.summaries if row.status != "done"}
     assert reasons
-    for variant, reason in reasons.items():
-        assert "must ascend" in reason or "can be pruned after layers" in reason or "cannot be reached" in reason, (
-            variant
-        )
+    says = ("must ascend", "can be pruned after layers", "cannot be reached")
+    assert all(any(part in reason for part in says) for reason in reasons.values())
     assert ablated.groups[0].rows != ablated.groups[0].at(0.6)
 
 
-@pytest.mark.slow
-def test_the_verb_prints_a_document_or_tables_and_is_rebuilt(tiny_study: Study, tmp_path, capsys):
-    out = tmp_path / "out"
-    line = ["ablate", "--model", tiny_study.model, "--image", tiny_study.image, "--prompt", "What is this?"]
-    line += ["--new-tokens", "2", "--retention", "0.6", "--only", "saliency", "--device", "cpu"]
-    line += ["--seconds", "0.01", "--processes", "1", "--out", str(out)]
-    assert run([*line, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert {
-        "format",
-        "version",
-        "sessions",
-        "environment",
-        "study",
-        "dense",
-        "groups",
-        "doubts",
-        "report",
-        "runs",
-    } == set(document)
-    assert [[row["variant"] for row in group["rows"]] for group in document["groups"]] == [["tail", "autograd"]]
-    tail, autograd = document["groups"][0]["rows"]
-    assert tail["default"] and not autograd["default"] and autograd["options"] == {"saliency": "autograd"}
-    assert autograd["selection_macs"] > tail["selection_macs"]
-    assert autograd["kl_nats"]["median"] == pytest.approx(tail["kl_nats"]["median"], rel=1e-3, abs=1e-9)
-    first = (out / "report.html").read_text()
-    assert run(["report", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == document
-    assert (out / "report.html").read_text() == first
-    assert run(line) == 0
-    printed = capsys.readouterr().out
-    assert "Saliency" in printed or "saliency" in printed
-    assert "tail default" in printed or "tail† default" in printed
-
-
-@pytest.mark.parametrize(("option", "name"), [("--limit", "limit"), ("--task-path", "task_path")])
-def test_options_of_tasks_need_tasks(option, name, capsys, tmp_path):
-    value = "3" if name == "limit" else str(tmp_path)
-    assert f"{name} = " in (said := complaint(capsys, "ablate", option, value))
-    assert "no task is named; give --tasks" in said
+def test_an_option_of_tasks_needs_tasks(capsys):
+    assert "limit = 3: no task is named; give --tasks" in complaint(capsys, "ablate", "--limit", "3")

@@ -47,12 +47,7 @@ def test_the_table_of_all_cells_comes_first_or_alone(kept):
     assert whole.index("Table of all cells") < whole.index("### Verdict")
     assert "Verdict" not in alone and "##" not in alone and "averaged over all decoder layers" in alone and "[" in alone
     latex = text_of(directory, "latex", cells=True)
-    assert (
-        latex.count("\\begin{longtable}") == 1
-        and "\\section" not in latex
-        and "\\caption{" in latex
-        and "\\toprule" in latex
-    )
+    assert latex.count("\\begin{longtable}") == 1 and "\\section" not in latex
 
 
 def test_pairs_are_rows_or_columns_of_the_document(kept):
@@ -61,9 +56,8 @@ def test_pairs_are_rows_or_columns_of_the_document(kept):
     assert len(rows) == 4 * 8 and {row["method"] for row in rows} == {"trio", "random"}
     document = json.loads(text_of(directory, "json", pairs=True))
     assert [len(cell["times"]["prefill_ms"]) for cell in document["pairs"]] == [8] * 4
-    assert {float(row["prefill_ms"]) for row in rows} == {
-        ms for cell in document["pairs"] for ms in cell["times"]["prefill_ms"]
-    }
+    times = {ms for cell in document["pairs"] for ms in cell["times"]["prefill_ms"]}
+    assert {float(row["prefill_ms"]) for row in rows} == times
 
 
 @pytest.mark.parametrize(
@@ -71,7 +65,6 @@ def test_pairs_are_rows_or_columns_of_the_document(kept):
     [
         ("sweep", "md", {"pairs": True}, "--pairs takes --format csv, parquet, json, not md"),
         ("sweep", "csv", {"cells": True}, "--cells takes --format md or latex; csv holds every cell anyway"),
-        ("sweep", "md", {"requests": True}, "--requests takes --format csv, parquet, json, not md"),
         ("sweep", "csv", {"pairs": True, "requests": True}, "--pairs and --requests: export one of them at a time"),
         ("sweep", "csv", {"requests": True}, "holds no requests: a study of kind 'sweep' asks no server"),
         ("layers", "csv", {"pairs": True}, "holds no pairs: a study of kind 'layers'"),
@@ -134,9 +127,6 @@ def test_csv_reads_back_with_every_digit():
     assert [row["name"] for row in found] == [row["name"] for row in ROWS]
     assert [float(row["value"]) for row in found] == [row["value"] for row in ROWS]
     assert int(found[0]["count"]) == 2**53 + 1 and found[0]["first"] == "true" and found[0]["missing"] == ""
-
-
-def test_no_rows_are_an_empty_table():
     assert csv_text([]).strip() == ""
 
 

@@ -1,13 +1,9 @@
 import sys
-from collections import Counter
 
 import pytest
 
 from tests.profile import lmms_stand_in
 from trio_profile.errors import StudyError
-from trio_profile.records.contents import Contents
-from trio_profile.records.files import MEASUREMENTS
-from trio_profile.records.record import Record
 from trio_profile.studies.kinds import KINDS, find
 
 PARTS = ("study", "runner", "document", "report", "prepare")
@@ -30,21 +26,6 @@ def test_every_name_in_the_registry_loads(kind, with_lmms_eval):
     for part in PARTS:
         if getattr(kind, part):
             assert callable(kind.load(part)), (kind.name, part)
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_a_kind_is_kept_as_a_document_or_cell_by_cell(kind):
-    document = kind.load("document")
-    if kind.file == MEASUREMENTS:
-        assert document.__annotations__["contents"] is Contents
-        document = document.__annotations__["return"]
-    assert issubclass(document, Record)
-    assert {"format", "version", "study", "environment", "report"} <= set(document.model_fields)
-
-
-def test_no_two_documents_share_a_file():
-    files = Counter(kind.file for kind in KINDS.values())
-    assert {file for file, number in files.items() if number > 1} == {MEASUREMENTS}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)

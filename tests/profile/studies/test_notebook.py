@@ -24,13 +24,9 @@ def test_a_toy_model_has_its_banner():
     assert "pocket is a toy model" in (document._repr_html_() or "")
 
 
-def test_other_documents_have_one_too():
+def test_other_documents_have_one_too_if_they_have_a_report():
     several = side_by_side(["A", "B"], [swept(), swept()])
     assert "A and B" in (several._repr_html_() or "")
-    gate = GateDocument(environment={}, study=None, verdicts=())
-    assert gate._repr_html_()
-
-
-def test_a_document_without_a_report_is_shown_as_text():
+    assert GateDocument(environment={}, study=None, verdicts=())._repr_html_()
     assert Document()._repr_html_() is None
     assert StudyDocument(environment=environment(), study=study())._repr_html_() is None

@@ -41,19 +41,10 @@ def test_another_file_may_be_named_and_a_foreign_one_is_kept(kept, tmp_path):
         write(kept, out)
 
 
-def test_a_sweep_and_a_comparison_can_stand_side_by_side(kept, tmp_path):
-    (tmp_path / "compared").mkdir()
-    KEPT["compare"](tmp_path / "compared")
-    document, _ = write([kept[0], tmp_path / "compared"])
-    assert {cell.method for cell in document.cells} == {"trio", "random"}
-
-
 def test_another_kind_is_refused(kept, tmp_path):
     (tmp_path / "layers").mkdir()
     KEPT["layers"](tmp_path / "layers")
-    with pytest.raises(
-        StudyError, match="layers is a study of kind 'layers'; several on a page must be sweep and compare"
-    ):
+    with pytest.raises(StudyError, match="layers is a study of kind 'layers'; several on a page must be sweep"):
         write([kept[0], tmp_path / "layers"])
 
 

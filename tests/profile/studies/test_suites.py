@@ -99,15 +99,10 @@ def test_the_columns_say_how_a_task_differs_from_the_paper():
     assert columns["MME"].metrics == ("mme_perception_score,none", "mme_cognition_score,none")
     assert "OCR tokens" in columns["TextVQA"].differs and "not public" in columns["VQAv2"].differs
     assert columns["MMB-CN"].printed == "MMBench-CN" and not columns["GQA"].differs
-    printed = found.printed([column.task for column in found.columns()])
-    assert len(printed) == 33 and printed[0].average == pytest.approx(0.89)
-
-
-def test_without_all_benchmarks_of_the_table_no_printed_average_stands_beside_ours():
-    found = suites.chosen(asked(suite="trio:llava-1.5-7b"))
-    assert found is not None
     tasks = [column.task for column in found.columns()]
-    assert not found.printed(tasks[:3])
+    printed = found.printed(tasks)
+    assert len(printed) == 33 and printed[0].average == pytest.approx(0.89)
+    assert not found.printed(tasks[:3]), "an average of all benchmarks does not stand beside one of three"
     assert found.printed([*tasks, "mine"])
 
 
@@ -138,11 +133,9 @@ def test_the_suite_in_the_documentation_is_one(own: Path):
         (OWN.replace("[0.5, 0.25]", "[50]"), "tables.mine.retentions.0"),
         (OWN.replace("scale", "scales"), "perhaps scale"),
         (OWN.replace("task: shapes, ", ""), "benchmarks.Shapes.task: is missing; docs/how-to/evaluation.md has the"),
-        (OWN.replace('"exact_match,none"', ""), "benchmarks.Shapes.metrics: needs at least 1"),
         (OWN.replace("exact_match,none", "exact_match"), "benchmarks.Shapes.metrics.0"),
         (OWN.replace("fastv]", "fastv], averages: {0.3: {trio: 90}}"), "averages: 0.3 is none of the table's ret"),
         (OWN.replace("fastv]", "fastv], averages: {0.5: {tri: 90}}"), "averages: 'tri' is none of the table's met"),
-        (OWN.replace("[trio, fastv]", "[]"), "tables.mine.methods"),
         ("a: &a [*a]", "anchors and aliases are not allowed"),
         ("{", "is not YAML"),
     ],
@@ -161,7 +154,6 @@ def test_a_fault_in_a_suite_is_named_with_its_line(own: Path, text: str, message
         ("trio:llava", "suite 'trio' has no table 'llava'; choose llava-1.5-7b, llava-next-7b, qwen2.5-vl-7b"),
         ("trio", "has no table for model 'pocket'; name one: --suite trio:llava-1.5-7b"),
         ("no.yaml", "no.yaml cannot be read: No such file or directory"),
-        (":mine", "unknown suite ''"),
     ],
 )
 def test_a_wrong_suite_is_refused_in_one_line(capsys, suite: str, message: str):

@@ -126,57 +126,37 @@ SEEN = with_url(data_url(GREY))
 LONG = Image.new("L", (100_000, 1))
 REFUSED = (
     ({}, 422, "field 'messages' is missing"),
-    ({"messages": "Hello"}, 422, "messages 'Hello': input should be a valid list"),
     ({"messages": []}, 422, "messages []"),
-    ({"messages": ["Hello"]}, 422, "messages.0 'Hello'"),
     ({"messages": [{"content": "Hello"}]}, 422, "field 'messages.0.role' is missing"),
-    ({"messages": [{"role": "user", "content": 5}]}, 422, "messages.0.content 5"),
     (with_content({"type": "input_audio"}), 422, "input_audio"),
-    (with_content("Hello"), 422, "messages.0.content"),
     (with_content({"type": "image_url"}), 422, "image_url' is missing"),
-    (with_content({"type": "text"}), 422, "text' is missing"),
     (with_url("https://example.org/cat.png"), 400, "this server reads no file and fetches nothing"),
     (with_url("/etc/passwd"), 400, "this server reads no file and fetches nothing"),
-    (with_url("file:///etc/passwd"), 400, "this server reads no file and fetches nothing"),
     (with_url("data:image/png;base64,???"), 400, "the data are not base64"),
     (with_url("data:image/png;base64,AAAA"), 400, "is no picture that can be read; known formats are PNG"),
     (with_url(data_url(LONG)), 400, "100000 × 1 pixels; one side can be 100 times as long as the other at most"),
     (with_content(*SEEN["messages"][0]["content"] * 33), 422, "33 pictures: at most 32 in a request"),
     ({**SEEN, "model": "llava"}, 404, "model 'llava' is not served; this server has 'pocket'"),
     ({**SEEN, "pruning_ratio": 0.5}, 422, "field 'pruning_ratio' is not supported by this server; leave it out"),
-    ({**SEEN, "stop": "x"}, 422, "field 'stop' is not supported by this server; leave it out"),
     ({**SEEN, "response_format": {"type": "json_object"}}, 422, "field 'response_format' is not supported"),
     ({**SEEN, "n": 5}, 422, "n 5: input should be less than or equal to 1"),
-    ({**SEEN, "max_tokens": "few"}, 422, "max_tokens 'few': input should be a valid integer"),
     ({**SEEN, "max_tokens": 0}, 422, "max_tokens 0: input should be greater than or equal to 1"),
-    ({**SEEN, "temperature": -1}, 422, "temperature -1: input should be greater than or equal to 0"),
-    ({**SEEN, "logit_bias": "x"}, 422, "logit_bias 'x': input should be a valid dictionary"),
-    ({**SEEN, "seed": "x"}, 422, "seed 'x': input should be a valid integer"),
-    ({**SEEN, "generation_config": "{"}, 422, "generation_config '{'"),
     ({**SEEN, "generation_config": "[]"}, 422, "generation_config '[]': value error, give a json object"),
     ({"messages": [{"role": "user", "content": "red " * 8000}]}, 400, "tokens, and the model 1024 positions"),
-    (
-        {"messages": [{"role": "user", "content": "red " * 30_000}]},
-        413,
-        "more than the model's 1024 positions can hold",
-    ),
+    ({"messages": [{"role": "user", "content": "red " * 30_000}]}, 413, "more than the model's 1024 positions"),
     ({"messages": [{"role": "user", "content": "x" * (33 << 20)}]}, 413, "the body has more than 33554432 bytes"),
-    (
-        {**SEEN, "generation_config": '{"prompt_lookup_num_tokens": 3}'},
-        400,
-        "prompt_lookup_num_tokens: assisted decoding puts a draft behind the prompt",
-    ),
+    ({**SEEN, "generation_config": '{"prompt_lookup_num_tokens": 3}'}, 400, "prompt_lookup_num_tokens: assisted"),
     ({**SEEN, "generation_config": '{"cache_implementation": "static"}'}, 400, "cache"),
 )
 
 
 def test_a_request_that_cannot_be_answered_gets_one_line(server):
     question = exam(1)[0]
-    for body, status, says in REFUSED:
-        for stream in (False, True):
-            found = httpx2.post(f"{server.url}/chat/completions", json={**body, "stream": stream}, timeout=60)
-            assert (found.status_code, says in found.json()["detail"]) == (status, True), (says, found.text)
-            assert "\n" not in found.json()["detail"]
+    for number, (body, status, says) in enumerate(REFUSED):
+        asked = {**body, "stream": number % 2 == 1}
+        found = httpx2.post(f"{server.url}/chat/completions", json=asked, timeout=60)
+        assert (found.status_code, says in found.json()["detail"]) == (status, True), (says, found.text)
+        assert "\n" not in found.json()["detail"]
     assert server.ask(question).choices[0].message.content == answer(server.served, question)[0]
 
 
@@ -242,9 +222,6 @@ def test_a_client_that_leaves_does_not_disturb_the_next_one(server):
 # --- paths -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses", "/v1/systemone", "/load_model", "/reset"])
-def test_paths_that_would_run_past_pruning_do_not_exist(server, path):
-    assert httpx2.post(server.url.replace("/v1", path), json={}).status_code == 404
-
-
-# --- pictures --------------------------------------------------------------------------------------------------------
+def test_paths_that_would_run_past_pruning_do_not_exist(server):
+    for path in ("/v1/completions", "/v1/responses", "/load_model", "/reset"):
+        assert httpx2.post(server.url.replace("/v1", path), json={}).status_code == 404, path

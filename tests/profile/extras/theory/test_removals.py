@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch.nn.functional import kl_div
 
 from trio_core import Trio, prune
-from trio_profile.extras.theory import document as analysis
 from trio_profile.extras.theory import removals as profiler
 from trio_profile.extras.theory.document import Removal
 from trio_profile.inputs.workload import Workload, build
@@ -102,12 +101,6 @@ def test_the_model_is_left_as_it_was_even_under_inference_mode(workload: Workloa
     assert all(parameter.grad is None for parameter in workload.model.parameters())
     assert sum(not parameter.requires_grad for parameter in workload.model.parameters()) == 1
     frozen.requires_grad_(True)
-
-
-def test_the_last_layer_agrees_with_itself(found: profiler.ByLayer):
-    *_, last = analysis.by_depth([found.current], [found.last])
-    assert last.last_layer_agreement is not None
-    assert last.last_layer_agreement.value == pytest.approx(1) and last.top_overlap.value == 1
 
 
 def test_the_bound_equals_a_plain_loop_over_the_removed_tokens(workload: Workload, found: profiler.ByLayer):

@@ -57,10 +57,8 @@ def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch, 
     [
         (["--asked", "9"], "--asked 9"),
         (["--layers", "6"], "layers (6,)"),
-        (["--option", "probe=previous"], "probe"),
         (["--option", "tokens=all"], "leave the option tokens out"),
         (["--attention", "flex_attention"], "no backward on a CPU"),
-        (["--questions", "nowhere.jsonl"], "nowhere.jsonl"),
         (["--questions", "one.jsonl"], "one.jsonl: 1 questions; an interval over them needs at least 10"),
     ],
 )

@@ -49,13 +49,14 @@ def file(tmp_path):
     return path
 
 
-def test_both_servers_are_scored_and_the_difference_is_paired(file, tmp_path):
+def test_both_servers_are_scored_and_the_difference_is_paired(file, small_pictures, tmp_path):
     half = list(KNOWN)[:6]
     with (
         FakeServer(says=lambda text: KNOWN.get(text, "-")) as dense,
         FakeServer(says=lambda text: KNOWN[text] if text in half else "-", kept=16) as pruned,
     ):
-        asked = study(dense=dense.url, pruned=pruned.url, questions=str(file), prompt="Describe.", **SMALL)
+        shown = {"questions": str(file), "pictures": str(small_pictures), "prompt": "Describe."}
+        asked = study(dense=dense.url, pruned=pruned.url, **shown, **SMALL)
         document = run(asked, tmp_path / "out")
         before = len(dense.requests)
         run(asked, tmp_path / "out")  # it is finished
@@ -99,9 +100,8 @@ def test_a_question_that_is_not_answered_counts_as_wrong_and_is_asked_again():
 
 
 def test_a_dense_server_without_a_right_answer_says_nothing_about_pruning():
-    assert _doubts(log_of("w" * 12, "w" * 12)) == [
-        "the dense server answers none of 12 questions right, so they do not say whether pruning keeps the answers"
-    ]
+    (doubt,) = _doubts(log_of("w" * 12, "w" * 12))
+    assert doubt.startswith("the dense server answers none of 12 questions right")
     assert next(recommendation(with_answers("w" * 12, "w" * 12))).startswith("Use pruning")
 
 

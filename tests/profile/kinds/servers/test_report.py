@@ -3,27 +3,29 @@
 import pytest
 
 from tests.profile.documents import endpoints_document
-from tests.profile.reading import rows, table
+from tests.profile.reading import blocks, rows, table
 from trio_profile.analysis.doubts import Doubt
 from trio_profile.findings.blocks import Chart
+from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.report import report
 from trio_profile.records.estimate import Gain, MillisecondsOverRounds
 
 
 def test_every_load_has_a_row_for_each_arm():
     document = report(endpoints_document())
-    assert [row[:2] for row in rows(table(document, "Each arm by concurrency"))][-2:] == [
-        ["8", "dense"],
-        ["8", "pruned"],
-    ]
+    arms = [row[:2] for row in rows(table(document, "Each arm by concurrency"))]
+    assert arms[-2:] == [["8", "dense"], ["8", "pruned"]]
     gains = table(document, "Gain of pruning by concurrency")
     assert [row[0].text for row in gains.rows] == ["1", "2", "4", "8"]
     assert [row[1].tone for row in gains.rows] == ["gain", "gain", "gain", "loss"]
 
 
+def charts_of(document: EndpointsDocument) -> dict[str, Chart]:
+    return {chart.id: chart for chart in blocks(report(document), Chart)}
+
+
 def test_the_charts_mark_the_loads_and_the_break_even():
-    blocks = [block for page in report(endpoints_document()).pages for block in page.blocks]
-    charts = {block.id: block for block in blocks if isinstance(block, Chart)}
+    charts = charts_of(endpoints_document())
     assert list(charts) == ["gains-closed", "throughput-closed", "ttft-closed"]
     gains = charts["gains-closed"]
     assert list(gains.x.ticks) == [1, 2, 4, 8]
@@ -34,10 +36,8 @@ def test_a_serious_doubt_lowers_the_confidence():
     document = endpoints_document()
     levels = []
     for kind in ("prefix cache", "few requests", None):
-        doubts = (
-            () if kind is None else (Doubt(cell=None, kind=kind, sentence="s", next_step="n", found=1, threshold=0),)
-        )
-        [confidence] = report(document.model_copy(update={"doubts": doubts})).confidence
+        doubts = [Doubt(cell=None, kind=kind, sentence="s", next_step="n", found=1, threshold=0)] if kind else []
+        [confidence] = report(document.model_copy(update={"doubts": tuple(doubts)})).confidence
         levels.append(confidence.level)
     assert levels == ["low", "medium", "high"]
 
@@ -47,21 +47,10 @@ def test_an_axis_is_not_stretched_by_the_interval_of_two_rounds():
     wide = MillisecondsOverRounds(value=100, ci95=(1, 2e6), samples=2)
     ttft = dict.fromkeys(("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms"), wide)
     gains = {"throughput": Gain(value=1.5, ci95=(0.001, 5000), samples=2)}
-    loads = [
-        one.model_copy(
-            update={
-                "dense": one.dense.model_copy(update=ttft),
-                "pruned": one.pruned.model_copy(update=ttft),
-                "gains": gains,
-            }
-        )
-        for one in document.loads
-    ]
-    charts = {
-        block.id: block
-        for page in report(document.model_copy(update={"loads": tuple(loads)})).pages
-        for block in page.blocks
-        if isinstance(block, Chart)
-    }
+    loads = []
+    for one in document.loads:
+        dense, pruned = (arm.model_copy(update=ttft) for arm in (one.dense, one.pruned))
+        loads.append(one.model_copy(update={"dense": dense, "pruned": pruned, "gains": gains}))
+    charts = charts_of(document.model_copy(update={"loads": tuple(loads)}))
     assert charts["ttft-closed"].y.high == 200
     assert charts["gains-closed"].y.high == pytest.approx(3.05)

@@ -1,11 +1,8 @@
 """requests.jsonl: what is kept, what counts, and what is refused."""
 
-import pytest
-
 from tests.profile import examples
 from tests.profile.documents import segment_with
 from tests.profile.kinds.servers.fake_servers import study
-from trio_profile.errors import StoreError
 from trio_profile.kinds.servers.requests import PicturesUsed, RequestStore, ServerFacts, read_requests
 from trio_profile.kinds.servers.study import Load
 from trio_profile.records.files import REQUESTS
@@ -72,38 +69,9 @@ def test_pictures_of_an_interrupted_segment_are_used_up(tmp_path):
     assert RequestStore(tmp_path, study(), session("second")).contents.next_picture == 99
 
 
-def test_a_line_that_was_cut_off_is_dropped(tmp_path):
-    stored(tmp_path)
-    with (tmp_path / REQUESTS).open("ab") as file:
-        file.write(b'{"record": "segm')
-    assert len(RequestStore(tmp_path, study(), session("second")).contents.pairs()) == 1
-
-
-def test_another_study_is_refused_by_the_field_that_differs(tmp_path):
-    stored(tmp_path)
-    with pytest.raises(StoreError, match=r"holds another study: seed \(0 there, 1 here\)"):
-        RequestStore(tmp_path, study(seed=1), session("second"))
-
-
 def test_a_study_without_a_finished_segment_gives_way_to_another(tmp_path):
     stored(tmp_path, arms=())
     store = RequestStore(tmp_path, study(seed=1), session("second"))
     store.start()
     text = (tmp_path / REQUESTS).read_text()
     assert '"id":"second"' in text and '"id":"first"' not in text
-
-
-def test_pictures_of_a_segment_that_was_broken_off_are_not_shown_again(tmp_path):
-    store = stored(tmp_path, arms=())
-    store.append(*segment_with(study(), 0, "dense", LOAD, 2.0)[1])
-    assert RequestStore(tmp_path, study(), session("second")).contents.next_picture == 20
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [("hello\n", "line 1: it is not JSON"), ('{"record":"session"}\n', "line 1: session")],
-)
-def test_a_foreign_file_is_refused_with_its_line(tmp_path, text, says):
-    (tmp_path / REQUESTS).write_text(text)
-    with pytest.raises(StoreError, match=says):
-        RequestStore(tmp_path, study(), session("first"))

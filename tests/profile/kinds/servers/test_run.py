@@ -8,31 +8,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from tests.profile.command import complaint, document
-from tests.profile.documents import segment_with
 from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
-from tests.profile.kinds.servers.traffic.test_server import free_address
 from trio_profile.cli import run
-from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs import host
 from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.requests import RequestStore
-from trio_profile.kinds.servers.run import document_so_far, measure_pairs, pairs_left
-from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.kinds.servers.run import measure_pairs, pairs_left
+from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.kinds.servers.traffic.opening import ArmServer
 from trio_profile.kinds.servers.traffic.pictures import Shown
 
-ONE = Load(loop="closed", value=1)
 MANY = 1e5
 """Seconds that no segment reaches."""
 
 
 class Numbers:
-    """Pictures without a picture: only their numbers."""
+    """Pictures without a picture: only their numbers, which are also their addresses."""
 
     def __init__(self) -> None:
         self.next = 0
@@ -46,7 +41,7 @@ class Numbers:
 
     def take(self) -> Shown:
         self.next += 1
-        return Shown(self.next - 1, "", "")
+        return Shown(self.next - 1, str(self.next - 1), "")
 
     def all(self):
         while True:
@@ -130,12 +125,6 @@ def test_dense_and_pruned_take_turns_and_never_run_together():
         assert sorted(firsts) == ["dense", "dense", "pruned", "pruned"]
 
 
-def test_no_two_requests_show_one_picture():
-    store = measure(study(concurrency=(1, 2), requests=8, segment_seconds=MANY), Queue(0.1, 0), Queue(0.1, 0))
-    numbers = [one.picture for requests in store.contents.requests.values() for one in requests]
-    assert len(numbers) == len(set(numbers)) > 0
-
-
 def test_a_cache_is_found_with_one_repeated_picture():
     class Caching(Queue):
         def __post_init__(self):
@@ -148,85 +137,24 @@ def test_a_cache_is_found_with_one_repeated_picture():
             self.known.add(number)
             return await super().ask(body)
 
-    class Named(Numbers):
-        def take(self) -> Shown:
-            shown = super().take()
-            return Shown(shown.number, str(shown.number), "")
-
     asked = study(concurrency=(2,), requests=12, check_cache=True, segment_seconds=MANY)
-    store = RequestStore(None, asked, session())
-    store.start()
-    arms: Any = {
-        arm: ArmServer(arm, server, arm, "m", 16, {})
-        for arm, server in (("dense", Caching(0.1, 0.0)), ("pruned", Queue(0.1, 0.0)))
-    }
-    pictures: Any = Named()
-    virtual(measure_pairs(asked, store, arms, pictures, pairs_left(asked, store)))
-    document = document_of(asked, store.contents)
-    assert [(check.arm, check.speedup.value) for check in document.cache] == [
-        ("dense", pytest.approx(10, rel=0.01)),
-        ("pruned", pytest.approx(1, rel=0.01)),
-    ]
+    document = document_of(asked, measure(asked, Caching(0.1, 0.0), Queue(0.1, 0.0)).contents)
+    assert {check.arm: check.speedup.value for check in document.cache} == pytest.approx(
+        {"dense": 10, "pruned": 1}, rel=0.01
+    )
     assert "the dense server answers a repeated picture" in str(document.doubts)
     assert "the pruned server answers a repeated picture" not in str(document.doubts)
     assert len(document.loads) == 1 and document.loads[0].rounds == 4
-
-
-# --- interrupted and continued ----------------------------------------------------------------------------------
-
-
-def test_a_study_goes_on_with_the_pairs_that_are_missing(tmp_path):
-    asked = study(concurrency=(1, 2), requests=8, rounds=2, segment_seconds=MANY)
-    breaks = Queue(0.1, 0.0, fails=lambda number: number > 40)
-    with pytest.raises(StudyError, match=r"the pruned server fails at concurrency \d: HTTP 503: too busy; finished"):
-        measure(asked, Queue(0.1, 0.0), breaks, RequestStore(tmp_path, asked, session()))
-    kept = RequestStore(tmp_path, asked, session())
-    finished = [first.pair[:4] for first, _ in kept.contents.pairs()]
-    assert 0 < len(finished) < 4 and len(pairs_left(asked, kept)) == 4 - len(finished)
-    again = host.session(session().environment)
-    later = RequestStore(tmp_path, asked, again)
-    measure(asked, Queue(0.1, 0.0), Queue(0.1, 0.0), later)
-    assert pairs_left(asked, later) == []
-    assert {first.session for first, _ in later.contents.pairs()} == {session().id, again.id}
-    assert all(first.session == second.session for first, second in later.contents.pairs())
-    assert [one.rounds for one in document_of(asked, RequestStore(tmp_path, asked, again).contents).loads] == [2, 2]
-
-
-# --- an unfinished study ------------------------------------------------------------------------------------------
-
-
-def kept(directory, *segments: dict) -> EndpointStudy:
-    """A study whose directory holds some segments."""
-    asked = study(concurrency=(1,), rounds=2, check_cache=True)
-    store = RequestStore(directory, asked, session())
-    store.start()
-    for number, fields in enumerate(segments):
-        segment, requests = segment_with(asked, number, fields.pop("arm"), ONE, 2.0, **fields)
-        store.append(*requests, segment)
-    return asked
-
-
-def test_finished_pairs_are_in_the_document_and_half_a_pair_is_not(tmp_path):
-    asked = kept(tmp_path, {"arm": "dense"}, {"arm": "pruned"}, {"arm": "dense", "round": 1})
-    assert document_so_far(asked, tmp_path).loads[0].rounds == 1
-
-
-def test_without_a_finished_pair_there_is_no_document(tmp_path):
-    with pytest.raises(MeasurementError, match="no pair of segments is finished"):
-        document_so_far(kept(tmp_path, {"arm": "dense"}), tmp_path)
 
 
 # --- on loopback ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def asked_small(tmp_path_factory) -> list[str]:
-    """The options of a small study. Small pictures of a directory are made faster than drawn ones."""
-    pictures = tmp_path_factory.mktemp("pictures")
-    for number in range(8):
-        Image.radial_gradient("L").rotate(10 * number).resize((96, 96)).save(pictures / f"{number}.png")
+def asked_small(small_pictures) -> list[str]:
+    """The options of a small study."""
     sizes = ["--concurrency", "1,2", "--requests", "4", "--seconds", "5", "--rounds", "2", "--new-tokens", "4"]
-    return [*sizes, "--pictures", str(pictures)]
+    return [*sizes, "--pictures", str(small_pictures)]
 
 
 def command(dense: FakeServer, pruned: FakeServer, options: list[str], out: Path) -> list[str]:
@@ -250,9 +178,8 @@ def test_a_study_is_measured_kept_and_read_again(studied, capsys):
     assert shown["retention"] == 0.25
     assert [one["load"] for one in shown["loads"]] == [1, 2]
     assert all(one[arm]["errors"] == 0 for one in shown["loads"] for arm in ("dense", "pruned"))
-    assert {path.name for path in studied.out.iterdir()} >= {
-        *("endpoints.json", "requests.jsonl", "study.toml", "report.html")
-    }
+    names = {path.name for path in studied.out.iterdir()}
+    assert names >= {"endpoints.json", "requests.jsonl", "study.toml", "report.html"}
     assert run(["show", str(studied.out)]) == 0
     assert "Does pruning pay in this server?" in capsys.readouterr().out
 
@@ -313,15 +240,17 @@ def test_a_server_that_fails_under_load_keeps_what_was_measured(asked_small, tmp
     assert len([line for line in _lines(out) if line["record"] == "session"]) == 2
 
 
-def test_an_interruption_keeps_finished_segments(asked_small, tmp_path, capsys, monkeypatch):
+def test_an_interruption_keeps_finished_segments_and_shows_no_picture_again(asked_small, tmp_path, capsys, monkeypatch):
+    """It comes after the requests of the fourth segment, before they are kept."""
     measured = endpoints.run_segment
     calls: list[int] = []
 
     async def interrupted(*arguments, **options):
+        found = await measured(*arguments, **options)
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return await measured(*arguments, **options)
+        return found
 
     monkeypatch.setattr(endpoints, "run_segment", interrupted)
     with FakeServer() as dense, FakeServer() as pruned:
@@ -329,27 +258,12 @@ def test_an_interruption_keeps_finished_segments(asked_small, tmp_path, capsys, 
         assert run(arguments) == 130
         assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
         assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 3
-        assert run([*arguments, "--json"]) == 0
-    assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 9  # one half pair is measured again
-
-
-def test_an_interrupted_segment_does_not_show_its_pictures_again(asked_small, tmp_path, monkeypatch):
-    measured = endpoints.run_segment
-
-    async def interrupted(*arguments, **options):
-        await measured(*arguments, **options)
-        raise KeyboardInterrupt  # after its requests, before it is kept
-
-    with FakeServer() as dense, FakeServer() as pruned:
-        arguments = command(dense, pruned, asked_small, tmp_path / "s")
-        with monkeypatch.context() as patched:
-            patched.setattr(endpoints, "run_segment", interrupted)
-            assert run(arguments) == 130
         shown = _pictures(dense) | _pictures(pruned)
         sent = len(dense.requests), len(pruned.requests)
         assert run([*arguments, "--json"]) == 0
         # The two requests that open each server are not timed.
         again = _pictures(dense, sent[0] + 2) | _pictures(pruned, sent[1] + 2)
+    assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 9  # one half pair is measured again
     assert len(shown) > 10 and not shown & again
 
 
@@ -357,14 +271,6 @@ def _pictures(server: FakeServer, first: int = 0) -> set[str]:
     """The pictures that a server was shown, from a request on."""
     parts = [part for body, _ in server.requests[first:] for part in body["messages"][0]["content"]]
     return {part["image_url"]["url"] for part in parts if part["type"] == "image_url"}
-
-
-def test_an_error_before_the_first_segment_leaves_no_directory(tmp_path, capsys):
-    url = free_address()
-    with FakeServer() as dense:
-        said = complaint(capsys, "endpoints", "--dense", dense.url, "--pruned", url, "--out", tmp_path / "study")
-    assert f"the pruned server {url}: it cannot be reached (Connection refused); start it" in said
-    assert not (tmp_path / "study").exists()
 
 
 def test_the_key_is_in_no_file(asked_small, tmp_path, capsys, monkeypatch):
@@ -383,12 +289,8 @@ def test_the_key_is_in_no_file(asked_small, tmp_path, capsys, monkeypatch):
 
 def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx2", None)
-    for name in (
-        "trio_profile.kinds.servers.traffic.server",
-        "trio_profile.kinds.servers.traffic.opening",
-        "trio_profile.kinds.servers.run",
-    ):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("traffic.server", "traffic.opening", "run"):
+        monkeypatch.delitem(sys.modules, f"trio_profile.kinds.servers.{name}", raising=False)
     said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i")
     assert "endpoints needs the extra 'endpoints'" in said and "pip install 'trio-profile[endpoints]'" in said
     assert document(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--dry-run")["segments"] == 48

@@ -129,10 +129,7 @@ def test_a_load_that_contradicts_the_fit_is_doubted():
     ]
     doubts = document_of(asked, asked_of(asked, pairs)).doubts
     found = next(doubt for doubt in doubts if doubt.kind == "no steady gain")
-    assert found.sentence.startswith(
-        "the gain in throughput at concurrency 1 is on the other side of 1 than the fitted line"
-    )
-    assert found.found == 1
+    assert "throughput at concurrency 1 is on the other side of 1" in found.sentence and found.found == 1
 
 
 def test_vllm_s_pull_request_51221_breaks_even_between_1_and_2():

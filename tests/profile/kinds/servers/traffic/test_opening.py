@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
-from tests.profile.kinds.servers.traffic.test_server import free_address
 from trio_profile.errors import StudyError
 from trio_profile.kinds.servers.requests import ARMS, Arm, ServerFacts
 from trio_profile.kinds.servers.run import address_of
@@ -77,10 +76,6 @@ def test_a_server_with_a_fault_is_refused_with_its_name_and_the_way_out():
         with FakeServer(fault=fault) as server:
             said = refused(alone(server))
         assert said.startswith(f"the dense server {server.url}") and says in said
-    url = free_address()
-    with FakeServer() as dense:
-        said = refused(study(dense=dense.url, pruned=url))
-    assert said.startswith(f"the pruned server {url}: it cannot be reached (Connection refused); start it")
 
 
 def test_servers_without_a_common_model_are_refused():

@@ -37,14 +37,6 @@ def throughput(found: Measured) -> float:
     return 1000 * sum(one.measured for one in found.requests) / (found.end_ms - found.start_ms)
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 4, 8, 16])
-def test_a_closed_loop_has_the_throughput_of_the_queue(at_once):
-    encode, rest = 0.5, 1.5
-    found = run(Queue(encode, rest), closed(at_once), requests=80)
-    assert throughput(found) == pytest.approx(min(at_once / (encode + rest), 1 / encode), rel=1e-6)
-    assert found.steady and found.stopped == "requests"
-
-
 def test_as_many_requests_are_measured_as_were_asked_for_and_the_warm_up_comes_first():
     found = run(Queue(0.1, 0.3), closed(3), requests=20)
     assert [one.measured for one in found.requests].count(True) == 21  # a multiple of the three that are under way
