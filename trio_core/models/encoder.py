@@ -132,7 +132,7 @@ class Tower(ABC):
 
     @abstractmethod
     def collect(self, visual_tokens: list[int]) -> Any:
-        """What a method reads of this forward. The record is empty afterwards.
+        """The record of this forward, as a method reads it. It is empty afterwards.
 
         visual_tokens: for each sample of the batch, how many it has.
         """

@@ -74,7 +74,7 @@ class Worker:
             "arguments": dict(arguments),
         }
         # Idle threads must sleep and not spin, because the other worker is running.
-        environment = {"PYTHONDONTWRITEBYTECODE": "1", **os.environ, **worker_variables(os.environ)}
+        environment = {**os.environ, **worker_variables(os.environ), "PYTHONDONTWRITEBYTECODE": "1"}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(rival_worker.__file__).resolve()), json.dumps(asked)],
             cwd=tree,

@@ -30,7 +30,7 @@ def test_methods_say_what_they_do_where_they_act_and_what_they_cost():
         ["grid", "both", "videos", "nothing", "0.0 %", "–"],
     ]
     assert "share of one dense decoder layer" in sentences(report)[0]
-    assert set(terms(report)) == {"layers", "readout", "encoder", "embeddings", "norm"}
+    assert set(terms(report)) == {"layers", "readout", "encoder", "pixels", "embeddings", "norm"}
     assert not list(too_wide(report))
 
 
