@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from scipy.special import ndtri
 
 Factors = NDArray[np.float64]
@@ -49,6 +48,7 @@ their median. The second row is the pruned times, scaled so that the median of p
 
 def steady(generator: np.random.Generator, n: int) -> Factors:
     """Independent log-normal jitter."""
+
     return np.exp(JITTER * generator.standard_normal(n))
 
 

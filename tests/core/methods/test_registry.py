@@ -56,7 +56,7 @@ def test_at_retention_1_a_method_gives_the_dense_model_to_the_last_bit(family):
         assert apart(pruned[0, -1], alone[0, -1]) < CLOSE, name
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", tiny.fast_first(["left", "right"], "left"))
 def test_a_method_keeps_its_budget_in_order_leaves_its_input_alone_and_does_so_again(side):
     model, samples = tiny.model("llava"), tiny.pair("llava")
     counts = [len(tiny.visual_rows(one)) for one in samples]

@@ -18,12 +18,17 @@ from trio_profile.studies import running
 from trio_profile.studies.exporting import exported
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-mlflow = needs.package("mlflow", "mlflow")
 pytestmark = pytest.mark.slow  # MLflow takes seconds to import, and as many to make a store
 
 
+@pytest.fixture(autouse=True)
+def mlflow() -> Any:
+    """The package, imported only when a test runs."""
+    return needs.package("mlflow", "mlflow")
+
+
 @pytest.fixture
-def store(tmp_path, monkeypatch):
+def store(mlflow, tmp_path, monkeypatch):
     """A client of a store of its own. Artifacts lie beside the store, in the working directory."""
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         monkeypatch.delenv(name)
@@ -83,7 +88,7 @@ def test_a_study_is_logged_once_until_its_content_changes(store, kept, tmp_path)
     assert len(runs(store)) == 2
 
 
-def test_a_run_that_was_not_completed_is_replaced(store, kept, monkeypatch):
+def test_a_run_that_was_not_completed_is_replaced(mlflow, store, kept, monkeypatch):
     directory, finished = kept("flops")
     entry = logger.entry_of(finished, directory)
 
