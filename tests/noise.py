@@ -72,6 +72,8 @@ def bimodal(generator: np.random.Generator, n: int) -> Factors:
 
 def autocorrelated(generator: np.random.Generator, n: int) -> Factors:
     """AR(1) in the logarithm. Half of a run's deviation carries over to the next run."""
+    from scipy.signal import lfilter  # takes a second to import
+
     shocks = generator.standard_normal(n)
     shocks[1:] *= np.sqrt(1 - _CARRY**2)
     return np.exp(JITTER * np.asarray(lfilter([1.0], [1.0, -_CARRY], shocks)))
