@@ -32,7 +32,6 @@ def pruned(tiny_study: Study) -> flops.FlopsDocument:
 
 
 def test_a_checkpoint_reconciles_with_both_counters(pruned: flops.FlopsDocument, tiny_study: Study):
-    document = pruned
     assert pruned.residual_macs == 0
     assert pruned.counted.fvcore_residual_macs == 0
     assert pruned.complete and pruned.selection_counted
@@ -68,7 +67,6 @@ def test_elements_without_a_product_are_the_outputs_of_their_operators():
 
 
 def test_the_ledger_adds_up_to_the_count(pruned: flops.FlopsDocument):
-    document = pruned
     assert sum(part.flops for part in pruned.ledger) == pruned.counted.torch_flops
     formulas = {part.op: part.formula for part in pruned.ledger}
     assert formulas["aten.mm"] == "torch"
