@@ -15,6 +15,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -137,12 +138,8 @@ def layers_document() -> LayersDocument:
 def layers_at(*retentions: float) -> LayersDocument:
     """The same prefill at several retentions, with the idle stage that near full retention has."""
     one = layers_document()
-    cells = tuple(
-        one.cells[0].model_copy(
-            update={"retention": Retention(nominal=share, layer_average=share, final_layer=share, realised=share)}
-        )
-        for share in retentions
-    )
+    shares = [Retention(**dict.fromkeys(Retention.model_fields, share)) for share in retentions]
+    cells = tuple(one.cells[0].model_copy(update={"retention": share}) for share in shares)
     idle = IdleStage(method="trio", nominal_retention=retentions[-1], layer=2, tokens=576, dropped=3)
     update = {**dict(cells[0]), "cells": cells, "clamped_above": {"trio": 0.53}, "idle_stages": [idle]}
     return one.model_copy(update=update)
@@ -151,15 +148,15 @@ def layers_at(*retentions: float) -> LayersDocument:
 def _efficiency(factor: float) -> Efficiency:
     """A prefill whose selection costs this factor of a forward. The formula has F_inf = 30, F_ov = 10 γ, dense 100."""
     gammas = Gammas(assumed=1, declared=factor, counted=factor)
-    totals = [("assumed", 1.0, 40), ("declared", factor, round(30 + 10 * factor)), ("counted", factor, 32)]
+    macs = {"assumed": 40, "declared": round(30 + 10 * factor), "counted": 32}
     return Efficiency(
         fastv_macs=40,
         dense_fastv_macs=100,
         fastv_saved=0.6,
         gammas=gammas,
         formula_totals=tuple(
-            FormulaTotal(factor=name, value=value, fastv_macs=macs, fastv_saved=1 - macs / 100)
-            for name, value, macs in totals
+            FormulaTotal(factor=name, value=getattr(gammas, name), fastv_macs=work, fastv_saved=1 - work / 100)
+            for name, work in macs.items()
         ),
         counted_macs=70,
         dense_counted_macs=100,
@@ -235,42 +232,41 @@ def evaluation() -> Evaluation:
 
 def evaluated(method: str, retention: float, values: dict[str, float], speedup: float) -> EvaluatedCell:
     """One row. Half the width of each interval is 1 % of dense. Without a method it is the dense model's."""
-    pruned = bool(method)
-    scores = [benchmark_score(name, value, compared=pruned) for name, value in values.items()]
-    average = sum(score.share or 0.0 for score in scores) / len(scores) if pruned else None
+    seen: dict[str, Any] = {
+        "retention": retention,
+        "fastv_macs": 2.98e12 * retention,
+        "kv_bytes": 302e6 * retention,
+        "prefill_ms": ms(41 / speedup, 50),
+        "total_ms": ms(61 / speedup**0.5, 50),
+    }
+    of_a_task = {"ttft_ms": ms(44 / speedup, 50)}
+    if not method:
+        scores = [BenchmarkScore(benchmark=name, value=value) for name, value in values.items()]
+        tasks = tuple(map(_task, BENCHMARKS, scores, repeat(seen | of_a_task)))
+        return EvaluatedCell(cell=None, tasks=tasks, benchmarks=tuple(scores), **seen)
+    seen |= {"prefill_speedup": ratio(speedup, 50), "total_speedup": ratio(speedup**0.5, 50)}
+    of_a_task |= {"ttft_speedup": ratio(speedup, 50), "same_answer": Share(value=0.9, ci95=(0.88, 0.92), samples=50)}
+    scores = [_compared(name, value) for name, value in values.items()]
+    average = sum(score.share or 0.0 for score in scores) / len(scores)
     return EvaluatedCell(
-        cell=Cell(method=method, retention=retention) if pruned else None,
-        retention=retention,
-        tasks=tuple(_task(column, score, retention, speedup) for column, score in zip(BENCHMARKS, scores, strict=True)),
+        cell=Cell(method=method, retention=retention),
+        tasks=tuple(map(_task, BENCHMARKS, scores, repeat(seen | of_a_task))),
         benchmarks=tuple(scores),
         average=average,
-        average_ci95=None if average is None else (average - 0.01, average + 0.01),
-        fastv_macs=2.98e12 * retention,
-        kv_bytes=302e6 * retention,
-        prefill_ms=ms(41 / speedup, 50),
-        prefill_speedup=ratio(speedup, 50) if pruned else None,
-        total_ms=ms(61 / speedup**0.5, 50),
-        total_speedup=ratio(speedup**0.5, 50) if pruned else None,
+        average_ci95=(average - 0.01, average + 0.01),
+        **seen,
     )
 
 
-def benchmark_score(name: str, value: float, *, compared: bool = True) -> BenchmarkScore:
-    """The score of a benchmark. compared: with the dense model's."""
-    if not compared:
-        return BenchmarkScore(benchmark=name, value=value)
+def _compared(name: str, value: float) -> BenchmarkScore:
+    """The score of a benchmark beside the dense model's."""
     dense = UNPRUNED[name]
-    near = 0.01 * dense
-    return BenchmarkScore(
-        benchmark=name,
-        value=value,
-        dense=dense,
-        share=value / dense,
-        difference=value - dense,
-        ci95=(value - dense - near, value - dense + near),
-    )
+    low, high = (value - dense + near * dense for near in (-0.01, 0.01))
+    told = {"share": value / dense, "difference": value - dense, "ci95": (low, high)}
+    return BenchmarkScore(benchmark=name, value=value, dense=dense, **told)
 
 
-def _task(column: Benchmark, found: BenchmarkScore, retention: float, speedup: float) -> TaskSummary:
+def _task(column: Benchmark, found: BenchmarkScore, seen: dict[str, Any]) -> TaskSummary:
     """The task of a column: as many scores as it has metrics, and times."""
     scores = tuple(
         Score(
@@ -284,23 +280,8 @@ def _task(column: Benchmark, found: BenchmarkScore, retention: float, speedup: f
         )
         for key in column.metrics
     )
-    paired = found.dense is not None
-    return TaskSummary(
-        task=column.task,
-        questions=9000,
-        retention=retention,
-        scores=scores,
-        same_answer=Share(value=0.9, ci95=(0.88, 0.92), samples=50) if paired else None,
-        tokens=Tokens(value=2, ci95=(2, 2), samples=50, stopped="budget"),
-        fastv_macs=2.98e12 * retention,
-        kv_bytes=302e6 * retention,
-        prefill_ms=ms(41 / speedup, 50),
-        prefill_speedup=ratio(speedup, 50) if paired else None,
-        ttft_ms=ms(44 / speedup, 50),
-        ttft_speedup=ratio(speedup, 50) if paired else None,
-        total_ms=ms(61 / speedup**0.5, 50),
-        total_speedup=ratio(speedup**0.5, 50) if paired else None,
-    )
+    tokens = Tokens(value=2, ci95=(2, 2), samples=50, stopped="budget")
+    return TaskSummary(task=column.task, questions=9000, scores=scores, tokens=tokens, **seen)
 
 
 # --- several processes -----------------------------------------------------------------------------------------------
@@ -359,9 +340,7 @@ def segment_with(
 
     fields: of its requests, or of the segment.
     """
-    names = set(Request.model_fields)
-    own = {name: value for name, value in fields.items() if name not in names}
-    given = {name: value for name, value in fields.items() if name in names}
+    given = {name: fields.pop(name) for name in Request.model_fields if name in fields}
     gap = 1000 / rate
     requests = [
         Request(
@@ -382,11 +361,9 @@ def segment_with(
         )
         for place in range(20)
     ]
-    whole = {"repeated": False, "place": 0, "start_ms": 0.0, "end_ms": 20 * gap, "warm_ups": 8, "steady": True}
-    segment = Segment(
-        **{"number": number, "arm": arm, "load": load, "round": round, "stopped": "requests", **whole, **own}
-    )
-    return segment, requests
+    asked_for = {"number": number, "arm": arm, "load": load, "round": round, "place": 0, "warm_ups": 8}
+    seen = {"start_ms": 0.0, "end_ms": 20 * gap, "stopped": "requests", "steady": True}
+    return Segment(**{**asked_for, **seen, **fields}), requests
 
 
 def asked_of(asked: EndpointStudy, segments: Iterable[tuple[Segment, Sequence[Request]]]) -> RequestLog:
@@ -402,17 +379,9 @@ def asked_of(asked: EndpointStudy, segments: Iterable[tuple[Segment, Sequence[Re
 
 def endpoints_document() -> EndpointsDocument:
     """Two servers at four loads and a rate, three rounds. Pruning stops paying between 4 and 8."""
-    asked = prepare(
-        EndpointStudy(
-            dense="http://dense",
-            pruned="http://pruned",
-            concurrency=(1, 2, 4, 8),
-            rates=(3.0,),
-            rounds=3,
-            ttft_limit_ms=600,
-            requests=20,
-        )
-    )
+    servers = {"dense": "http://dense", "pruned": "http://pruned"}
+    loads = {"concurrency": (1, 2, 4, 8), "rates": (3.0,), "rounds": 3, "requests": 20}
+    asked = prepare(EndpointStudy(**servers, **loads, ttft_limit_ms=600))
     rates = {"dense": (1.0, 2.0, 3.0, 4.0, 2.5), "pruned": (2.0, 3.5, 3.8, 3.0, 2.9)}
     segments = [
         segment_with(asked, 10 * round + 2 * place + number, arm, load, rates[arm][place] * spread, round=round)
@@ -456,13 +425,9 @@ def _cells(kind: str, **fields) -> Callable[[Path], None]:
     return keep_cells
 
 
-def _document(kind: str, make_document: Callable[[], Record]) -> Callable[[Path], None]:
+def _document(kind: str, make_document: Callable[[], Record]) -> Callable[[Path], object]:
     """Keeps a document that is made by a function."""
-
-    def keep_document(directory: Path) -> None:
-        write_document(directory / KINDS[kind].file, make_document())
-
-    return keep_document
+    return lambda directory: write_document(directory / KINDS[kind].file, make_document())
 
 
 @cache

@@ -10,6 +10,7 @@ The work is exact (the cost model at integer schedules); times are that work plu
 
 import io
 from base64 import b64encode
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
@@ -103,9 +104,9 @@ def shape(**fields) -> Shape:
     return Shape(**{**sizes, **fields})
 
 
-def dense(sizes: Shape | None = None) -> Dense:
+def dense() -> Dense:
     """The unpruned model."""
-    sizes = sizes or shape()
+    sizes = shape()
     tokens = [sizes.visual_tokens] * sizes.num_layers
     held = _cache_bytes(tokens, sizes)
     return Dense(
@@ -127,19 +128,17 @@ def measurement(
     noise: float = 0.015,
     selection_forwards: float = 2.0,
     pairs: int = 30,
-    new_tokens: int = 8,
     gamma: float = 1.0,
     seed: int = 0,
-    sizes: Shape | None = None,
 ) -> Measurement:
     """A finished cell.
 
     overhead_ms: what the method's selections cost in time: 0 pays at nearly every retention, 60 at none.
     noise: the relative spread of one run.
     selection_forwards: the selections' work, in forwards of the layers they look at.
-    pairs: rounds of prefills. A third as many generations follow them.
+    pairs: rounds of prefills. A third as many generations of 8 tokens follow them.
     """
-    sizes = sizes or shape()
+    sizes = shape()
     layers = LAYERS.get(method, (1, 10, 15))
     budgets, tokens = schedule(retention, sizes, layers)
     looked_at = [tokens[layer - 1] for layer in layers]
@@ -174,7 +173,7 @@ def measurement(
             Timing(
                 session=SESSION,
                 pairs=tuple(_pair(draw, share, overhead_ms, noise) for _ in range(pairs)),
-                generations=tuple(_pair(draw, share, overhead_ms, noise, new_tokens) for _ in range(-(-pairs // 3))),
+                generations=tuple(_pair(draw, share, overhead_ms, noise, 8) for _ in range(-(-pairs // 3))),
             ),
         ),
     )
@@ -203,13 +202,11 @@ def with_pairs(cell: Measurement, *sessions: Sequence[Pair]) -> Measurement:
 
 def with_cpu_times(cell: Measurement, threads: int = 2) -> Measurement:
     """The same cell on a CPU: all threads work during the whole prefill."""
-    return _each_pair(
-        cell,
-        lambda pair: Pair(
-            dense=pair.dense.model_copy(update={"cpu_ms": threads * pair.dense.prefill_ms}),
-            pruned=pair.pruned.model_copy(update={"cpu_ms": threads * pair.pruned.prefill_ms}),
-        ),
-    )
+
+    def working(run: Timed) -> Timed:
+        return run.model_copy(update={"cpu_ms": threads * run.prefill_ms})
+
+    return _each_run(cell, working, working)
 
 
 def slowed(cell: Measurement, factor: float, *, dense: float = 1.0) -> Measurement:
@@ -219,20 +216,16 @@ def slowed(cell: Measurement, factor: float, *, dense: float = 1.0) -> Measureme
         times = {name: factor * time for name in TIMES if (time := getattr(run, name)) is not None}
         return run.model_copy(update=times)
 
-    return _each_pair(
-        cell,
-        lambda pair: pair.model_copy(
-            update={"dense": slower(pair.dense, dense), "pruned": slower(pair.pruned, factor)}
-        ),
-    )
+    return _each_run(cell, lambda run: slower(run, dense), lambda run: slower(run, factor))
 
 
-def _each_pair(cell: Measurement, change: Callable[[Pair], Pair]) -> Measurement:
+def _each_run(cell: Measurement, dense: Callable[[Timed], Timed], pruned: Callable[[Timed], Timed]) -> Measurement:
+    def changed(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+        return tuple(one.model_copy(update={"dense": dense(one.dense), "pruned": pruned(one.pruned)}) for one in pairs)
+
     timings = [
-        timing.model_copy(
-            update={"pairs": tuple(map(change, timing.pairs)), "generations": tuple(map(change, timing.generations))}
-        )
-        for timing in cell.timings
+        one.model_copy(update={"pairs": changed(one.pairs), "generations": changed(one.generations)})
+        for one in cell.timings
     ]
     return cell.model_copy(update={"timings": tuple(timings)})
 
@@ -340,37 +333,27 @@ def document(
     """A summarised study. By default all cells are measured, each further method with a costlier selection."""
     asked = asked or study()
     if measurements is None:
-        rank = {method: i for i, method in enumerate(asked.methods)}
         measurements = [
-            measurement(cell.method, cell.retention, overhead_ms=3.5 + 2.5 * rank[cell.method], gamma=asked.gamma)
-            for cell in asked.cells()
+            measurement(method, retention, overhead_ms=3.5 + 2.5 * rank, gamma=asked.gamma)
+            for rank, method in enumerate(asked.methods)
+            for retention in asked.retentions
         ]
-    where, whole, rounds = (
-        where or environment(),
-        None if without_dense else unpruned or dense(),
-        rounds_of(*measurements),
-    )
-    sessions = [
-        session(id=name, environment=where) for name in dict.fromkeys([SESSION, *(one.session for one in rounds)])
-    ]
+    where, rounds = where or environment(), rounds_of(*measurements)
+    whole = None if without_dense else unpruned or dense()
+    names = dict.fromkeys([SESSION, *(one.session for one in rounds)])
+    sessions = [session(id=name, environment=where) for name in names]
     return summarise(asked, where, whole, list(measurements), sessions=sessions, rounds=rounds)
 
 
 def schedule(retention: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
     """Budgets in the proportion 92 : 54 : 22 and the visual tokens by layer, near to the layer average."""
-    low, high = 0.0, 100.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        _, tokens = _tokens(middle, sizes, layers)
-        if sum(tokens) > retention * sizes.num_layers * sizes.visual_tokens:
-            high = middle
-        else:
-            low = middle
-    return _tokens(low, sizes, layers)
+    most = retention * sizes.num_layers * sizes.visual_tokens
+    above = bisect(range(2**40), most, key=lambda step: sum(_tokens(step, sizes, layers)[1]))
+    return _tokens(max(0, above - 1), sizes, layers)
 
 
-def _tokens(scale: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
-    whole = sizes.visual_tokens
+def _tokens(step: int, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+    whole, scale = sizes.visual_tokens, 100 * step / 2**40
     budgets = tuple(max(1, min(whole, round(scale * whole * p / _PROPORTIONS[0]))) for p in _PROPORTIONS[: len(layers)])
     starts = [0, *layers, sizes.num_layers]
     lengths = np.diff(starts)

@@ -66,10 +66,7 @@ def _template(
     )
 
 
-_VICUNA = _template("{{ message['role'] | upper }}: ", "<image>", " ", "ASSISTANT:", newline="\n")
-_VICUNA_VIDEO = _template(
-    "{{ message['role'] | upper }}: ", "<image>", " ", "ASSISTANT:", newline="\n", video="<video>"
-)
+_VICUNA = ("{{ message['role'] | upper }}: ", "<image>", " ", "ASSISTANT:")
 _CHATML = {
     "turn": "<|im_start|>{{ message['role'] }}\n",
     "end": "<|im_end|>\n",
@@ -114,6 +111,18 @@ def _qwen(video: str) -> Files:
         },
         video=video,
         frames=settings,
+    )
+
+
+def _llava(video: str = "", **image: Any) -> Files:
+    """LLaVA with CLIP's pictures. image: further settings of the image processor."""
+    return Files(
+        image={**_CLIP_SIZE, **image},
+        template=_template(*_VICUNA, newline="\n", video="<video>" if video else ""),
+        special=_IMAGE_AND_VIDEO if video else {IMAGE: "<image>"},
+        processor=_CLS,
+        video=video,
+        frames=_CLIP_SIZE if video else {},
     )
 
 
@@ -173,21 +182,9 @@ FILES: dict[str, Files] = {
         processor={"image_seq_length": 16},
         video="InternVLVideoProcessor",
     ),
-    "LLaVA-1.5": Files(image=_CLIP_SIZE, template=_VICUNA, special={IMAGE: "<image>"}, processor=_CLS),
-    "LLaVA-NeXT": Files(
-        image={**_CLIP_SIZE, "image_grid_pinpoints": PINPOINTS},
-        template=_VICUNA,
-        special={IMAGE: "<image>"},
-        processor=_CLS,
-    ),
-    "LLaVA-NeXT-Video": Files(
-        image={**_CLIP_SIZE, "image_grid_pinpoints": PINPOINTS},
-        template=_VICUNA_VIDEO,
-        special=_IMAGE_AND_VIDEO,
-        processor=_CLS,
-        video="LlavaNextVideoVideoProcessor",
-        frames=_CLIP_SIZE,
-    ),
+    "LLaVA-1.5": _llava(),
+    "LLaVA-NeXT": _llava(image_grid_pinpoints=PINPOINTS),
+    "LLaVA-NeXT-Video": _llava("LlavaNextVideoVideoProcessor", image_grid_pinpoints=PINPOINTS),
     "LLaVA-OneVision": Files(
         image={**_SQUARE, "image_grid_pinpoints": PINPOINTS},
         template=_template(picture="<image>", newline="\n", video="<video>", **_CHATML),
@@ -196,14 +193,7 @@ FILES: dict[str, Files] = {
         video="LlavaOnevisionVideoProcessor",
         frames=_SQUARE,
     ),
-    "Video-LLaVA": Files(
-        image=_CLIP_SIZE,
-        template=_VICUNA_VIDEO,
-        special=_IMAGE_AND_VIDEO,
-        processor=_CLS,
-        video="VideoLlavaVideoProcessor",
-        frames=_CLIP_SIZE,
-    ),
+    "Video-LLaVA": _llava("VideoLlavaVideoProcessor"),
     "Qwen2-VL": _qwen("Qwen2VLVideoProcessor"),
     "Qwen2.5-VL": _qwen("Qwen2VLVideoProcessor"),
     "Qwen3-VL": _qwen("Qwen3VLVideoProcessor"),
@@ -232,11 +222,7 @@ def _image_processor(model_type: str, settings: dict[str, Any]) -> Any:
     """The family's image processor without torchvision. FastVLM has CLIP's."""
     name = (IMAGE_PROCESSOR_MAPPING_NAMES.get(model_type) or IMAGE_PROCESSOR_MAPPING_NAMES["clip"])["pil"]
     cls: Any = get_image_processor_class_from_name(str(name))
-    known = {key: value for key, value in settings.items() if key != "image_seq_length"}
-    made = cls(**known)
-    for key in settings.keys() - known.keys():
-        setattr(made, key, settings[key])
-    return made
+    return cls(**settings)
 
 
 def _tokenizer(files: Files) -> PreTrainedTokenizerFast:
