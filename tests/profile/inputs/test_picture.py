@@ -22,7 +22,7 @@ from trio_profile.inputs.models import load
 from trio_profile.inputs.processors import load_processor
 from trio_profile.inputs.questions import open_picture
 from trio_profile.inputs.workload import ask, build
-from trio_profile.records.schema import Study
+from trio_profile.records.schema import Study, TokenGrid
 
 # --- where the tokens lie --------------------------------------------------------------------------------------------
 
@@ -57,12 +57,15 @@ def entering(adapter: Adapter, inputs: dict[str, Tensor]) -> Tensor:
     def catch(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         heard.append(args[0] if args else kwargs["hidden_states"])
 
-    handle = adapter.layers[0].register_forward_pre_hook(catch, with_kwargs=True)
-    try:
+    with adapter.layers[0].register_forward_pre_hook(catch, with_kwargs=True):
         adapter.model(**inputs)
-    finally:
-        handle.remove()
     return heard[0][0][adapter.visual_tokens(inputs["input_ids"])[0]]
+
+
+def on_grid(moved: Tensor, grid: TokenGrid) -> Tensor:
+    """[rows, columns], how far each token of a grid moved. Newlines are left out."""
+    own = moved[grid.first : grid.first + grid.tokens].view(grid.rows, grid.columns + grid.newline)
+    return own[:, : grid.columns]
 
 
 def tokens_of(grids: list[tuple[int, int]]) -> int:
@@ -85,9 +88,7 @@ def test_the_token_whose_features_change_lies_where_the_grid_says(family, proces
         changed = inputs_of(adapter, processor, bright, tokens_of(grids))
         moved = (entering(adapter, changed) - before).norm(dim=-1)
         for grid in layout.grids:
-            across = grid.columns + grid.newline
-            own = moved[grid.first : grid.first + grid.tokens].view(grid.rows, across)[:, : grid.columns]
-            found = divmod(int(own.argmax()), grid.columns)
+            found = divmod(int(on_grid(moved, grid).argmax()), grid.columns)
             # The middle of the bright patch, as a share of the picture.
             middle = (row + 0.5) / rows, (column + 0.5) / columns
             assert found == (int(middle[0] * grid.rows), int(middle[1] * grid.columns)), (grid, row, column)
@@ -138,8 +139,7 @@ def test_the_tokens_of_an_object_lie_on_its_polygon(saved, family, pixels, photo
         mask = _middle(mask, mask.height, mask.height)
     for grid in picture.lay_out(adapter, before).grids:
         covered = np.asarray(mask.resize((grid.columns, grid.rows), Image.Resampling.BOX), dtype=float)
-        across = grid.columns + grid.newline
-        own = moved[grid.first : grid.first + grid.tokens].view(grid.rows, across)[:, : grid.columns].numpy()
+        own = on_grid(moved, grid).numpy()
         agreement, mirrored, upside_down = (
             np.corrcoef(one.ravel(), own.ravel())[0, 1] for one in (covered, covered[:, ::-1], covered[::-1])
         )
@@ -169,8 +169,7 @@ def test_what_is_drawn_is_the_photograph_and_nothing_else(saved, photograph, fam
 @pytest.mark.parametrize("family", fast_first([name for name in families if name not in picture._LAYOUTS], "Gemma 3"))
 def test_other_families_have_no_grid(family):
     adapter = families[family]
-    one = adapter.toy_sample("small")
-    assert picture.lay_out(adapter_for(adapter.toy(adapter.toy_attention[-1])), one) is None
+    assert picture.lay_out(adapter_for(adapter.toy(adapter.toy_attention[-1])), adapter.toy_sample("small")) is None
 
 
 @pytest.mark.parametrize("family", fast_first(["LLaVA-1.5", "LLaVA-NeXT", "Qwen2-VL"], "Qwen2-VL"))

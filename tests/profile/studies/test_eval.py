@@ -30,6 +30,7 @@ from trio_profile.records.schema import Study
 from trio_profile.stats.intervals import difference_interval
 from trio_profile.studies import answering
 
+AGGREGATED = "{metric: exact_match, aggregation: !function utils.submitted, higher_is_better: true}"
 QUESTIONS = ("Which colour?", "What is drawn, and in which colour is it?", "Round?")
 
 
@@ -59,17 +60,18 @@ def own_tasks(
     directory: Path,
     answers=("red", "green", "blue", "red", "green", "blue"),
     *,
-    name: str = "colours",
     options: str = "{max_new_tokens: 4}",
     visual: str = "doc['image'].convert('RGB')",
     messages: str = "",
     output_type: str = "generate_until",
     data: str = "data",
     metric: str = "{metric: exact_match, aggregation: mean, higher_is_better: true, ignore_case: true}",
+    code: str = "",
 ) -> Path:
     """A directory with one task: a handful of drawn pictures, a question of each, exact match.
 
     messages: the messages of a document, as Python; without it the task has only a picture and a question.
+    code: further code of the task.
     """
     pictures = directory / "data" / "test"
     pictures.mkdir(parents=True, exist_ok=True)
@@ -104,10 +106,10 @@ def submitted(scores, args):
     place.mkdir(parents=True)
     (place / "answers.txt").write_text(str(scores))
     return sum(scores) / len(scores)
-""")
+{code}""")
     shown = "doc_to_messages: !function utils.messages\n" if messages else ""
-    (directory / f"{name}.yaml").write_text(f"""\
-task: {name}
+    (directory / "colours.yaml").write_text(f"""\
+task: colours
 dataset_path: imagefolder
 dataset_kwargs: {{data_dir: {directory / data}, cache_dir: {directory.parent / "cache"}}}
 test_split: test
@@ -233,7 +235,8 @@ def test_all_take_turns_and_scoring_runs_the_model_once(evaluation, study, tmp_p
     timed = answering.timed
 
     def counting(model, *rest):
-        sides.append("pruned" if any(layer._forward_pre_hooks for layer in layers(model)) else "dense")
+        layers = model.model.language_model.layers
+        sides.append("pruned" if any(layer._forward_pre_hooks for layer in layers) else "dense")
         return timed(model, *rest)
 
     monkeypatch.setattr(answering, "timed", counting)
@@ -244,10 +247,6 @@ def test_all_take_turns_and_scoring_runs_the_model_once(evaluation, study, tmp_p
     assert [turn.index("dense") for turn in turns] == [answer.order.index("dense") for answer in answers]
     assert all(turn.count("dense") == 1 for turn in turns)
     assert len({answer.order for answer in answers}) > 3
-
-
-def layers(model):
-    return model.model.language_model.layers
 
 
 def test_without_dense_there_is_nothing_to_compare(evaluation, study, tmp_path):
@@ -289,15 +288,13 @@ def test_a_question_that_runs_out_of_memory_is_named(evaluation, study, tmp_path
 
 def test_a_cell_that_is_refused_does_not_stop_the_others(evaluation, study, tmp_path, monkeypatch):
     refusing = find("fastv")
-    schedule = refusing.schedule
+    schedule, kept = refusing.schedule, tmp_path / "out" / "answers.jsonl"
 
     def refuse_the_third(self, visual_tokens, num_layers):
-        if visual_tokens == 36 and self.retention == 0.4 and len(seen := answers_in(tmp_path / "out")) == 2 and seen:
+        if self.retention == 0.4 and kept.exists() and len(answers_in(tmp_path / "out")) == 2:
             raise RetentionError("too few tokens here")
         return schedule(self, visual_tokens, num_layers)
 
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "answers.jsonl").touch()
     monkeypatch.setattr(refusing, "schedule", refuse_the_third)
     options = {"methods": ("trio", "fastv"), "retentions": (0.01, 0.4)}
     found, answers = asked(evaluation, study, own_tasks(tmp_path / "tasks"), tmp_path / "out", **options)
@@ -313,8 +310,7 @@ def test_a_cell_that_is_refused_does_not_stop_the_others(evaluation, study, tmp_
 
 
 def test_submissions_of_each_row_are_apart_and_nothing_lies_elsewhere(evaluation, study, tmp_path, monkeypatch):
-    metric = "{metric: exact_match, aggregation: !function utils.submitted, higher_is_better: true}"
-    tasks = own_tasks(tmp_path / "tasks", metric=metric)
+    tasks = own_tasks(tmp_path / "tasks", metric=AGGREGATED)
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     out = tmp_path / "out"
@@ -346,30 +342,16 @@ def test_tasks_that_cannot_be_run_are_refused(evaluation, study, tmp_path, chang
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
-FAULTY = """
-
-def scored(doc, results):
-    raise KeyError("no such\\nfield")
-"""
-WITHOUT_NUMBER = """
-
-def submitted(scores, args):
-    return 0.5 if args.output_path.endswith("dense") else float("nan")
-"""
-AGGREGATED = "{metric: exact_match, aggregation: !function utils.submitted, higher_is_better: true}"
-
-
 def test_a_task_that_fails_to_score_is_no_fault_of_ours(evaluation, study, tmp_path):
-    tasks = own_tasks(tmp_path / "tasks", metric=AGGREGATED)
-    (tasks / "utils.py").write_text((tasks / "utils.py").read_text() + FAULTY)
+    tasks = own_tasks(tmp_path / "tasks", code='def scored(*_): raise KeyError("no such\\nfield")')
     with pytest.raises(StudyError, match=r"the code of a task \(colours\) fails: KeyError: 'no such\\nfield'"):
         asked(evaluation, study, tasks, tmp_path / "out", limit=1)
     assert len(answers_in(tmp_path / "out")) == 1
 
 
 def test_a_row_without_a_number_has_no_score_there(evaluation, study, tmp_path):
-    tasks = own_tasks(tmp_path / "tasks", metric=AGGREGATED)
-    (tasks / "utils.py").write_text((tasks / "utils.py").read_text() + WITHOUT_NUMBER)
+    submitted = 'def submitted(_, args): return 0.5 if args.output_path.endswith("dense") else float("nan")'
+    tasks = own_tasks(tmp_path / "tasks", metric=AGGREGATED, code=submitted)
     found, _ = asked(evaluation, study, tasks, limit=1)
     assert found.dense.benchmarks[0].value == 0.5
     assert (found.cells[0].benchmarks, found.cells[0].average) == ((), None)
