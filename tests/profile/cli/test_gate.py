@@ -23,10 +23,12 @@ from trio_profile.records.record import VERSION
 from trio_profile.records.schema import FileDigest, Measurement
 
 RETENTIONS = (0.11, 0.55)
+SWEEP = "trio-profile sweep --study {0}/study.toml {1} --out {0}"
 
 
-def kept_study(directory, *, where=None, cells=None, **fields):
-    return keep(directory, study(retentions=RETENTIONS, **fields), cells or swept(), where=where).directory
+def kept_study(directory, *, where=None, cells=None, inputs=None, **fields):
+    asked = study(**{"retentions": RETENTIONS, **fields})
+    return keep(directory, asked, cells or swept(), where=where, inputs=inputs or {}).directory
 
 
 def swept(processes: int = 4, *, slower: float = 1.0, **fields) -> list[Measurement]:
@@ -55,8 +57,15 @@ def benchmark_file(path, *, slower=1.0, n=40, seed=0, extra=None, cpu="EPYC", na
 def gate(capsys, *arguments):
     """Exit code and the document of `gate --json`."""
     code = run(["gate", *map(str, arguments), "--json"])
-    captured = capsys.readouterr()
-    return code, json.loads(captured.out)
+    return code, json.loads(capsys.readouterr().out)
+
+
+def regressions(found) -> list[str]:
+    return [verdict["quantity"] for verdict in found["verdicts"] if verdict["verdict"] == "regression"]
+
+
+def commands(found) -> dict[str, str]:
+    return {one["side"]: one["command"] for one in found["commands"]}
 
 
 def complaint(capsys, *arguments) -> str:
@@ -81,13 +90,10 @@ def test_a_study_passes_against_itself_and_the_document_has_the_names_that_scrip
 def test_a_slower_machine_passes_and_a_slower_method_fails(tmp_path, capsys):
     base = kept_study(tmp_path / "base")
     throttled = [slowed(cell, 1.3, dense=1.3) for cell in swept(seed=1)]
-    code, _ = gate(capsys, base, kept_study(tmp_path / "machine", cells=throttled))
-    assert code == 0
-    dearer = swept(overhead_ms=8.0, seed=1)
-    code, found = gate(capsys, base, kept_study(tmp_path / "method", cells=dearer))
-    assert code == 1
-    worse = {v["quantity"] for v in found["verdicts"] if v["verdict"] == "regression"}
-    assert "prefill_over_dense" in worse
+    assert gate(capsys, base, kept_study(tmp_path / "machine", cells=throttled))[0] == 0
+    dearer = kept_study(tmp_path / "method", cells=swept(overhead_ms=8.0, seed=1))
+    code, found = gate(capsys, base, dearer)
+    assert code == 1 and "prefill_over_dense" in regressions(found)
 
 
 def test_one_more_byte_fails_unless_the_quantity_is_left_out(tmp_path, capsys):
@@ -121,16 +127,13 @@ def test_one_process_a_side_is_inconclusive_and_the_commands_that_would_decide_a
     new = kept_study(tmp_path / "new", cells=swept(1, slower=1.08))
     code, found = gate(capsys, base, new, "--quantity", "prefill_over_dense")
     assert code == 0 and {v["verdict"] for v in found["verdicts"]} == {"inconclusive"}
-    line = "trio-profile sweep --study {0}/study.toml --processes 8 --out {0}"
-    assert [(one["side"], one["command"]) for one in found["commands"]] == [
-        (str(side), line.format(side)) for side in (base, new)
-    ]
+    assert commands(found) == {str(side): SWEEP.format(side, "--processes 8") for side in (base, new)}
     assert run(["gate", str(base), str(new), "--quantity", "prefill_over_dense"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "--processes 8" in printed and "one process on a side" in printed
     assert f"with the code of {environment().commit}:" in printed
     several = kept_study(tmp_path / "several")
-    assert [one["side"] for one in gate(capsys, base, several)[1]["commands"]] == [str(base)]
+    assert [*commands(gate(capsys, base, several)[1])] == [str(base)]
 
 
 @pytest.mark.parametrize("asked", [{}, {"processes": 4, "seconds": 60.0}])
@@ -141,20 +144,15 @@ def test_the_commands_measure_both_sides_as_many_times_as_long_as_a_verdict_name
     longer = max(v["longer"] or 0 for v in found["verdicts"])
     assert longer > 1
     spent = sum(one.seconds for one in rounds_of(*swept(4)))
-    effort = (
-        f"--processes {ceil(4 * longer)} --seconds {ceil(60 * longer)}"
-        if asked
-        else f"--until 0.001 --seconds {ceil(spent * longer)}"
-    )
-    assert [one["command"] for one in found["commands"]] == [
-        f"trio-profile sweep --study {side}/study.toml {effort} --out {side}" for side in sides
-    ]
+    effort = f"--until 0.001 --seconds {ceil(spent * longer)}"
+    if asked:
+        effort = f"--processes {ceil(4 * longer)} --seconds {ceil(60 * longer)}"
+    assert commands(found) == {str(side): SWEEP.format(side, effort) for side in sides}
 
 
 def test_studies_of_two_checkpoints_are_refused(tmp_path, capsys):
     def kept(name: str, weights: str):
-        inputs = {"model/weights": FileDigest(bytes=12, sha256=weights)}
-        return keep(tmp_path / name, study(retentions=RETENTIONS), swept(), inputs=inputs).directory
+        return kept_study(tmp_path / name, inputs={"model/weights": FileDigest(bytes=12, sha256=weights)})
 
     base, new = kept("base", "a"), kept("new", "b")
     said = complaint(capsys, base, new)
@@ -185,7 +183,7 @@ def test_studies_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsy
     untimed = kept_study(tmp_path / "untimed", cells=[low, counted(high)])
     said = complaint(capsys, base, untimed)
     assert "lacks the times of trio at 0.55" in said and f"--study {untimed}/study.toml --out {untimed}`" in said
-    other = keep(tmp_path / "other", study(retentions=(0.11,)), [low]).directory
+    other = kept_study(tmp_path / "other", retentions=(0.11,), cells=[low])
     assert "lacks trio at 0.55: measure all" in complaint(capsys, base, other)
     assert gate(capsys, other, base)[0] == 0
     assert "'prefil_ms' is not in" in complaint(capsys, base, base, "--quantity", "prefil_ms")
@@ -212,7 +210,7 @@ def test_two_files_of_the_same_code_pass_and_fail_on_time_and_on_counts(tmp_path
     assert "run_ms: not interleaved" in capsys.readouterr().out
     assert gate(capsys, base, benchmark_file(tmp_path / "b.json", slower=1.1, seed=1))[0] == 1
     code, found = gate(capsys, base, benchmark_file(tmp_path / "c.json", extra={"kv_bytes": 4097}))
-    assert (code, [v["quantity"] for v in found["verdicts"] if v["verdict"] == "regression"]) == (1, ["kv_bytes"])
+    assert (code, regressions(found)) == (1, ["kv_bytes"])
 
 
 def test_interleaved_ratios_are_preferred_to_raw_times(tmp_path, capsys):
@@ -222,8 +220,7 @@ def test_interleaved_ratios_are_preferred_to_raw_times(tmp_path, capsys):
     base = benchmark_file(tmp_path / "a.json", extra=with_ratio(1.0))
     slower_machine = benchmark_file(tmp_path / "b.json", slower=1.3, extra=with_ratio(1.0))
     code, found = gate(capsys, base, slower_machine)
-    assert code == 0
-    assert [v["quantity"] for v in found["verdicts"]] == ["over_base"]
+    assert (code, [v["quantity"] for v in found["verdicts"]]) == (0, ["over_base"])
     assert gate(capsys, base, slower_machine, "--quantity", "run_ms")[0] == 1
     assert gate(capsys, base, benchmark_file(tmp_path / "c.json", extra=with_ratio(1.1)))[0] == 1
 

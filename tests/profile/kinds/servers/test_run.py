@@ -2,7 +2,6 @@
 
 import json
 import sys
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from trio_profile.cli import run
 from trio_profile.inputs import host
 from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.document import EndpointsDocument
-from trio_profile.kinds.servers.requests import RequestStore
+from trio_profile.kinds.servers.requests import RequestLog, RequestStore
 from trio_profile.kinds.servers.run import measure_pairs, pairs_left
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
@@ -29,43 +28,28 @@ MANY = 1e5
 class Numbers:
     """Pictures without a picture: only their numbers, which are also their addresses."""
 
-    def __init__(self) -> None:
-        self.next = 0
-
-    @property
-    def next_number(self) -> int:
-        return self.next + 1000
+    next_number = 0
 
     def prepare(self, number: int) -> None:
         pass
 
     def take(self) -> Shown:
-        self.next += 1
-        return Shown(self.next - 1, str(self.next - 1), "")
+        self.next_number += 1
+        return Shown(self.next_number, str(self.next_number), "")
 
     def all(self):
-        while True:
-            yield self.take()
+        return iter(self.take, None)
 
 
-@cache
-def session():
-    return host.session(host.without_torch())
-
-
-def measure(asked: EndpointStudy, dense: Any, pruned: Any, store: RequestStore | None = None) -> RequestStore:
+def measure(asked: EndpointStudy, dense: Any, pruned: Any) -> tuple[EndpointsDocument, RequestLog]:
     """Measure two servers without a network, in virtual time."""
-    store = store or RequestStore(None, asked, session())
+    store = RequestStore(None, asked, host.session(host.without_torch()))
     store.start()
     servers = {"dense": dense, "pruned": pruned}
     arms: Any = {arm: ArmServer(arm, server, f"the {arm} server", "m", 16, {}) for arm, server in servers.items()}
     pictures: Any = Numbers()
     virtual(measure_pairs(asked, store, arms, pictures, pairs_left(asked, store)))
-    return store
-
-
-def found(asked: EndpointStudy, dense: Any, pruned: Any) -> EndpointsDocument:
-    return document_of(asked, measure(asked, dense, pruned).contents)
+    return document_of(asked, store.contents), store.contents
 
 
 def crossing(dense: Queue, pruned: Queue) -> float:
@@ -85,7 +69,7 @@ def test_the_break_even_lies_in_its_interval_in_18_of_20_studies():
         dense = Queue(0.01, 0.09, noise=0.05, exponential=True, seed=2 * seed)
         pruned = Queue(0.02, 0.03, noise=0.05, exponential=True, seed=2 * seed + 1)
         asked = study(concurrency=(2, 4, 8, 16), requests=48, segment_seconds=MANY, seed=seed)
-        (one,) = (one for one in found(asked, dense, pruned).break_even if one.quantity == "throughput")
+        (one,) = (one for one in measure(asked, dense, pruned)[0].break_even if one.quantity == "throughput")
         assert one.ci95 is not None
         inside += one.ci95[0] <= crossing(dense, pruned) <= one.ci95[1]
         assert one.pays == "below"
@@ -95,7 +79,7 @@ def test_the_break_even_lies_in_its_interval_in_18_of_20_studies():
 def test_throughput_without_noise_is_the_computed_one():
     """dense: min(c / 0.1, 1 / 0.01). pruned: min(c / 0.05, 1 / 0.02). They are equal at c = 5."""
     asked = study(concurrency=(1, 2, 4, 8, 16), requests=40, segment_seconds=MANY)
-    document = found(asked, Queue(0.01, 0.09), Queue(0.02, 0.03))
+    document, _ = measure(asked, Queue(0.01, 0.09), Queue(0.02, 0.03))
     dense = [one.dense.throughput.value for one in document.loads if one.dense.throughput]
     pruned = [one.pruned.throughput.value for one in document.loads if one.pruned.throughput]
     assert dense == pytest.approx([10, 20, 40, 80, 100], rel=1e-3)
@@ -105,43 +89,37 @@ def test_throughput_without_noise_is_the_computed_one():
 
 
 def test_dense_and_pruned_take_turns_and_never_run_together():
-    log: list[tuple[str, float, float]] = []
+    log: list[tuple[Queue, float, float]] = []
 
     class Logged(Queue):
-        name = ""
-
         async def ask(self, body):
             reply = await super().ask(body)
-            log.append((self.name, reply.sent, reply.end))
+            log.append((self, reply.sent, reply.end))
             return reply
 
     dense, pruned = Logged(0.1, 0.1), Logged(0.1, 0.1)
-    dense.name, pruned.name = "dense", "pruned"
-    store = measure(study(concurrency=(1, 3), requests=10, rounds=4, segment_seconds=MANY), dense, pruned)
-    for name, begin, end in log:
-        assert not any(other != name and start < end and begin < stop for other, start, stop in log)
+    _, contents = measure(study(concurrency=(1, 3), requests=10, rounds=4, segment_seconds=MANY), dense, pruned)
+    for server, begin, end in log:
+        assert not any(other is not server and start < end and begin < stop for other, start, stop in log)
     for value in (1, 3):
-        firsts = [one.arm for one in store.contents.segments if one.load.value == value and one.place == 0]
+        firsts = [one.arm for one in contents.segments if one.load.value == value and one.place == 0]
         assert sorted(firsts) == ["dense", "dense", "pruned", "pruned"]
 
 
 def test_a_cache_is_found_with_one_repeated_picture():
-    class Caching(Queue):
-        def __post_init__(self):
-            super().__post_init__()
-            self.known: set[str] = set()
+    known: set[str] = set()
 
+    class Caching(Queue):
         async def ask(self, body):
             number = body["messages"][0]["content"][0]["image_url"]["url"]
-            self.encode_s = 0.01 if number in self.known else 0.1
-            self.known.add(number)
+            self.encode_s = 0.01 if number in known else 0.1
+            known.add(number)
             return await super().ask(body)
 
     asked = study(concurrency=(2,), requests=12, check_cache=True, segment_seconds=MANY)
-    document = document_of(asked, measure(asked, Caching(0.1, 0.0), Queue(0.1, 0.0)).contents)
-    assert {check.arm: check.speedup.value for check in document.cache} == pytest.approx(
-        {"dense": 10, "pruned": 1}, rel=0.01
-    )
+    document, _ = measure(asked, Caching(0.1, 0.0), Queue(0.1, 0.0))
+    speedups = {check.arm: check.speedup.value for check in document.cache}
+    assert speedups == pytest.approx({"dense": 10, "pruned": 1}, rel=0.01)
     assert "the dense server answers a repeated picture" in str(document.doubts)
     assert "the pruned server answers a repeated picture" not in str(document.doubts)
     assert len(document.loads) == 1 and document.loads[0].rounds == 4
@@ -169,8 +147,7 @@ def studied(asked_small, tmp_path_factory) -> SimpleNamespace:
     with FakeServer(rest_s=0.02) as dense, FakeServer(rest_s=0.01, kept=16) as pruned:
         arguments = command(dense, pruned, asked_small, out)
         assert run([*arguments, "--json"]) == 0
-        bodies = [body for server in (dense, pruned) for body, _ in server.requests]
-    return SimpleNamespace(out=out, arguments=arguments, bodies=bodies, urls=(dense.url, pruned.url))
+    return SimpleNamespace(out=out, arguments=arguments, requests=dense.requests + pruned.requests, url=dense.url)
 
 
 def test_a_study_is_measured_kept_and_read_again(studied, capsys):
@@ -186,12 +163,7 @@ def test_a_study_is_measured_kept_and_read_again(studied, capsys):
 
 def test_every_request_has_a_picture_of_its_own(studied):
     """Apart from the one that opens the session: both servers get it."""
-    urls = [
-        part["image_url"]["url"]
-        for body in studied.bodies
-        for part in body["messages"][0]["content"]
-        if part["type"] == "image_url"
-    ]
+    urls = _pictures(studied.requests)
     assert len(urls) - 1 == len(set(urls)) > 30
 
 
@@ -203,11 +175,8 @@ def test_a_finished_study_asks_nobody_again(studied, capsys):
     assert (studied.out / "requests.jsonl").read_bytes() == before
     said = complaint(capsys, *studied.arguments, "--requests", "5")
     assert "holds another study: requests (4 there, 5 here)" in said
-
-
-def test_the_file_of_a_study_can_be_asked_again(studied, capsys):
     found = document(capsys, "endpoints", "--study", studied.out / "study.toml", "--dry-run")
-    assert found["study"]["dense"] == studied.urls[0] and found["segments"] == 8
+    assert found["study"]["dense"] == studied.url and found["segments"] == 8
 
 
 def test_servers_can_be_started_anew_for_each_round(asked_small, tmp_path, capsys):
@@ -258,19 +227,20 @@ def test_an_interruption_keeps_finished_segments_and_shows_no_picture_again(aske
         assert run(arguments) == 130
         assert "what was measured is kept, and the same command goes on" in capsys.readouterr().err
         assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 3
-        shown = _pictures(dense) | _pictures(pruned)
-        sent = len(dense.requests), len(pruned.requests)
+        shown = _pictures(dense.requests + pruned.requests)
+        dense.requests.clear()
+        pruned.requests.clear()
         assert run([*arguments, "--json"]) == 0
         # The two requests that open each server are not timed.
-        again = _pictures(dense, sent[0] + 2) | _pictures(pruned, sent[1] + 2)
+        again = _pictures(dense.requests[2:] + pruned.requests[2:])
     assert sum(line["record"] == "segment" for line in _lines(tmp_path / "s")) == 9  # one half pair is measured again
-    assert len(shown) > 10 and not shown & again
+    assert len({*shown}) > 10 and not {*shown} & {*again}
 
 
-def _pictures(server: FakeServer, first: int = 0) -> set[str]:
-    """The pictures that a server was shown, from a request on."""
-    parts = [part for body, _ in server.requests[first:] for part in body["messages"][0]["content"]]
-    return {part["image_url"]["url"] for part in parts if part["type"] == "image_url"}
+def _pictures(requests: list[tuple[dict, dict]]) -> list[str]:
+    """The pictures of requests."""
+    parts = [part for body, _ in requests for part in body["messages"][0]["content"]]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
 def test_the_key_is_in_no_file(asked_small, tmp_path, capsys, monkeypatch):
