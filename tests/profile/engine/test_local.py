@@ -78,12 +78,12 @@ def test_timing_ends_when_the_intervals_are_narrow_after_eight_processes_or_when
 
 def test_a_cell_that_failed_is_timed_again_unless_it_failed_in_this_run():
     study = examples.study(retentions=(0.11, 0.22), processes=1)
-    first, second = (examples.measurement("trio", retention, pairs=3) for retention in study.retentions)
-    found = contents(study, first, second)
+    cells = [examples.measurement("trio", retention, pairs=3) for retention in study.retentions]
+    found = contents(study, *cells)
     assert local.is_timed(study, found)
     found.add(examples.failed("trio", 0.11))
     assert not local.is_timed(study, found)
-    assert local.is_timed(study, found, {first.cell.id})
+    assert local.is_timed(study, found, {cells[0].cell.id})
 
 
 # --- in this process -------------------------------------------------------------------------------------------------
@@ -148,8 +148,7 @@ def test_a_sweep_goes_on_where_counting_stopped(tiny_study, tmp_path, monkeypatc
     found = local.run(tiny_study, tmp_path)
     assert calls == [0.4, 0.8, 0.8]
     assert [cell.status for cell in found.measurements] == ["done", "done"]
-    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
-    kinds = [json.loads(line)["record"] for line in lines]
+    kinds = [json.loads(line)["record"] for line in (tmp_path / "measurements.jsonl").open()]
     assert (kinds.count("picture"), kinds.count("dense")) == (1, 1)
 
 
