@@ -78,25 +78,22 @@ def test_a_damaged_line_in_the_middle_is_dropped_and_said(filled):
     assert len(contents.dropped) == 4  # the rounds of this cell have no counts
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
+def test_a_foreign_file_is_refused_by_name(tmp_path):
+    for content, says in (
         (b"", "is empty"),
         (b"\xff\xfe\x00", "not JSON"),
         (b"[1, 2]\n", "not a record"),
         (b'{"hello": "world"}\n', "not a record"),
         (b'{"record": "header", "format": "other", "version": 2}\n', "header.format"),
         (b'{"record": "header", "format": "trio-profile", "version": 99}\n', "newer"),
-    ],
-)
-def test_a_foreign_file_is_refused_by_name(tmp_path, content, says):
-    (tmp_path / "measurements.jsonl").write_bytes(content)
-    with pytest.raises(StoreError, match=says) as caught:
-        Store(tmp_path).read()
-    assert "\n" not in str(caught.value)
-    assert "--out" not in str(caught.value)
-    with pytest.raises(StoreError, match=rf"{says}.*; choose another --out"):
-        Store(tmp_path).require(study(), environment())
+    ):
+        (tmp_path / "measurements.jsonl").write_bytes(content)
+        with pytest.raises(StoreError, match=says) as caught:
+            Store(tmp_path).read()
+        assert "\n" not in str(caught.value)
+        assert "--out" not in str(caught.value)
+        with pytest.raises(StoreError, match=rf"{says}.*; choose another --out"):
+            Store(tmp_path).require(study(), environment())
 
 
 def test_another_study_or_machine_is_refused_but_another_host_of_its_kind_is_not(filled):

@@ -67,9 +67,7 @@ def test_interval_arithmetic_contains_every_combination():
     assert whole.meets(Interval.at(4935)) and not whole.meets(Interval.at(4936))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "nan", "inf", "1_000", "0x10", "1e999", "12:30", "1,5", "9" * 25, "٣", " 1", "1\n"]
-)
-def test_text_that_is_no_number_is_refused(text: str):
-    with pytest.raises(ValueError, match="decimal number"):
-        Printed.of(text)
+def test_text_that_is_no_number_is_refused():
+    for text in ("", "nan", "inf", "1_000", "0x10", "1e999", "12:30", "1,5", "9" * 25, "٣", " 1", "1\n"):
+        with pytest.raises(ValueError, match="decimal number"):
+            Printed.of(text)
