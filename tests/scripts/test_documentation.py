@@ -32,19 +32,16 @@ def test_the_python_page_has_everything_that_the_packages_offer():
 # --- docstrings ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
+def test_the_type_of_a_field_is_shown_without_what_annotated_adds(tmp_path):
+    top = 'from typing import Annotated, Literal\n\nclass A:\n    """A class.\n\n    a: meaning.\n    """\n\n'
+    for line, shown in (
         ("a: Annotated[int, Field(ge=1)] | None = None", " `int | None = None`"),
         ("a: dict[str, int] = Field(default_factory=dict)", " `dict[str, int]`"),
         ("a: Literal['x', 'y'] = 'x'", " `Literal['x', 'y'] = 'x'`"),
-    ],
-)
-def test_the_type_of_a_field_is_shown_without_what_annotated_adds(line, shown, tmp_path):
-    top = 'from typing import Annotated, Literal\n\nclass A:\n    """A class.\n\n    a: meaning.\n    """\n\n'
-    (tmp_path / "fields.py").write_text(f"{top}    {line}\n")
-    package = griffe.load("fields", search_paths=[tmp_path], extensions=griffe.load_extensions(Fields))
-    assert package["A"].docstring.value == f"A class.\n\n- **`a`**{shown}: meaning."
+    ):
+        (tmp_path / "fields.py").write_text(f"{top}    {line}\n")
+        package = griffe.load("fields", search_paths=[tmp_path], extensions=griffe.load_extensions(Fields))
+        assert package["A"].docstring.value == f"A class.\n\n- **`a`**{shown}: meaning."
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

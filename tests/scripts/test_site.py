@@ -11,7 +11,8 @@ import pytest
 from filelock import FileLock
 
 from tests import needs
-from tests.profile.browser import CHROMIUM, MISSING, chromium, opened
+from tests.profile.browser import opened
+from tests.profile.render import conftest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "site"))
@@ -74,14 +75,7 @@ def test_the_reason_why_the_generator_fails_is_said():
         assert SCRIPT["complaints"](code, said) == ([complaint] if complaint else [])
 
 
-@pytest.fixture(scope="module")
-def browser():
-    needs.package("playwright.sync_api", "dev")
-    needs.package("axe_playwright_python", "dev")
-    if CHROMIUM is None:
-        pytest.skip(MISSING)
-    with chromium() as started:
-        yield started
+browser = conftest.browser
 
 
 @pytest.mark.slow

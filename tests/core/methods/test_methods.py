@@ -1,6 +1,7 @@
 """Methods of the user's own: how they are found, and what they are refused for."""
 
 from importlib.metadata import EntryPoint, EntryPoints
+from unittest.mock import patch
 
 import pytest
 
@@ -18,12 +19,10 @@ FOR_PICTURES = [
 
 
 @pytest.fixture(autouse=True)
-def registry_as_it_was(monkeypatch):
+def registry_as_it_was():
     """What a test registers is forgotten after it."""
-    before = dict(all_methods)
-    yield
-    all_methods.clear()
-    all_methods.update(before)
+    with patch.dict(all_methods):
+        yield
 
 
 # --- methods of the user's own ---------------------------------------------------------------------------------------

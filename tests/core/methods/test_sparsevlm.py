@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods.test_prunevid import dpc_knn_in_a_loop
-from tests.core.models.test_families import shortened, stages_of, walk
+from tests.core.models.test_families import LAYERS, shortened, stages_of, walk
 from trio_core.methods import sparsevlm
 from trio_core.methods.sparsevlm import (
     PUBLISHED,
@@ -24,9 +24,6 @@ from trio_core.methods.sparsevlm import (
     recycled,
 )
 from trio_core.trace import Trace
-
-LAYERS = (1, 3, 4)
-
 
 # --- raters ----------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods import towers
-from tests.core.models.test_families import check, stages_of, walk
+from tests.core.models.test_families import LAYERS, check, stages_of, walk
 from trio_core import Trio, UnsupportedModel, methods
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio_ve import TrioVe
@@ -18,7 +18,6 @@ from trio_core.models import adapter_for
 from trio_core.rules import equations
 from trio_core.trace import Trace
 
-LAYERS = (1, 3, 4)
 VARIANTS = ("trio", "trio-printed", "trio-released")
 
 

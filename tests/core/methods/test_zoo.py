@@ -7,15 +7,12 @@ import pytest
 import torch
 
 from tests.core import tiny
-from tests.core.models.test_families import dense_layers, stages_of, walk
+from tests.core.models.test_families import LAYERS, dense_layers, stages_of, walk
 from tests.core.rules.test_selection import farthest_point_in_a_loop
 from trio_core import methods
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.pyramiddrop import PyramidDrop
 from trio_core.rules import equations
-
-LAYERS = (1, 3, 4)
-
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
 

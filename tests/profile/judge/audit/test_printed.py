@@ -37,19 +37,16 @@ def test_an_interval_contains_every_value_that_rounds_or_truncates_to_the_figure
             assert printed.how(value) in ("rounded", how)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "agree"),
-    [
+def test_two_figures_may_be_of_one_value_if_their_intervals_meet():
+    for one, other, agree in (
         ("0.11", "0.111", True),
         ("0.11", "0.12", True),  # 0.117
         ("0.11", "0.13", False),
         ("0.22", "0.2299", True),  # cut off
         ("0.22", "0.2301", False),
         ("98.1", "98.2", True),  # 98.17, cut off and rounded
-    ],
-)
-def test_two_figures_may_be_of_one_value_if_their_intervals_meet(one: str, other: str, agree: bool):
-    assert Printed.of(one).agrees(Printed.of(other)) == Printed.of(other).agrees(Printed.of(one)) == agree
+    ):
+        assert Printed.of(one).agrees(Printed.of(other)) == Printed.of(other).agrees(Printed.of(one)) == agree
 
 
 def test_a_setting_matches_its_longer_form_but_no_other_setting():
