@@ -50,9 +50,8 @@ def test_the_divergence_by_hand():
     assert divergence(full, dropped) == pytest.approx(0.143841 / 2, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("prompts", "options", "message"),
-    [
+def test_a_search_without_a_result_is_refused_in_one_line():
+    for prompts, options, message in (
         (
             PROMPTS[:1],
             {"threshold": 0.0},
@@ -63,8 +62,6 @@ def test_the_divergence_by_hand():
         ([], {}, "prompts: none is given"),
         ([PROMPTS[0], {"input_ids": torch.arange(1, 9)[None]}], {}, "prompt 1 has no picture"),
         ([tiny.batch(PROMPTS, side="right")], {}, "prompt 0 is padded at its end: pad on the left"),
-    ],
-)
-def test_a_search_without_a_result_is_refused_in_one_line(prompts, options, message):
-    with tiny.refused(OptionError, message):
-        vtw_layer(tiny.model("llava"), prompts, **options)
+    ):
+        with tiny.refused(OptionError, message):
+            vtw_layer(tiny.model("llava"), prompts, **options)

@@ -9,14 +9,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tests.core import reference, tiny
-from tests.core.models.test_families import CLOSE, apart, check, listening
+from tests.core.models.test_families import CLOSE, LAYERS, METHOD, apart, check, listening
 from tests.core.reference import stages_of
 from tests.core.tiny import ATTENTION, BY_HAND, NUM_LAYERS
 from trio_core import Trio, TrioError, prune
 from trio_core.methods.method import Method
 from trio_core.trace import Trace
-
-LAYERS = (1, 3, 4)
 
 
 def check_against_reference(
@@ -36,7 +34,7 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
     positions = last + mask[:, -4:].cumsum(dim=1)
     if family == "qwen2_5_vl":
         positions = positions.expand(3, -1, -1)
-    with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)) as trace, listening(model) as calls:
+    with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:
         cache = model(**tiny.batch(samples), use_cache=True).past_key_values
         for turn, known in ((slice(0, 3), -1), (slice(3, 4), None)):
             model(
@@ -53,7 +51,6 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
             assert apart(seen, wanted[-len(fed) :]) < CLOSE, f"sample {b}, layer {layer + 1}"
 
 
-METHOD = Trio(retention=0.5, layers=LAYERS)
 COMPACT = Trio(retention=0.5, layers=LAYERS, positions="compact")
 BY_KERNEL = [(family, attention) for family in BY_HAND for attention in ATTENTION]
 every_kernel = pytest.mark.parametrize(("family", "attention"), tiny.fast_first(BY_KERNEL, ("llava", "sdpa")))

@@ -30,21 +30,15 @@ class Pairs(Method):
     name: ClassVar[str] = ""
 
     def select(self, view: View) -> Selection:
-        kept, features = [], []
+        kept, features, merged = [], [], []
         for sample in view.samples:
             count = len(sample.rows)
-            kept.append(torch.arange(count - sample.budget, count))
+            stays = torch.arange(count - sample.budget, count)
+            kept.append(stays)
             features.append(sample.features[-sample.budget :])
-        counts = [len(sample.rows) for sample in view.samples]
-
-        def merged() -> tuple[torch.Tensor, ...]:
-            destinations = []
-            for count, indices in zip(counts, kept, strict=True):
-                into = torch.where(torch.arange(count) % 2 == 0, count - 1, -1)
-                destinations.append(into.index_copy(0, indices, indices))
-            return tuple(destinations)
-
-        return Selection(tuple(kept), features=tuple(features), merged=merged)
+            into = torch.where(torch.arange(count) % 2 == 0, count - 1, -1)
+            merged.append(into.index_copy(0, stays, stays))
+        return Selection(tuple(kept), features=tuple(features), merged=lambda: tuple(merged))
 
 
 def test_a_trace_by_hand():

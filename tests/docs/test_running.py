@@ -10,17 +10,14 @@ def fence(language: str, *lines: str) -> str:
     return "\n".join([f"```{language}", *lines, "```", ""])
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_a_block_that_fails_is_named_with_page_and_line(tmp_path):
+    for text, says in (
         ("\n\n" + fence("bash", "echo before", "false", "echo after"), "docs/page.md:3: exit code 1"),
         ("\n" + fence("python", "a = 1", "b = a / 0"), "docs/page.md:4: ZeroDivisionError"),
         (fence("console", "$ printf 'one\\ntwo\\n'", "one", "three"), "docs/page.md:1: .*this line there: 'three'"),
         (fence("console", "$ printf 'one\\ntwo\\n'", "⋮", "three"), "docs/page.md:1: .*this line there: 'three'"),
         (fence("console", "$ false"), "docs/page.md:1: exit code 1 of `false`"),
-    ],
-)
-def test_a_block_that_fails_is_named_with_page_and_line(tmp_path, text, says):
-    (tmp_path / "page").mkdir()
-    with pytest.raises(Mistake, match=says):
-        run_page(blocks(text, "docs/page.md"), tmp_path / "page")
+    ):
+        (tmp_path / "page").mkdir(exist_ok=True)
+        with pytest.raises(Mistake, match=says):
+            run_page(blocks(text, "docs/page.md"), tmp_path / "page")

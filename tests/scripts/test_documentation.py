@@ -32,19 +32,16 @@ def test_the_python_page_has_everything_that_the_packages_offer():
 # --- docstrings ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
+def test_the_type_of_a_field_is_shown_without_what_annotated_adds(tmp_path):
+    top = 'from typing import Annotated, Literal\n\nclass A:\n    """A class.\n\n    a: meaning.\n    """\n\n'
+    for line, shown in (
         ("a: Annotated[int, Field(ge=1)] | None = None", " `int | None = None`"),
         ("a: dict[str, int] = Field(default_factory=dict)", " `dict[str, int]`"),
         ("a: Literal['x', 'y'] = 'x'", " `Literal['x', 'y'] = 'x'`"),
-    ],
-)
-def test_the_type_of_a_field_is_shown_without_what_annotated_adds(line, shown, tmp_path):
-    top = 'from typing import Annotated, Literal\n\nclass A:\n    """A class.\n\n    a: meaning.\n    """\n\n'
-    (tmp_path / "fields.py").write_text(f"{top}    {line}\n")
-    package = griffe.load("fields", search_paths=[tmp_path], extensions=griffe.load_extensions(Fields))
-    assert package["A"].docstring.value == f"A class.\n\n- **`a`**{shown}: meaning."
+    ):
+        (tmp_path / "fields.py").write_text(f"{top}    {line}\n")
+        package = griffe.load("fields", search_paths=[tmp_path], extensions=griffe.load_extensions(Fields))
+        assert package["A"].docstring.value == f"A class.\n\n- **`a`**{shown}: meaning."
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -66,9 +63,8 @@ def test_a_site_without_a_broken_link_has_no_findings(site):
     assert site('<a href="https://arxiv.org/abs/2602.04657">paper</a>') == []
 
 
-@pytest.mark.parametrize(
-    ("element", "says"),
-    [
+def test_what_is_wrong_with_a_link_is_said_with_its_page(site):
+    for element, says in (
         ('<a href="c.html">c</a>', "c.html: there is no such file"),
         ('<a href="b.html#elsewhere">b</a>', "the page has no place 'elsewhere'"),
         ('<img src="picture.png">', "there is no such file"),
@@ -76,12 +72,10 @@ def test_a_site_without_a_broken_link_has_no_findings(site):
         ('<a href="https://nowhere">b</a>', "is no address"),
         ('<script src="https://cdn.example.org/a.js"></script>', "is loaded from the network"),
         ("<p>A list:\n- one\n- two</p>", "Markdown wants an empty line before"),
-    ],
-)
-def test_what_is_wrong_with_a_link_is_said_with_its_page(site, element, says):
-    found = site(element)
-    assert found and all(line.startswith("a.html: ") for line in found)
-    assert says in found[0]
+    ):
+        found = site(element)
+        assert found and all(line.startswith("a.html: ") for line in found)
+        assert says in found[0]
 
 
 OTHER = "# A `head_line`: one & two\n\n## Again\n\n## Again\n\n<a id='mark'></a>\n\n```text\n# none\n```\n"
@@ -110,19 +104,16 @@ def test_links_of_a_markdown_file_that_lead_somewhere_are_no_findings(file_with)
     assert file_with("\n".join(good)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_a_broken_link_of_a_markdown_file_is_found(file_with):
+    for text, says in (
         ('[there](none.md "title")', "none.md: there is no such file"),
         ("[there][1]\n\n[1]: none.md", "none.md: there is no such file"),
         ("| head |\n|---|\n| [there](none.md) |", "none.md: there is no such file"),
         ('<p align="center">\n<img src="none.png">\n</p>', "none.png: there is no such file"),
         ("[a](OTHER.md#again-2)", "OTHER.md#again-2: the page has no place 'again-2'"),
         ("[a](docs/page.md#nowhere)", "docs/page.md#nowhere: the page has no place 'nowhere'"),
-    ],
-)
-def test_a_broken_link_of_a_markdown_file_is_found(file_with, text, says):
-    assert file_with(text) == [f"README.md: {says}"]
+    ):
+        assert file_with(text) == [f"README.md: {says}"]
 
 
 # --- llms.txt --------------------------------------------------------------------------------------------------------

@@ -109,20 +109,17 @@ def test_photographs_and_frames_of_a_video_with_polygons_become_questions(tmp_pa
     assert len({one.picture().tobytes() for one in found[FRAMES]}) == 5
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path: Path, monkeypatch, capsys):
+    for fields, says in (
         ({"imagePath": "../a.png"}, "imagePath '../a.png' is outside the directory"),
         ({"imagePath": "none.png"}, "none.png' does not exist"),
         ({"imageWidth": 640}, "imageWidth is 640, and a.png is 100 pixels wide"),
         ({"shapes": None}, "a.json is no labelme file: TypeError"),
         ({}, "gives 2 questions; an interval needs at least 10"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_in_one_line(tmp_path: Path, monkeypatch, capsys, fields, says):
-    label(tmp_path, "a", shape("cup", 0, 10), **fields)
-    monkeypatch.setattr(sys, "argv", ["questions_from_polygons", str(tmp_path)])
-    assert SCRIPT["main"]() == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert says in line
-    assert not (tmp_path / "questions.jsonl").exists()
+    ):
+        label(tmp_path, "a", shape("cup", 0, 10), **fields)
+        monkeypatch.setattr(sys, "argv", ["questions_from_polygons", str(tmp_path)])
+        assert SCRIPT["main"]() == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert says in line
+        assert not (tmp_path / "questions.jsonl").exists()

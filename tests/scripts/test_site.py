@@ -11,7 +11,8 @@ import pytest
 from filelock import FileLock
 
 from tests import needs
-from tests.profile.browser import CHROMIUM, MISSING, chromium, opened
+from tests.profile.browser import opened
+from tests.profile.render import conftest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "site"))
@@ -64,27 +65,17 @@ def test_the_site_is_built_without_a_warning_and_says_which_blocks_do_not_run(bu
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    cli()\n    ^^^^^\n'
 
 
-@pytest.mark.parametrize(
-    ("code", "said", "complaint"),
-    [
+def test_the_reason_why_the_generator_fails_is_said():
+    for code, said, complaint in (
         (0, "Build started\nNo issues found\n", None),
         (0, "Build started\n\x1b[33mWarning:\x1b[0m a page\n", "Build started\nWarning: a page"),
         (1, TRACEBACK, "zensical failed with exit code 1 and said nothing"),
         (1, f"{TRACEBACK}RuntimeError: no theme\n", "RuntimeError: no theme"),
-    ],
-)
-def test_the_reason_why_the_generator_fails_is_said(code, said, complaint):
-    assert SCRIPT["complaints"](code, said) == ([complaint] if complaint else [])
+    ):
+        assert SCRIPT["complaints"](code, said) == ([complaint] if complaint else [])
 
 
-@pytest.fixture(scope="module")
-def browser():
-    needs.package("playwright.sync_api", "dev")
-    needs.package("axe_playwright_python", "dev")
-    if CHROMIUM is None:
-        pytest.skip(MISSING)
-    with chromium() as started:
-        yield started
+browser = conftest.browser
 
 
 @pytest.mark.slow

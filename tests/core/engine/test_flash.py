@@ -19,12 +19,11 @@ from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.masking_utils import flash_attention_mask
 
 from tests.core import reference, tiny
-from tests.core.models.test_families import TOKENS, check, windowed
-from tests.core.test_pruning import LAYERS, batches, check_against_reference, check_second_turn
-from trio_core import Trio, UnsupportedInput, prune
+from tests.core.models.test_families import LAYERS, METHOD, TOKENS, check, windowed
+from tests.core.test_pruning import batches, check_against_reference, check_second_turn
+from trio_core import UnsupportedInput, prune
 
 NAME = "flash_on_cpu"
-METHOD = Trio(retention=0.5, layers=LAYERS)
 
 
 def one_sequence(
@@ -90,11 +89,8 @@ def named(model: PreTrainedModel, name: str) -> PreTrainedModel:
 
 @pytest.mark.parametrize("name", ["flash_attention_2", "kernels-community/vllm-flash-attn3"])
 def test_each_version_by_its_name(name, monkeypatch):
-    for interface, function in (
-        (AttentionInterface, flash_attention_forward),
-        (AttentionMaskInterface, flash_attention_mask),
-    ):
-        monkeypatch.setitem(interface._global_mapping, name, function)
+    monkeypatch.setitem(AttentionInterface._global_mapping, name, flash_attention_forward)
+    monkeypatch.setitem(AttentionMaskInterface._global_mapping, name, flash_attention_mask)
     samples = [tiny.sample("llava", "large"), tiny.sample("llava", "small", after=30, seed=1)]
     check_against_reference("llava", named(tiny.model("llava"), name), samples, METHOD)
 
@@ -102,19 +98,15 @@ def test_each_version_by_its_name(name, monkeypatch):
 class TestWindow:
     """The kernel counts a window over the keys it is handed; the mask of other attention counts dropped ones too."""
 
-    @staticmethod
-    def model(window: int) -> PreTrainedModel:
-        return windowed("gemma3", NAME, window)
-
     def test_that_is_never_full_does_nothing(self):
         one = tiny.sample("gemma3")
-        check("gemma3", self.model(one["input_ids"].shape[1] + TOKENS - 1), [one])
+        check("gemma3", windowed("gemma3", NAME, one["input_ids"].shape[1] + TOKENS - 1), [one])
 
     @pytest.mark.parametrize("outgrown_by", ["the prompt", "a new token"])
     def test_that_is_outgrown_is_refused_with_the_way_out(self, outgrown_by):
         one = tiny.sample("gemma3")
         length = one["input_ids"].shape[1] + (outgrown_by == "a new token")
-        model = self.model(length - 1)
+        model = windowed("gemma3", NAME, length - 1)
         says = rf"^a sliding window of {length - 1} tokens in a sequence of {length}: .* sdpa or eager$"
         with pytest.raises(UnsupportedInput, match=says), prune(model, METHOD):
             tiny.generate(model, one, 3)

@@ -70,16 +70,6 @@ def farthest(logits: Tensor, expected: Tensor) -> float:
     return (logits - expected).abs().nan_to_num(nan=torch.inf).max().item()
 
 
-def check_family(family: str, method: Method) -> None:
-    """A sample alone, and a batch padded at its left."""
-    if family == "video_llava":
-        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
-    both = samples(family, method)
-    compact = method.positions == "compact" and family not in tiny.MULTI_AXIS
-    for inputs in (both[-1], tiny.batch(both)):
-        check(method, inputs, tiny.model(family), tiny.model(family, "eager"), compact)
-
-
 FAST = [
     *(("llava", name) for name in KINDS),
     *(("qwen2_5_vl", name) for name in ("dart", "evs", "fastvid", "trio", "visionzip")),
@@ -89,4 +79,10 @@ FAST = [
 
 @pytest.mark.parametrize(("family", "name"), tiny.fast_first(PAIRS, *FAST))
 def test_as_if_dropped_tokens_were_hidden(family, name):
-    check_family(family, METHODS[name])
+    """A sample alone, and a batch padded at its left."""
+    if family == "video_llava":
+        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
+    both = samples(family, method := METHODS[name])
+    compact = method.positions == "compact" and family not in tiny.MULTI_AXIS
+    for inputs in (both[-1], tiny.batch(both)):
+        check(method, inputs, tiny.model(family), tiny.model(family, "eager"), compact)

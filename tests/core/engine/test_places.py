@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from tests.core import reference, tiny
+from tests.core.models.test_families import METHOD
 from tests.core.support import bench
-from tests.core.test_pruning import LAYERS
-from trio_core import Trio, UnsupportedModel, prune
-
-METHOD = Trio(retention=0.5, layers=LAYERS)
+from trio_core import UnsupportedModel, prune
 
 
 @pytest.mark.parametrize("method", ["divprune", "visionzip"])

@@ -107,12 +107,9 @@ def in_clip(model: CLIPModel, hidden: Tensor) -> Tensor:
     cosines = []
     for start in (0, 8, 16):
         segment = ids[start : start + 8]
-        there = [1] * len(segment) + [0] * (8 - len(segment))
-        inputs = {
-            "input_ids": torch.tensor([segment + [0] * (8 - len(segment))]),
-            "attention_mask": torch.tensor([there]),
-        }
-        text = model.get_text_features(**inputs).pooler_output[0]
+        missing = [0] * (8 - len(segment))
+        padded, there = torch.tensor([segment + missing]), torch.tensor([[1] * len(segment) + missing])
+        text = model.get_text_features(padded, there).pooler_output[0]
         cosines.append(-torch.cosine_similarity(patches, text, dim=-1))
     return torch.stack(cosines).mean(dim=0)
 

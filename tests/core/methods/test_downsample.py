@@ -16,19 +16,16 @@ from trio_core.methods.view import Signal
 # --- cells -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "budget", "expected"),
-    [
+def test_cells_by_hand():
+    for rows, columns, budget, expected in (
         (2, 2, 1, [0, 0, 0, 0]),
         (2, 2, 2, [0, 1, 0, 1]),  # √2 = 1.41: one band of two columns
         (2, 3, 3, [0, 1, 2, 0, 1, 2]),  # √(3 · 2 / 3) = 1.4: one band of three columns
         (4, 4, 4, [0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3]),
         (3, 3, 5, [0, 0, 1, 0, 0, 1, 2, 3, 4]),  # two bands, of two and of three cells
         (1, 5, 2, [0, 0, 0, 1, 1]),
-    ],
-)
-def test_cells_by_hand(rows, columns, budget, expected):
-    assert grid_cells(rows, columns, budget) == expected
+    ):
+        assert grid_cells(rows, columns, budget) == expected
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.data())

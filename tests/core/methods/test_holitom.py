@@ -11,19 +11,16 @@ from trio_core.methods.holitom import HoliTom, best_segments, folded, merged_by_
 from trio_core.methods.view import Signal
 
 
-@pytest.mark.parametrize(
-    ("steady", "lengths"),
-    [
+def test_segments_take_away_as_many_tokens_as_can_be():
+    for steady, lengths in (
         ([], [1]),
         ([[1, 0]], [2]),
         ([[1, 0], [0, 1]], [2, 1]),  # both cuts take away one token, and the last segment is the shorter one
         ([[1, 1], [1, 0]], [2, 1]),  # two places of two frames are as many as one place of three
         ([[1, 1], [1, 1]], [3]),
         ([[1, 1, 1], [0, 0, 0], [1, 0, 0]], [2, 2]),
-    ],
-)
-def test_segments_take_away_as_many_tokens_as_can_be(steady, lengths):
-    assert best_segments(torch.tensor(steady).reshape(len(steady), -1 if steady else 1), 0.5) == lengths
+    ):
+        assert best_segments(torch.tensor(steady).reshape(len(steady), -1 if steady else 1), 0.5) == lengths
 
 
 def test_a_merged_token_is_mostly_its_centre():

@@ -1,6 +1,7 @@
 """Methods of the user's own: how they are found, and what they are refused for."""
 
 from importlib.metadata import EntryPoint, EntryPoints
+from unittest.mock import patch
 
 import pytest
 
@@ -18,12 +19,10 @@ FOR_PICTURES = [
 
 
 @pytest.fixture(autouse=True)
-def registry_as_it_was(monkeypatch):
+def registry_as_it_was():
     """What a test registers is forgotten after it."""
-    before = dict(all_methods)
-    yield
-    all_methods.clear()
-    all_methods.update(before)
+    with patch.dict(all_methods):
+        yield
 
 
 # --- methods of the user's own ---------------------------------------------------------------------------------------
@@ -82,9 +81,8 @@ def test_a_method_of_ones_own_by_entry_point(own, monkeypatch):
     assert methods.find("trio") is Trio
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
+def test_a_path_that_leads_to_no_method_is_refused(own):
+    for path, message in (
         ("no_such_package:Thing", "No module named 'no_such_package'"),
         ("own_pruning:Nothing", "has no attribute 'Nothing'"),
         ("own_pruning:", "cannot be imported"),
@@ -97,13 +95,11 @@ def test_a_method_of_ones_own_by_entry_point(own, monkeypatch):
         ("own_pruning:Undefined", "that defines `select`"),
         ("trio_core.methods.method:Method", "that defines `select`"),
         ("trio_core.rules.schedule:Schedule", "is not a subclass"),
-    ],
-)
-def test_a_path_that_leads_to_no_method_is_refused(own, path, message):
-    with pytest.raises(OptionError, match=message) as caught:
-        methods.find(path)
-    assert path in str(caught.value)
-    assert "\n" not in str(caught.value)
+    ):
+        with pytest.raises(OptionError, match=message) as caught:
+            methods.find(path)
+        assert path in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_subclass_without_a_name_leaves_its_parents_alone():

@@ -72,19 +72,16 @@ def dpc_knn_in_a_loop(features: Tensor, count: int, neighbours: int = 7) -> tupl
 # --- videos ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("labels", "lengths"),
-    [
+def test_a_label_keeps_its_longest_runs():
+    for labels, lengths in (
         ([0, 0, 1, 1, 1], [2, 3]),
         ([0, 0, 1, 2, 2, 2], [2, 4]),  # a lonely frame joins the longer neighbour
         ([0, 0, 1, 2, 2], [3, 2]),  # or the first one
         ([1, 0, 0, 2, 0], [5]),
         ([0, 0, 1, 0, 0], [5]),  # both runs of the label are its longest, and meet
         ([0, 0, 0, 1, 1, 0, 0, 1, 1], [3, 6]),
-    ],
-)
-def test_a_label_keeps_its_longest_runs(labels, lengths):
-    assert steady_runs(labels) == lengths
+    ):
+        assert steady_runs(labels) == lengths
 
 
 STILL = torch.tensor([[[1.0, 0], [0, 1]], [[3, 0], [1, 0]]])

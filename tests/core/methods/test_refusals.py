@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import Field, fields
+from functools import partial
 from typing import Any, Literal, get_origin
 
 import pytest
@@ -49,9 +50,8 @@ def test_a_value_outside_what_an_option_declares_is_refused_with_its_name(name, 
             refused(lambda given={option.name: value}: cls(retention=0.5, **given), option.name, str(value))
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
+def test_options_that_do_not_go_together_are_refused():
+    for name, options, words in (
         *((name, {}, ("retention", "budgets")) for name in ("trio", "vtw", "divprune+fastv")),
         *(("trio", {"retention": share}, (f"retention {share}",)) for share in (0.0, 1.5, NAN)),
         ("trio-ve", {"retention": 0.5, "tokens": "all"}, ("tokens 'all'",)),
@@ -75,11 +75,9 @@ def test_a_value_outside_what_an_option_declares_is_refused_with_its_name(name, 
         ("divprune+fastv", {"retention": 0.01, "encoder_retention": 1.0}, ("fastv", "lower encoder_ret")),
         ("divprune+fastv", {"budgets": (9, 5), "layers": (1, 2)}, ("before the decoder",)),
         ("divprune+fastv", {"budgets": (9, 5), "layers": (0, 2), "encoder_retention": 0.5}, ("encoder_retention",)),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(name, options, words):
-    error = (OptionError, RetentionError)
-    refused(lambda: methods.find(name)(**options).schedule(576, 32), *words, error=error)
+    ):
+        make = partial(methods.find(name), **options)
+        refused(lambda make=make: make().schedule(576, 32), *words, error=(OptionError, RetentionError))
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -122,9 +120,8 @@ GOOD = torch.rand(6, 3)
 SCORES, SQUARE = torch.linspace(1, 0.5, 6), torch.eye(6)
 
 
-@pytest.mark.parametrize(
-    ("rule", "counts"),
-    [
+def test_a_count_out_of_range_is_refused_with_the_range():
+    for rule, counts in (
         (lambda k: dart.least_duplicated(GOOD, GOOD, GOOD[:2], GOOD[:2], k), (7,)),
         (lambda k: downsample.grid_cells(2, 3, k), (0, 7)),
         (lambda k: grid.centres(2, 3, k), (0, 7)),
@@ -137,11 +134,9 @@ SCORES, SQUARE = torch.linspace(1, 0.5, 6), torch.eye(6)
         (lambda k: selection.facility_location(SQUARE, SCORES, k), (0, 7)),
         (lambda k: selection.stride(6, k), (0, 7)),
         (lambda k: tome.bipartite_matching(GOOD, k), (4, -1)),
-    ],
-)
-def test_a_count_out_of_range_is_refused_with_the_range(rule, counts):
-    for count in counts:
-        refused(lambda count=count: rule(count), f" {count}: ", "…")
+    ):
+        for count in counts:
+            refused(partial(rule, count), f" {count}: ", "…")
 
 
 @pytest.mark.parametrize(

@@ -108,21 +108,18 @@ def test_selection_does_not_depend_on_the_kernel(attention):
 
 @every_family
 def test_selection_of_a_sample_does_not_depend_on_the_batch(family):
-    for name in methods_of(family):
-        check_batch(family, made(name, 0.5))
-
-
-def check_batch(family: str, method: Method) -> None:
     """A padded batch keeps of each sample what it keeps of the sample alone."""
     model, samples = tiny.model(family), tiny.pair(family)
-    alone = [tiny.run(model, one, method) for one in samples]
-    for side in ("left", "right"):
-        logits, together = tiny.run(model, tiny.batch(samples, side), method)
-        for b, (its_own, trace) in enumerate(alone):
-            kept = {stage.layer: stage.kept[b].tolist() for stage in together.stages}
-            case = f"{method.name} in {family}, padded on the {side}"
-            assert kept == {stage.layer: stage.kept[0].tolist() for stage in trace.stages}, case
-            assert apart(logits[b, together.places[b][-1]], its_own[0, -1]) < 5 * CLOSE, case
+    for name in methods_of(family):
+        method = made(name, 0.5)
+        alone = [tiny.run(model, one, method) for one in samples]
+        for side in ("left", "right"):
+            logits, together = tiny.run(model, tiny.batch(samples, side), method)
+            for b, (its_own, trace) in enumerate(alone):
+                kept = {stage.layer: stage.kept[b].tolist() for stage in together.stages}
+                case = f"{method.name} in {family}, padded on the {side}"
+                assert kept == {stage.layer: stage.kept[0].tolist() for stage in trace.stages}, case
+                assert apart(logits[b, together.places[b][-1]], its_own[0, -1]) < 5 * CLOSE, case
 
 
 def test_broken_pictures_are_named():

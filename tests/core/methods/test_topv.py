@@ -84,13 +84,6 @@ def test_the_rule_is_the_loop(count, seed, iterations, data):
 # --- inside every family ---------------------------------------------------------------------------------------------
 
 
-def agrees(stage, b: int, expected: list[float], here: list[int], budget: int, method: TopV) -> None:
-    """The trace's scores are the loop's, and its selection is the loop's from these scores."""
-    seen = stage.scores[b][here].tolist()
-    assert seen == pytest.approx(expected, rel=1e-3)
-    assert stage.kept[b].tolist() == [here[i] for i in kept_by_loop(seen, budget, method.recovered)]
-
-
 @tiny.every_family
 def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
     model, samples, method = tiny.model(family), tiny.pair(family), TopV(retention=0.5, temperature=0.5)
@@ -101,7 +94,8 @@ def test_what_enters_a_layer_is_moved_to_what_leaves_it(family):
         heard, visual = dense_layers(model, one), tiny.visual_rows(one)
         norm = adapter_for(model).layers[2].get_submodule("input_layernorm")
         source, target = heard[1][0][0, visual], norm(heard[2][0][0, visual]).detach()
-        everything = list(range(len(visual)))
         with_video = "video_grid_thw" in one or "pixel_values_videos" in one
-        expected = by_loop(source, target, everything, len(visual), method, one_picture=not with_video)
-        agrees(stage, b, expected, everything, trace.schedules[b].budgets[0], method)
+        expected = by_loop(source, target, list(range(len(visual))), len(visual), method, one_picture=not with_video)
+        seen = stage.scores[b].tolist()
+        assert seen == pytest.approx(expected, rel=1e-3)
+        assert stage.kept[b].tolist() == kept_by_loop(seen, trace.schedules[b].budgets[0], method.recovered)

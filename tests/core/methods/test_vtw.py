@@ -8,21 +8,18 @@ from trio_core.rules.schedule import Schedule
 # --- which layer -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("retention", "depth", "layer"),
-    [
+def test_the_layer_nearest_to_an_average():
+    for retention, depth, layer in (
         (0.5, 32, 16),
         (64 / 576, 32, 4),  # 3.56: no integer, and 4 · 576 / 32 = 72
         (1e-6, 32, 1),
         (0.001, 2, 1),
         (0.98, 32, 31),
         (0.25, 6, 2),  # 1.5: to the even one
-    ],
-)
-def test_the_layer_nearest_to_an_average(retention, depth, layer):
-    schedule = VTW(retention=retention).schedule(visual_tokens=576, num_layers=depth)
-    assert schedule == Schedule((layer,), (0,), 576, depth)
-    assert schedule.layer_average == layer / depth
+    ):
+        schedule = VTW(retention=retention).schedule(visual_tokens=576, num_layers=depth)
+        assert schedule == Schedule((layer,), (0,), 576, depth)
+        assert schedule.layer_average == layer / depth
 
 
 @pytest.mark.parametrize(

@@ -204,15 +204,10 @@ def check(
 
 
 @tiny.every_kernel
-def test_a_padded_batch_whose_tokens_leave_before_the_decoder(family, attention):
-    samples = tiny.pair(family)
-    check(family, tiny.model(family, attention), samples, EARLY)
-
-
-@tiny.every_kernel
 def test_a_padded_batch_with_unequal_pictures(family, attention):
-    samples = tiny.pair(family)
-    check(family, tiny.model(family, attention), samples)
+    """The tokens leave within the decoder, or before it."""
+    for method in (METHOD, EARLY):
+        check(family, tiny.model(family, attention), tiny.pair(family), method)
 
 
 def without_token_types(after: int = 9, size: str = "large") -> dict[str, Tensor]:
@@ -223,10 +218,8 @@ def without_token_types(after: int = 9, size: str = "large") -> dict[str, Tensor
 @pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
 def test_paligemma_without_token_types(attention):
     """Under sdpa there is no mask then, and every token sees all; under eager it looks back. Saliency follows."""
-    model, samples = (
-        tiny.model("paligemma", attention),
-        [without_token_types(after=26, size="small"), without_token_types()],
-    )
+    model = tiny.model("paligemma", attention)
+    samples = [without_token_types(after=26, size="small"), without_token_types()]
     inputs = tiny.batch(samples)
     assert inputs["attention_mask"].all()
     with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:

@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from tests.core import tiny
-from tests.core.models.test_families import windowed
+from tests.core.models.test_families import LAYERS, windowed
 from trio_core import Trio, tensors
 from trio_core.models.adapter import families
 from trio_core.rules.saliency import loss_slope
-
-LAYERS = (1, 3, 4)
 
 
 def traced(model, inputs, **options):

@@ -26,10 +26,6 @@ def solve(question):
     return Schedule.average(retention=retention, visual_tokens=tokens, num_layers=num_layers, layers=layers)
 
 
-def runs_of(schedule):
-    return [later - earlier for earlier, later in pairwise((*schedule.layers, schedule.num_layers))]
-
-
 # --- the published numbers -------------------------------------------------------------------------------------------
 
 
@@ -74,7 +70,8 @@ def test_no_ladder_comes_nearer(question):
     schedule, retention = solve(question), question[-1]
     target = round(schedule.num_layers * retention * schedule.visual_tokens)
     sums = {(schedule.layers[0] * schedule.visual_tokens, schedule.visual_tokens)}  # (tokens so far, last budget)
-    for run in runs_of(schedule):
+    for earlier, later in pairwise((*schedule.layers, schedule.num_layers)):
+        run = later - earlier
         sums = {(total + run * budget, budget) for total, last in sums for budget in range(1, last + 1)}
     nearest = min(abs(total - target) for total, _ in sums)
     assert abs(sum(schedule.tokens_by_layer) - target) == nearest

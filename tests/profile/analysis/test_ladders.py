@@ -36,14 +36,10 @@ def test_the_proportion_of_the_paper_clamps_above_53_percent(method: str):
     assert found == pytest.approx(0.53125, abs=0.002)
 
 
-def test_a_sweep_below_the_limit_has_none():
-    assert clamped_above(cells("trio", 0.11, 0.22, 0.5), TOKENS, 32) is None
-
-
 def test_without_a_cell_below_the_limit_the_paper_says_the_proportion_of_trio():
     assert Trio.proportion == OF_TRIO
     assert clamped_above(cells("trio", 0.77), TOKENS, 32) == pytest.approx(0.53125, abs=0.002)
-    assert clamped_above(cells("trio", 0.33), TOKENS, 32) is None
+    assert clamped_above(cells("trio", 0.11, 0.22, 0.5), TOKENS, 32) is None
     assert clamped_above(cells("pyramiddrop", 0.9), TOKENS, 32) is None
     assert clamped_above([], TOKENS, 32) is None
 

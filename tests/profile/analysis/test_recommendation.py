@@ -1,6 +1,5 @@
 """What is recommended: hand-worked cells."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,9 +141,8 @@ def test_the_advice_against_pruning_is_weak_where_the_answers_may_be_kept_after_
     assert found.confidence.reasons[0].startswith("100 questions do not show that trio at 11.0 % loses more")
 
 
-@pytest.mark.parametrize(
-    ("changed", "doubts", "level", "reason"),
-    [
+def test_confidence_falls_with_each_weakness_of_the_recommended_cell():
+    for changed, doubts, level, reason in (
         ({}, [], "high", "4 processes agree"),
         ({"processes": 1}, [], "low", "one process measured it"),
         ({"questions": 50}, [], "medium", "50 questions cannot exclude a loss of 6.0 points"),
@@ -152,12 +150,10 @@ def test_the_advice_against_pruning_is_weak_where_the_answers_may_be_kept_after_
         ({}, [doubt("busy", Cell(method="trio", retention=0.22))], "low", "this cell is doubted: busy"),
         ({}, [doubt("commits")], "low", "the study is doubted: commits"),
         ({}, [doubt("busy", Cell(method="trio", retention=0.33))], "high", "4 processes agree"),
-    ],
-)
-def test_confidence_falls_with_each_weakness_of_the_recommended_cell(changed, doubts, level, reason):
-    found = recommend([cell("trio", 0.22, 1.4, 0.0, **changed)], doubts).confidence
-    assert found is not None and found.level == level
-    assert found.reasons[0].startswith(reason)
+    ):
+        found = recommend([cell("trio", 0.22, 1.4, 0.0, **changed)], doubts).confidence
+        assert found is not None and found.level == level
+        assert found.reasons[0].startswith(reason)
 
 
 def test_few_questions_weaken_what_is_said_of_answers_and_not_the_speed():

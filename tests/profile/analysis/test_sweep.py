@@ -14,7 +14,7 @@ from tests.profile.examples import (
     with_cpu_times,
     with_pairs,
 )
-from trio_profile.analysis.sweep import COSTS, SweepDocument, summarise
+from trio_profile.analysis.sweep import COSTS, summarise
 from trio_profile.analysis.times import MEASURED
 from trio_profile.records.schema import Energy, Fidelity
 
@@ -116,11 +116,6 @@ def test_a_study_without_cells_is_a_document():
     found = document(study(), [])
     assert set(found.break_even) == {*MEASURED, *(cost.name for cost in COSTS if cost.exact)}
     assert {b.status for b in found.break_even.values()} == {"inconclusive"}
-
-
-def test_a_document_is_read_back_from_its_json():
-    found = document(study(methods=("trio", "grid")))
-    assert SweepDocument.model_validate_json(found.model_dump_json()) == found.model_copy(update={"pairs": []})
 
 
 def test_answers_are_paired_with_dense_and_told_by_kind():

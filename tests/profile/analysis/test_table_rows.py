@@ -69,14 +69,9 @@ def test_no_column_of_the_dense_model_hides_one_of_the_cell():
 
 def test_doubts_about_the_cell_and_about_the_study_are_named():
     about = {"sentence": "", "next_step": "", "found": 1.0, "threshold": 0.0}
-    found = document(study(retentions=(0.11, 0.55))).model_copy(
-        update={
-            "doubts": [
-                Doubt(cell=None, kind="threads", **about),
-                Doubt(cell=Cell(method="trio", retention=0.55), kind="busy", **about),
-            ]
-        }
-    )
+    kinds = {"threads": None, "busy": Cell(method="trio", retention=0.55)}
+    doubts = [Doubt(cell=cell, kind=kind, **about) for kind, cell in kinds.items()]
+    found = document(study(retentions=(0.11, 0.55))).model_copy(update={"doubts": doubts})
     assert [row["doubts"] for row in rows_of(found)] == ["threads", "busy threads"]
 
 

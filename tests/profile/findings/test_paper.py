@@ -31,11 +31,7 @@ def test_an_ablation_names_its_variants():
     assert [row[0].text for row in table(ablation()).rows] == ["trio (k_pos = 1)", "trio (k_pos = 2)", "trio"]
 
 
-def test_a_document_without_cells_has_no_such_table():
-    assert page(layers_document()) is None
-
-
-def test_layers_has_its_efficiency_table_when_the_table_stands_alone():
+def test_a_document_without_cells_has_its_efficiency_table_when_the_table_stands_alone():
     alone = page(layers_document(), alone=True)
     assert alone is not None and alone.id == "efficiency"
     assert page(layers_document()) is None

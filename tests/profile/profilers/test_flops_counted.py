@@ -18,7 +18,7 @@ def outside_decoder_macs() -> int:
     return tower + patches + projector + 32 * 300
 
 
-def test_dense_count_is_the_arithmetic(tiny_workload):
+def test_dense_count_is_the_arithmetic_and_fvcore_agrees_but_for_a_vision_layer_that_nothing_reads(tiny_workload):
     shape = tiny_workload.shape
     counted, trace = flops_counted.measure(tiny_workload, None)
     tokens = shape.visual_tokens + shape.text_tokens
@@ -26,10 +26,6 @@ def test_dense_count_is_the_arithmetic(tiny_workload):
     assert trace is None
     assert counted.uncounted == ()
     assert counted.selection_flops == 0
-
-
-def test_fvcore_agrees_except_for_the_vision_layer_that_nothing_reads(tiny_workload):
-    counted, _ = flops_counted.measure(tiny_workload, None)
     # vision_feature_layer = -2: the last layer runs, its output goes nowhere, and tracing leaves it out.
     dead_layer = 4 * 37 * 32 * 32 + 2 * 37 * 37 * 32 + 2 * 37 * 32 * 64
     assert counted.fvcore_reason is None

@@ -47,19 +47,17 @@ def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
     assert len(store.contents.questions) == 1 and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("study", "environment", "says"),
-    [
-        ({"tasks": ("gqa",)}, {}, "holds another study: tasks"),
-        ({}, {"torch": "9.9"}, "holds another environment: torch"),
-    ],
-)
-def test_another_study_or_machine_is_refused(tmp_path, study, environment, says):
-    AnswerStore(tmp_path, STUDY, session("a"))
-    # Nothing is answered yet, so nothing is lost if another study begins.
-    other = AnswerStore(tmp_path, STUDY.model_copy(update=study), session("b", **environment))
-    assert [one.id for one in other.contents.sessions] == ["b"]
-    store = AnswerStore(tmp_path, STUDY, session("c"))
-    store.append(question(0))
-    with pytest.raises(StoreError, match=says):
-        AnswerStore(tmp_path, STUDY.model_copy(update=study), session("d", **environment))
+def test_another_study_or_machine_is_refused(tmp_path):
+    for study, environment, says in (
+        ({"tasks": ("gqa",)}, {}, "another study: tasks"),
+        ({}, {"torch": "9.9"}, "another environment: torch"),
+    ):
+        place = tmp_path / says
+        AnswerStore(place, STUDY, session("a"))
+        # Nothing is answered yet, so nothing is lost if another study begins.
+        other = AnswerStore(place, STUDY.model_copy(update=study), session("b", **environment))
+        assert [one.id for one in other.contents.sessions] == ["b"]
+        store = AnswerStore(place, STUDY, session("c"))
+        store.append(question(0))
+        with pytest.raises(StoreError, match=f"holds {says}"):
+            AnswerStore(place, STUDY.model_copy(update=study), session("d", **environment))

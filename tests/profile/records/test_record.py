@@ -11,16 +11,13 @@ def test_minor_versions_are_compared_as_numbers():
         assert is_newer_minor(version) == newer
 
 
-@pytest.mark.parametrize(
-    ("versions", "says"),
-    [
+def test_other_major_versions_and_what_is_no_version_are_refused():
+    for versions, says in (
         ((3, "3.0", "99.0"), f"is newer than {VERSION}: upgrade trio-profile"),
         ((0, 1, "1.3"), f"is older than {VERSION}, and cannot be read: measure again"),
         ((None, True, 2.0, "2.0.1", "one", -1, "2" * 5000, [2]), "is no format version"),
-    ],
-)
-def test_other_major_versions_and_what_is_no_version_are_refused(versions, says):
-    for version in versions:
-        with pytest.raises(StoreError, match=says) as caught:
-            is_newer_minor(version)
-        assert len(str(caught.value)) < 200
+    ):
+        for version in versions:
+            with pytest.raises(StoreError, match=says) as caught:
+                is_newer_minor(version)
+            assert len(str(caught.value)) < 200

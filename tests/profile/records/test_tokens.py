@@ -59,18 +59,15 @@ def test_a_line_is_text_and_comes_back():
     assert LogReader(Path()).parse(picture.model_dump_json().encode()) == picture
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "says"),
-    [
+def test_bytes_that_do_not_fit_the_tokens_are_refused():
+    for field, value, says in (
         ("kept", b"\x00", "kept has 1 bytes; 10 visual tokens need 2"),
         ("scores", b"\x00" * 9, "scores has 9 bytes"),
         ("merged_into", b"\x00" * 10, "merged_into has 10 bytes"),
-    ],
-)
-def test_bytes_that_do_not_fit_the_tokens_are_refused(field, value, says):
-    fields = {"layer": 1, "kept": b"\x00\x00", "low": 0.0, "high": 1.0, field: value}
-    with pytest.raises(ValidationError, match=says):
-        KeptTokens(visual_tokens=10, stages=(StageTokens(**fields),))
+    ):
+        fields = {"layer": 1, "kept": b"\x00\x00", "low": 0.0, "high": 1.0, field: value}
+        with pytest.raises(ValidationError, match=says):
+            KeptTokens(visual_tokens=10, stages=(StageTokens(**fields),))
 
 
 def test_scores_without_a_scale_are_refused():

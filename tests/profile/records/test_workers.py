@@ -22,6 +22,9 @@ def counted(retention: float) -> Measurement:
     return examples.counted(examples.measurement(retention=retention)).model_copy(update={"session": ""})
 
 
+FAILED = counted(0.11).model_copy(update={"status": "failed", "reason": "out of memory"})
+
+
 def times(retention: float) -> list[Round]:
     """Two rounds of a cell, in the session that writes them."""
     cell = examples.measurement(retention=retention, pairs=1)
@@ -81,32 +84,29 @@ def test_a_run_that_two_workers_measured_counts_once(tmp_path, two):
 
 def test_a_measured_run_counts_more_than_one_that_was_given_up(tmp_path, two):
     first, second = two
-    failed = counted(0.11).model_copy(update={"status": "failed", "reason": "given up"})
-    first.keep("cells-1", 1, failed, attempt=4, failed="given up")
-    assert read(tmp_path).cells[failed.cell.id].status == "failed"
+    first.keep("cells-1", 1, FAILED, attempt=4, failed="given up")
+    assert read(tmp_path).cells[FAILED.cell.id].status == "failed"
     second.keep("cells-1", 1, *times(0.11), attempt=5)
-    assert read(tmp_path).cells[failed.cell.id].status == "done"
+    assert read(tmp_path).cells[FAILED.cell.id].status == "done"
 
 
 @pytest.mark.parametrize("failing", [1, 2])
 def test_a_cell_that_failed_in_one_process_keeps_the_times_of_the_others(tmp_path, two, failing):
     first, _ = two
-    failed = counted(0.11).model_copy(update={"status": "failed", "reason": "out of memory"})
     for number in (1, 2):
-        first.keep("cells-1", number, *([failed] if number == failing else times(0.11)))
+        first.keep("cells-1", number, *([FAILED] if number == failing else times(0.11)))
     found = read(tmp_path)
-    cell = found.cells[failed.cell.id]
+    cell = found.cells[FAILED.cell.id]
     assert (found.dropped, cell.status, cell.reason, len(cell.timings)) == ([], "done", "out of memory", 1)
 
 
 def test_what_was_measured_again_replaces_the_earlier_end(tmp_path, two):
     first, second = two
-    failed = counted(0.11).model_copy(update={"status": "failed", "reason": "out of memory"})
-    first.keep("cells-1", 1, failed)
+    first.keep("cells-1", 1, FAILED)
     Leases(tmp_path, "b").retry("cells-1.1", 1)
-    assert read(tmp_path).cells[failed.cell.id].status == "failed"  # until it is measured again
+    assert read(tmp_path).cells[FAILED.cell.id].status == "failed"  # until it is measured again
     second.keep("cells-1", 1, *times(0.11), attempt=2)
-    cell = read(tmp_path).cells[failed.cell.id]
+    cell = read(tmp_path).cells[FAILED.cell.id]
     assert (cell.status, cell.reason) == ("done", None)
 
 

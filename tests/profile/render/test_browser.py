@@ -322,20 +322,10 @@ def everything() -> Report:
 @pytest.mark.parametrize(("width", "scheme"), fast_first([(390, "light"), (320, "dark"), (1400, "dark")], 390))
 def test_nothing_is_wider_than_the_window_and_axe_has_no_serious_finding(show: Open, width: int, scheme: str):
     view = show(everything(), width=width, color_scheme=scheme)
+    assert view.page.locator("header .banner, main .confidence").count() == 2
     view.scroll_through()
     assert view.page.evaluate("document.documentElement.scrollWidth") <= width
     assert view.findings() == []
-
-
-def test_the_banner_and_the_confidence_stand_on_top(show: Open):
-    badge = Confidence("medium", "one of six cells is doubted")
-    pages = [Page(name, name, "", [titled()]) for name in ("page", "doubts")]
-    view = show(Report("all", "kinds", [], pages, banner="The model is a toy.", confidence=[badge]))
-    assert view.page.locator("header .banner").inner_text() == "The model is a toy."
-    said = view.page.locator("main .confidence")
-    assert "Confidence: medium" in said.inner_text() and "one of six cells is doubted" in said.inner_text()
-    said.get_by_role("link").click()
-    assert view.page.url.endswith("#doubts")
 
 
 def test_no_table_is_cut_on_paper(show: Open):

@@ -115,18 +115,14 @@ def test_every_kind_of_block_has_an_example():
     assert {type(block) for block, _ in says("")} == set(BLOCKS)
 
 
-def the_figure_of(text: str) -> list[str]:
-    """A waterfall's steps stand in the figure on the page; the table below it holds them as text."""
-    return re.findall(r'"customdata":(\[\[.*?\]\])', text)
-
-
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_every_renderer_draws_what_a_block_says_and_markup_stays_text(renderer: str):
     for words in ("plainly", HOSTILE):
         for block, said in says(words):
             text = in_one_line(RENDERERS[renderer](report_of(block)))
             if renderer == "html" and isinstance(block, Waterfall):
-                [drawn] = the_figure_of(html.render(report_of(block)))
+                # Its steps stand in the figure on the page; the table below it holds them as text.
+                [drawn] = re.findall(r'"customdata":(\[\[.*?\]\])', html.render(report_of(block)))
                 assert "100 MACs" in drawn and "head" in drawn
                 said = [block.caption, block.label]
             assert [part for part in said if part not in text] == []

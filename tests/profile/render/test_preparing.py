@@ -7,9 +7,9 @@ import pytest
 
 from tests.profile.reading import in_terminal
 from tests.profile.render.test_every_block import says
-from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table
+from trio_profile.findings.blocks import Page, Report
 from trio_profile.render import html, latex, markdown
-from trio_profile.render.preparing import clean_report, lines, prepare, unbroken
+from trio_profile.render.preparing import clean_report, lines, unbroken
 from trio_profile.text import printable
 
 ODD = "mine\x1b[31m\u202e\x9b2J"
@@ -37,13 +37,6 @@ def test_every_text_of_a_report_is_cleaned_and_the_rest_stays():
     plain = report("plain × text")
     assert clean_report(plain) == plain
     assert clean_report(replace(plain, data='"\u202e"')).data == '"\u202e"'
-
-
-def test_texts_are_printable_and_empty_columns_are_left_out():
-    table = Table("", ["Method", "energy"], [[Entry("tr\x1bio"), Entry("–")]])
-    found = prepare(Report("a\x1b", "b", [], [Page("page", "Page", "", [Sentences("", ["one"]), table])]))
-    assert found.subject == "a\\x1b"
-    assert found.pages[0].blocks == [Sentences("", ["one"]), Table("", ["Method"], [[Entry("tr\\x1bio")]], groups=[])]
 
 
 def test_no_line_ends_inside_an_interval_or_before_a_unit():

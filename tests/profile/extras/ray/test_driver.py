@@ -31,16 +31,13 @@ def driver(*nodes: dict, need: Need | None = None, directory=None):
     return ray_driver._Driver(ray, board, need or Need(), Terms(), "token")  # pyright: ignore[reportArgumentType]
 
 
-def test_a_worker_on_a_cpu_has_the_cores_of_the_smallest_node():
-    found = driver(node("a", "one", CPU=8.0), node("b", "two", CPU=4.0), node("head", "three", memory=1.0))
-    assert found._cores() == 4
-    assert [(place.host, place.number) for place in found._places()] == [("one", 0), ("one", 1), ("two", 0)]
-
-
-def test_a_worker_on_a_gpu_has_its_share_of_the_cores():
-    found = driver(node("a", "one", CPU=64.0, GPU=8.0), node("b", "two", CPU=64.0), need=Need(gpus=1))
-    assert found._cores() == 8
-    assert [(place.host, place.number) for place in found._places()] == [("one", slot) for slot in range(8)]
+def test_a_worker_has_the_cores_of_the_smallest_node_or_its_share_of_them_on_a_gpu():
+    on_cpus = driver(node("a", "one", CPU=8.0), node("b", "two", CPU=4.0), node("head", "three", memory=1.0))
+    on_gpus = driver(node("a", "one", CPU=64.0, GPU=8.0), node("b", "two", CPU=64.0), need=Need(gpus=1))
+    for found, cores, hosts in ((on_cpus, 4, {"one": 2, "two": 1}), (on_gpus, 8, {"one": 8})):
+        assert found._cores() == cores
+        slots = [(host, slot) for host, count in hosts.items() for slot in range(count)]
+        assert [(place.host, place.number) for place in found._places()] == slots
 
 
 def test_memory_and_the_number_of_workers_are_bounds():

@@ -20,20 +20,17 @@ def test_a_host_that_is_not_this_machine_is_said(host):
         listen(host, 0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
+def test_what_cannot_be_served_is_said_at_the_start():
+    for fields, says in (
         ({"model": "llava-1.5-7b"}, "model 'llava-1.5-7b' has random weights; serve pocket or a checkpoint"),
         ({"model": "pocket-deep"}, "model 'pocket-deep' has random weights; serve pocket or a checkpoint"),
         ({"model": "pocket-video"}, "model 'pocket-video' takes clips, and requests have pictures; serve pocket or"),
         ({"model": "nonesuch"}, "unknown model 'nonesuch'"),
         ({"retentions": (0.02,)}, "model 'pocket' cannot be served: .*0.02.*lowest possible is 0.0642"),
         ({"options": {"positions": "sideways"}}, "positions"),
-    ],
-)
-def test_what_cannot_be_served_is_said_at_the_start(fields, says):
-    with pytest.raises((StudyError, OptionError), match=says):
-        prepare(make(**{"model": "pocket", "device": "cpu", "retentions": (0.222,), **fields}))
+    ):
+        with pytest.raises((StudyError, OptionError), match=says):
+            prepare(make(**{"model": "pocket", "device": "cpu", "retentions": (0.222,), **fields}))
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["the processor refuses", "the processor drops it"])

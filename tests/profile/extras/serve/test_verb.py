@@ -74,18 +74,15 @@ def test_ctrl_c_ends_a_request_that_would_take_minutes(process):
     assert server.returncode == 130
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_bad_input_is_one_line_and_exit_2(capsys):
+    for arguments, says in (
         ((), "Missing argument 'MODEL'"),
         (("pocket", "--retention", "0.5"), "--retention needs --method: name one, such as --method trio"),
         (("pocket", "--host", "192.0.2.1"), "host '192.0.2.1' with port 0: "),
         (("pocket", "--port", "70000"), "port must be 0-65535"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_2(capsys, arguments, says):
-    port = () if "--port" in arguments else ("--port", "0")
-    assert says in complaint(capsys, "serve", *arguments, *port)
+    ):
+        port = () if "--port" in arguments else ("--port", "0")
+        assert says in complaint(capsys, "serve", *arguments, *port)
 
 
 def test_a_transformers_without_this_server_is_named(capsys, monkeypatch):

@@ -70,16 +70,14 @@ def test_removals_without_a_place_on_a_logarithmic_axis_are_left_out(document: T
 
 def test_layers_without_a_value_have_no_point(document: TheoryDocument):
     first, *rest = document.layers
-    gap = first.model_copy(update={"last_layer_agreement": None, "top_overlap": _overlap(0.5)})
+    gap = first.model_copy(
+        update={"last_layer_agreement": None, "top_overlap": Overlap(value=0.5, ci95=(0.4, 0.6), samples=10)}
+    )
     chart = blocks(pages.report(document.model_copy(update={"layers": (gap, *rest)})), Chart)[1]
     correlation, overlap, chance = chart.series
     assert list(correlation.x) == [2, 3, 4] and list(overlap.x) == [1, 2, 3, 4]
     assert set(chance.y) == {analysis.TOP}
     assert [upright.x for upright in chart.uprights] == [1.5]
-
-
-def _overlap(value: float) -> Overlap:
-    return Overlap(value=value, ci95=(value - 0.1, value + 0.1), samples=10)
 
 
 def test_the_published_report_fits_the_terminal():

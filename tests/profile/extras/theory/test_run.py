@@ -52,23 +52,20 @@ def test_what_was_asked_before_an_interruption_is_kept(checkpoint, monkeypatch, 
     assert running.run(study, tmp_path).document.questions == 14
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_bad_input_is_one_line(capsys, checkpoint, photograph, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    copy(photograph, tmp_path)
+    (tmp_path / "one.jsonl").write_text(json.dumps({"image": photograph.name, "question": "What is it?"}))
+    for arguments, says in (
         (["--asked", "9"], "--asked 9"),
         (["--layers", "6"], "layers (6,)"),
         (["--option", "tokens=all"], "leave the option tokens out"),
         (["--attention", "flex_attention"], "no backward on a CPU"),
         (["--questions", "one.jsonl"], "one.jsonl: 1 questions; an interval over them needs at least 10"),
-    ],
-)
-def test_bad_input_is_one_line(capsys, checkpoint, photograph, monkeypatch, tmp_path, arguments: list[str], says: str):
-    monkeypatch.chdir(tmp_path)
-    copy(photograph, tmp_path)
-    (tmp_path / "one.jsonl").write_text(json.dumps({"image": photograph.name, "question": "What is it?"}))
-    assert run(line(checkpoint, *arguments)) == 2
-    errors = [text for text in capsys.readouterr().err.splitlines() if "error:" in text]
-    assert len(errors) == 1 and says in errors[0]
+    ):
+        assert run(line(checkpoint, *arguments)) == 2
+        errors = [text for text in capsys.readouterr().err.splitlines() if "error:" in text]
+        assert len(errors) == 1 and says in errors[0]
 
 
 def test_the_theory_has_no_cells_and_is_timed_by_its_questions(checkpoint):

@@ -41,18 +41,15 @@ def test_every_sum_in_a_sentence_can_be_redone(name: str):
     assert sums or name in ("llava-1.5-flops",)
 
 
-@pytest.mark.parametrize(
-    ("name", "verdicts"),
-    [
+def test_claims_of_other_papers_have_their_verdicts():
+    for name, verdicts in (
         ("fastv", {"flops_of_dense_pct": "supported", "flops_g": "supported", "retention": "not_comparable"}),
         ("pyramiddrop", {"flops_reduction_pct": "supported", "flops_t": "supported", "tokens": "supported"}),
         ("sparsevlm", {"tokens": "overstated"}),
         ("visionzip", {"tokens": "supported", "retention": "supported"}),
         ("dart", {"overall_speedup": "underdetermined", "tokens": "not_comparable"}),
-    ],
-)
-def test_claims_of_other_papers_have_their_verdicts(name: str, verdicts: dict[str, str]):
-    assert {one.quantity: one.verdict for one in audit_of(name).claims} == verdicts
+    ):
+        assert {one.quantity: one.verdict for one in audit_of(name).claims} == verdicts
 
 
 def test_the_example_in_the_documentation_is_supported():
@@ -115,23 +112,18 @@ def _gated(n: float, layers: int, d: int, m: int, k: int) -> float:
     return layers * (2 * n * d**2 + 2 * n * d * k + 2 * n**2 * d + 3 * n * d * m) / 1e12
 
 
-@pytest.mark.parametrize(
-    ("where", "printed", "worked", "code"),
-    [
+def test_dense_and_pruned_work_of_video_is_reproduced(video: AuditDocument):
+    for where, printed, worked, code in (
         ("holitom_results, dense", "40.8", _two_matrices(32 * 196, **QWEN2_7B), "visual-ffn2-macs"),
         ("holitom_backbones, dense 72b", "429.3", _two_matrices(32 * 196, **QWEN2_72B), "visual-ffn2-macs"),
         ("fastvid_table_5, dense", "48.82", _gated(32 * 196, **QWEN2_7B), "visual-ffn3-macs"),
         ("fastvid_table_5, fastvid", "4.04", _gated(608, **QWEN2_7B), "visual-ffn3-macs"),
         ("fastvid_table_3, fastvid", "24.1", _gated(3349.3, **QWEN2_7B), "visual-ffn3-macs"),
-    ],
-)
-def test_dense_and_pruned_work_of_video_is_reproduced(
-    where: str, printed: str, worked: float, code: str, video: AuditDocument
-):
-    (one,) = [one for one in video.claims if one.check == "work" and where in one.where.split("; ")]
-    assert (one.printed, one.convention) == (printed, code)
-    assert "supported" in (one.verdict, one.arithmetic)
-    assert one.recomputed == pytest.approx(worked) and f"{worked:.{len(printed.partition('.')[2])}f}" == printed
+    ):
+        (one,) = [one for one in video.claims if one.check == "work" and where in one.where.split("; ")]
+        assert (one.printed, one.convention) == (printed, code)
+        assert "supported" in (one.verdict, one.arithmetic)
+        assert one.recomputed == pytest.approx(worked) and f"{worked:.{len(printed.partition('.')[2])}f}" == printed
 
 
 def test_figures_of_video_from_a_digest_are_not_checked(video: AuditDocument):

@@ -4,19 +4,16 @@ from tests.profile.auditing import LLAVA, NEXT, audited, found, of_row
 from trio_profile.judge.audit.document import AuditDocument
 
 
-@pytest.mark.parametrize(
-    ("where", "quantity", "printed", "value", "of", "how"),
-    [
+def test_every_printed_ratio_is_traced_to_its_row(trio_audit):
+    for where, quantity, printed, value, of, how in (
         ("headline, claims", "flops_ratio", "6.22", 16.67 / 2.68, "summary_b, trio", "rounded"),
         (NEXT, "prefill_speedup", "2.67", 4934 / 1844, NEXT, "cut off, not rounded"),
         (LLAVA, "kv_ratio", "5.13", 318 / 62, LLAVA, "rounded"),
-    ],
-)
-def test_every_printed_ratio_is_traced_to_its_row(trio_audit, where, quantity, printed, value, of, how):
-    one = found(trio_audit, quantity, where)
-    assert (one.printed, one.verdict) == (printed, "supported")
-    assert one.recomputed == pytest.approx(value)
-    assert f"in {of}" in one.why and f"{printed} {how}." in one.why
+    ):
+        one = found(trio_audit, quantity, where)
+        assert (one.printed, one.verdict) == (printed, "supported")
+        assert one.recomputed == pytest.approx(value)
+        assert f"in {of}" in one.why and f"{printed} {how}." in one.why
 
 
 def test_the_selection_costs_less_than_nine_percent_of_the_dense_total(trio_audit: AuditDocument):
@@ -25,21 +22,18 @@ def test_the_selection_costs_less_than_nine_percent_of_the_dense_total(trio_audi
     assert one.recomputed == pytest.approx(100 * (2764 - 2256) / 5921)
 
 
-@pytest.mark.parametrize(
-    ("printed", "verdict"),
-    [
+def test_a_ratio_is_recomputed_from_its_two_figures():
+    for printed, verdict in (
         ("prefill_speedup: 2.00", "supported"),
         ("prefill_speedup: 2.2", "overstated"),
         ("prefill_speedup: 1.8", "understated"),
         ("prefill_reduction_pct: 50", "supported"),
         ("prefill_of_dense_pct: 50.0", "supported"),
         ("prefill_of_dense_pct: 55", "understated"),
-    ],
-)
-def test_a_ratio_is_recomputed_from_its_two_figures(printed: str, verdict: str):
-    document = of_row(f"{{prefill_ms: 50.0, {printed}}}", "{prefill_s: 0.1000}")
-    assert document.claims[0].verdict == verdict
-    assert document.claims[0].recomputed == pytest.approx(2 if "speedup" in printed else 50)
+    ):
+        document = of_row(f"{{prefill_ms: 50.0, {printed}}}", "{prefill_s: 0.1000}")
+        assert document.claims[0].verdict == verdict
+        assert document.claims[0].recomputed == pytest.approx(2 if "speedup" in printed else 50)
 
 
 def test_a_ratio_between_those_of_two_rows_follows_from_neither():
