@@ -5,8 +5,8 @@
         model.generate(**inputs)
 
 `methods` is the registry: `methods.names()`, `methods.find(name)`. Each built-in method's class can be imported here
-too (`from trio_core import FastV`). `Schedule` turns a retention into budgets. Your own method subclasses `Method` or
-`ScoreMethod`. Nothing that needs torch is imported before it is used.
+too (`from trio_core import FastV`). `Schedule` turns a retention into budgets. Your own method subclasses `Method`,
+`ScoreMethod` or `PixelMethod`. Nothing that needs torch is imported before it is used.
 """
 
 from importlib import import_module
@@ -25,19 +25,22 @@ from trio_core.rules.schedule import Schedule
 
 if TYPE_CHECKING:
     from trio_core import methods
-    from trio_core.methods.method import Method, Reference, ScoreMethod, Stage
+    from trio_core.methods.method import Method, PixelMethod, Reference, ScoreMethod, Stage
     from trio_core.methods.trio import Trio
     from trio_core.methods.view import Picture, Sample, Selection, Signal, View
+    from trio_core.models.encoder import Choice
     from trio_core.pruning import prune
     from trio_core.rules.nms import nms_select
     from trio_core.rules.selection import top_k
     from trio_core.trace import StageTrace, Trace
 
 __all__ = [
+    "Choice",
     "LayerShape",
     "Method",
     "OptionError",
     "Picture",
+    "PixelMethod",
     "PromptSizes",
     "Reference",
     "RetentionError",
@@ -64,7 +67,7 @@ __all__ = [
 
 _PLACES = (
     *("trio_core.rules.nms", "trio_core.rules.selection", "trio_core.methods.view", "trio_core.methods.method"),
-    *("trio_core.methods.trio", "trio_core.trace", "trio_core.pruning"),
+    *("trio_core.methods.trio", "trio_core.models.encoder", "trio_core.trace", "trio_core.pruning"),
 )
 """The modules of the names above. They are imported when a name is first used."""
 

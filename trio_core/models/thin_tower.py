@@ -154,7 +154,7 @@ def _check_tokens(tower: list[int], prompt: list[int]) -> None:
 def _mask(choice: Choice, tokens: int, budget: int) -> Tensor:
     """[N], True at the tokens that stay, on the host. Raises TrioError for a choice that misses the rule's contract."""
     kept = choice.kept.cpu()
-    ascends = bool((kept.diff() > 0).all()) and int(kept.min()) >= 0 and int(kept.max()) < tokens
+    ascends = kept.tolist() == sorted({*kept.tolist()} & {*range(tokens)})
     if len(kept) != budget or len(choice.scores) != tokens or not ascends:
         raise TrioError(
             f"keep_pixels chose {kept.tolist()[:9]} and gave {len(choice.scores)} scores: expected are {budget} of "

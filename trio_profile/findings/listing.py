@@ -135,7 +135,7 @@ def checks(rows: Sequence[CheckRow]) -> Report:
 def readiness(model: str, rows: Sequence[TrialStep]) -> Report:
     """The steps of the trial of one checkpoint, and whether it is ready."""
     table = Table(
-        "From the files of the checkpoint to a pruned answer, on a drawn picture",
+        "From the files of the checkpoint to a pruned answer, on a drawn picture or clip",
         ("step", "passed", "what was seen"),
         [[Entry(row.name), _yes(row.passed), Entry(row.seen if row.passed else "see below")] for row in rows],
         prose=True,

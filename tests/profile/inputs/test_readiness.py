@@ -48,6 +48,13 @@ def test_a_whole_checkpoint_passes_every_step(saved: Saved, name: str):
     assert [(step.name, step.passed) for step in steps] == [(name, True) for name in STEPS]
 
 
+@pytest.mark.slow
+def test_a_built_in_checkpoint_is_asked_its_own_questions():
+    """`pocket-video` takes no pictures."""
+    steps = try_checkpoint(Study(model="pocket-video"))
+    assert [step.passed for step in steps] == [True] * len(STEPS)
+
+
 @pytest.mark.parametrize(
     ("spoil", "failed", "says"),
     [
