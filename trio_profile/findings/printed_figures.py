@@ -82,9 +82,9 @@ def _figures(claims: Claims) -> Iterator[Figure]:
     for line in Facts.of(claims).lines:
         row = line.row
         if not row.dense and (retention := _retention(line)) is not None:
-            where = line.table.where or line.table.label
+            where = line.table.where or line.label
             for what, value, text in (*_stated(line), *_quotients(line)):
-                yield Figure(what, row.method, row.model, retention, value, text, line.table.label, where)
+                yield Figure(what, row.method, row.model, retention, value, text, line.label, where)
 
 
 def _retention(line: Line) -> float | None:

@@ -5,7 +5,7 @@ in a layer, text included. Papers write MB for 10⁶ or for 2²⁰ bytes. The re
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -51,16 +51,23 @@ class Cache:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A row with its table and its paper."""
+    """A row with its table and its paper. label: the name of its table. name: the row's own."""
 
     facts: "Facts"
+    label: str
     table: Table
+    name: str
     row: Row
 
     @property
     def place(self) -> str:
         """The name of the row in findings."""
-        return f"{self.table.label}, {self.row.label}"
+        return f"{self.label}, {self.name}"
+
+    @property
+    def own(self) -> bool:
+        """Whether the row is of the paper's own method."""
+        return self.row.method == self.facts.claims.method.name
 
     @property
     def model(self) -> Model:
@@ -72,8 +79,17 @@ class Line:
         """The dense row of the same table and model; None if there is none. Of a dense row it is the row itself."""
         if self.row.dense:
             return self
-        row = self.table.dense(self.row.model)
-        return None if row is None else Line(self.facts, self.table, row)
+        return next((line for line in self.siblings if line.row.dense), None)
+
+    @property
+    def device(self) -> str | None:
+        """The device of the row's times; None if it is not known."""
+        return self.table.device or self.facts.device
+
+    @property
+    def siblings(self) -> "list[Line]":
+        """All rows of the same table and model."""
+        return self.facts.sweeps[self.label, self.row.model]
 
     def figure(self, base: str) -> Figure | None:
         """The row's printed amount of a base in any unit; None if it prints none. A TTFT may be a sum of parts."""
@@ -84,16 +100,13 @@ class Line:
 
     def _ttft(self) -> Figure | None:
         """The tower, the selection if it is printed, and the decoder; None if they are not printed in one unit."""
-        tower, selection, decoder = (self.figure(base) for base in ("vision", "selection", "prefill"))
-        if tower is None or decoder is None:
+        parts = {base: part for base in ("vision", "selection", "prefill") if (part := self.figure(base))}
+        if not {"vision", "prefill"} <= parts.keys() or len({part.quantity.unit for part in parts.values()}) > 1:
             return None
-        parts = [tower, decoder] if selection is None else [tower, selection, decoder]
-        if len({part.quantity.unit for part in parts}) > 1:
-            return None
-        text = f"({' + '.join(part.printed.text for part in parts)})"
-        value = sum((part.printed.value for part in parts), Fraction(0))
-        last = sum((part.printed.last for part in parts), Fraction(0))
-        return Figure(tower.quantity, Printed(text, value, last))
+        prints = [part.printed for part in parts.values()]
+        text = f"({' + '.join(printed.text for printed in prints)})"
+        value = sum((printed.value for printed in prints), Fraction(0))
+        return Figure(parts["vision"].quantity, Printed(text, value, sum((p.last for p in prints), Fraction(0))))
 
     def subject(self, check: str, figure: Figure, **fields: str | None) -> Subject:
         """The subject of a finding about a figure of the row. fields: replace the quantity, the print or the unit."""
@@ -107,7 +120,7 @@ class Line:
         if self.row.retention is None:
             return None
         stated = Printed.of(self.row.retention)
-        alike = [row for _, row in self.facts.claims.rows() if row.model == self.row.model]
+        alike = [row for row in self.facts.claims.rows() if row.model == self.row.model]
         finer = [Printed.of(row.retention) for row in alike if row.retention]
         for count in {row.tokens for row in alike if row.tokens and not row.dense}:
             share = Printed.of(count).value / self.model.visual_tokens
@@ -203,8 +216,6 @@ class Facts:
     claims: Claims
     reading: str
     device: str | None = None
-    conventions: dict[tuple[str, str], list[Convention]] = field(default_factory=dict, compare=False)
-    """A cache of `dense_work.conventions`."""
 
     @classmethod
     def of(cls, claims: Claims, device: str | None = None) -> "Facts":
@@ -214,7 +225,16 @@ class Facts:
     @cached_property
     def lines(self) -> list[Line]:
         """All rows."""
-        return [Line(self, table, row) for table, row in self.claims.rows()]
+        tables = self.claims.tables.items()
+        return [Line(self, label, table, *row) for label, table in tables for row in table.rows.items()]
+
+    @cached_property
+    def sweeps(self) -> dict[tuple[str, str], list[Line]]:
+        """The rows of each table and model."""
+        sweeps: dict[tuple[str, str], list[Line]] = {}
+        for line in self.lines:
+            sweeps.setdefault((line.label, line.row.model), []).append(line)
+        return sweeps
 
     def pairs(self) -> Iterator[tuple[Line, Line]]:
         """Each pruned row after the dense row of its table and model."""

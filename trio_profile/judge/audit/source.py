@@ -4,8 +4,7 @@ Numbers stay texts, because their trailing zeros count. A claims file needs only
 tags, duplicate keys, deep nesting and large files are refused.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +21,6 @@ from trio_profile.text import one_line
 MOST_BYTES = 1_000_000
 _MOST_DEPTH = 12
 _MOST_NODES = 50_000
-_LONGEST_TEXT = 2_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Kind = Literal["claims", "suite"]
@@ -39,7 +37,7 @@ class Source:
     """A parsed file.
 
     name: for messages.
-    tree: dictionaries, lists and texts; None for an empty value.
+    tree: dictionaries, lists and texts. A field with an empty value counts as absent.
     lines: the line of every place.
     kind: what the file holds, for messages.
     """
@@ -69,16 +67,6 @@ class Source:
             # An unknown field comes before a missing one: it is often the missing field, misspelt.
             where, first = min(faults, key=lambda fault: (self._line(fault[0]), fault[1]["type"] != "extra_forbidden"))
             self.refuse(where, _message(first, kind, self.kind))
-
-    @contextmanager
-    def at(self, place: Place) -> Iterator[None]:
-        """Turn a ValueError that is raised inside into a refusal at this place."""
-        try:
-            yield
-        except ClaimsError:
-            raise
-        except ValueError as error:
-            self.refuse(place, str(error))
 
     def _line(self, place: Place) -> int:
         """The line of a place, or of the nearest part of the file around it."""
@@ -161,13 +149,11 @@ def _value(node: yaml.Node, place: Place, source: Source) -> Any:
         if name in tree:
             source.refuse((*place, name), "stands twice; name each key once")
         tree[name] = _value(value, (*place, name), source)
-    return tree
+    return {name: value for name, value in tree.items() if value is not None}
 
 
 def _text(node: yaml.ScalarNode, place: Place, source: Source) -> str | None:
     """A scalar with single spaces; None for an empty value or `null`."""
-    if len(node.value) > _LONGEST_TEXT:
-        source.refuse(place, f"a text of {len(node.value)} characters; at most {_LONGEST_TEXT}")
     text = " ".join(node.value.split())
     if not text.isprintable():
         source.refuse(place, "holds a character that cannot be shown")

@@ -75,8 +75,8 @@ def _pruned(dense: Line, line: Line, cache: Cache, stated: Printed) -> Finding:
 
 def _nominal(line: Line) -> Iterator[Finding]:
     """Check a retention that an abstract or a passage states: as a share of the tokens that entered."""
-    stated, own = line.retention, line.row.method == line.facts.claims.own
-    if stated is None or not own or any(quantity(name).form == "amount" for name in line.row.figures):
+    stated = line.retention
+    if stated is None or not line.own or any(quantity(name).form == "amount" for name in line.row.figures):
         return
     same_model = (other for other in line.facts.lines if other.row.dense and other.row.model == line.row.model)
     entered = next((other.entered for other in same_model if other.nominal), None)

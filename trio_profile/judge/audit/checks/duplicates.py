@@ -22,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 groups.append([line]) if len(fitting) != 1 else fitting[0].append(line)
     for name, groups in settings.items():
         for group in groups:
-            if len({line.table.label for line in group}) > 1:
+            if len({line.label for line in group}) > 1:
                 yield _finding(name, sorted(group, key=facts.lines.index))
 
 
@@ -45,13 +45,13 @@ def _finding(name: str, group: list[Line]) -> Finding:
             "least, which no rounding explains: they are not of one run, or not of one setting, and what is derived "
             "from one does not hold for the other."
         )
-    ways = _counted(name, group) if verdict == "not_comparable" else {}
-    codes = [code for code, _ in ways.values()]
-    if len(set(codes)) > 1:
-        counted = "; ".join(f"{text} is {code}{more}" for text, (code, more) in ways.items())
+    counts = _counted(name, group) if verdict == "not_comparable" else {}
+    convention = None
+    if len({code for code, _ in counts.values()}) > 1:
+        convention = " / ".join(code for code, _ in counts.values())
+        counted = "; ".join(f"{text} is {code}{more}" for text, (code, more) in counts.items())
         why += f" They are counted differently: {counted}."
     where = "; ".join(line.place for line in group)
-    convention = " / ".join(codes) if len(set(codes)) > 1 else None
     subject = Subject("duplicates", where, name, " / ".join(by_print), "largest / least", convention)
     return subject.finding(verdict, why, spread if len(prints) > 1 else None)
 

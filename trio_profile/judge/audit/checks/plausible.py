@@ -47,17 +47,14 @@ def peak(device: str) -> int:
 def check(facts: Facts) -> Iterator[Finding]:
     """Check every prefill time of a named device. Raises ClaimsError if the peak of the user's device is not known."""
     for line in facts.lines:
-        named, figure = line.table.device or facts.device, line.figure("prefill")
-        if named is None or figure is None:
+        figure, work = line.figure("prefill"), _least_work(line)
+        if line.device is None or figure is None or work is None:
             continue
         try:
-            most = peak(named)
+            yield _finding(line, figure, line.device, peak(line.device), work)
         except ClaimsError:
-            if line.table.device is None:
+            if line.table.device is None:  # a paper may name whatever it ran on
                 raise
-            continue  # a paper may name whatever it ran on
-        if (work := _least_work(line)) is not None:
-            yield _finding(line, figure, named, most, work)
 
 
 def _finding(line: Line, figure: Figure, device: str, most: int, work: Fraction) -> Finding:

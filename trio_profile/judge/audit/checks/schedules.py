@@ -4,7 +4,6 @@ A layer's work is convex in its tokens. So of all schedules with one average the
 share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,14 +22,13 @@ Cost = Callable[[Fraction], Fraction]
 class Schedule:
     """Visual tokens by layer, those that each stage looks at, and the budgets in words.
 
-    exact: printed for this very setting, and not scaled from another. published: what they are, or are scaled from.
+    exact: printed for this very setting, and not scaled from another.
     """
 
     tokens: Sequence[Fraction]
     looked_at: Sequence[Fraction]
     budgets: str
     exact: bool
-    published: Budgets
 
     @property
     def average(self) -> Fraction:
@@ -54,8 +52,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for line in facts.lines:
         if line.row.schedule is not None:
             yield from _averages(line.place, line.row, line.row.schedule, line.model)
-    for one in facts.claims.method.published_budgets.values():
-        yield from _averages(f"method, {one.label}", one, one, facts.claims.models[one.model])
+    for label, budgets in facts.claims.method.published_budgets.items():
+        yield from _averages(f"method, {label}", budgets, budgets, facts.claims.models[budgets.model])
     for line in facts.lines:
         layers = facts.claims.layers_of(line.row)
         if line.retention is None or not layers or line.row.schedule is not None:
@@ -75,36 +73,25 @@ def of_line(line: Line) -> Schedule | None:
     claims, row, model = line.facts.claims, line.row, line.model
     if row.schedule is not None:
         return _schedule(row.schedule, model)
-    if row.method != claims.own and row.overhead:
+    if not line.own and row.overhead:
         return None
-    published = [one for one in claims.method.published_budgets.values() if not one.variant and any(one.keep)]
-    for one in published:
-        if one.model == row.model and line.facts.same_share(one, row):
-            return _schedule(one, model)
-    layers = claims.method.pruning_layers.get(row.model, ())
-    alike = [one for one in published if one.layers == layers]
+    published = [
+        budgets for budgets in claims.method.published_budgets.values() if not budgets.variant and any(budgets.keep)
+    ]
+    for budgets in published:
+        if budgets.model == row.model and line.facts.same_share(budgets, row):
+            return _schedule(budgets, model)
+    alike = [budgets for budgets in published if budgets.layers == claims.method.pruning_layers.get(row.model)]
     if line.retention is None or not alike:
         return None
     stated = line.retention.value
 
-    def distance(one: Published) -> Fraction:
-        of = claims.models[one.model]
-        return abs(_schedule(one, of).average / of.visual_tokens - stated)
+    def distance(budgets: Published) -> Fraction:
+        other = claims.models[budgets.model]
+        return abs(_schedule(budgets, other).average / other.visual_tokens - stated)
 
     # The schedule with the nearest average is scaled.
     return _scaled(min(alike, key=distance), model, stated * model.visual_tokens)
-
-
-def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
-    """The average at which a schedule of the same proportion has this work, to a thousandth of a token."""
-    unpruned = 1000 * schedule.published.layers[0] * model.visual_tokens // model.layers
-
-    def is_enough(thousandths: int) -> bool:
-        scaled = _scaled(schedule.published, model, Fraction(thousandths, 1000))
-        return thousandths > unpruned and (scaled is None or sum(map(cost, scaled.tokens), Fraction(0)) >= figure)
-
-    average = Fraction(bisect_left(range(1000 * model.visual_tokens), True, key=is_enough), 1000)
-    return average if _scaled(schedule.published, model, average) else None
 
 
 def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: Cost) -> Bounds | None:
@@ -114,13 +101,13 @@ def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: 
     look at is bounded too, where the layers are known.
     """
     any_layers = tuple(range(model.layers)) if layers is None else layers
-    ends = [one for total in (average.low, average.high) if (one := _bounds(model, any_layers, total, cost))]
-    return Bounds(_around(one.layers for one in ends), _around(one.stages for one in ends)) if ends else None
+    ends = [end for total in (average.low, average.high) if (end := _bounds(model, any_layers, total, cost))]
+    return Bounds(_around(end.layers for end in ends), _around(end.stages for end in ends)) if ends else None
 
 
 def _around(intervals: Iterable[Interval]) -> Interval:
     """The least interval that contains all of these, with its least value."""
-    lows, highs = zip(*((one.low, one.high) for one in intervals), strict=True)
+    lows, highs = zip(*((interval.low, interval.high) for interval in intervals), strict=True)
     return Interval(min(lows), max(highs), min(lows))
 
 
@@ -158,9 +145,8 @@ def _schedule(budgets: Budgets, model: Model) -> Schedule:
     tokens = budgets.tokens_by_layer(model)
     looked_at = [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
     kept = ", ".join(number(tokens[layer]) for layer in budgets.layers)
-    return Schedule(
-        tokens, looked_at, f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0]), True, budgets
-    )
+    words = f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0])
+    return Schedule(tokens, looked_at, words, exact=True)
 
 
 def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
@@ -178,7 +164,7 @@ def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | Non
     words = (
         f"{', '.join(str(round(keep)) for keep in kept)} {_after(budgets)}, in the published proportion {proportion}"
     )
-    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, False, budgets)
+    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, exact=False)
 
 
 def _after(budgets: Budgets) -> str:
