@@ -59,17 +59,7 @@ def settle_once(seconds: float, share: float, clock: str, seed: int, earlier: Ti
             side.ready()
         run_pairs = in_turn(sides[0].run, sides[1].run, seed)
         run_pairs(WARMUPS)
-        deadline, taken = time.monotonic() + seconds, 0
-
-        def sample(pairs: int) -> tuple[list[float], list[float]]:
-            nonlocal taken
-            base, new = list[float](), list[float]()
-            while len(base) < pairs and (taken < 12 or time.monotonic() < deadline):
-                before, after = run_pairs(1)
-                base, new, taken = base + before, new + after, taken + 1
-            return base, new
-
-        return settle(sample, clock, "pocket", most=10_000, earlier=earlier)
+        return settle(run_pairs, clock, "pocket", pairs=10_000, seconds=seconds, earlier=earlier)
 
 
 def main() -> None:

@@ -12,12 +12,10 @@ from trio_profile.analysis.gate import Verdict
 from trio_profile.errors import MeasurementError, ProfileError
 from trio_profile.gate.rival_worker import DEFAULT, load, one_line
 from trio_profile.gate.rivals import WARMUPS, Sampler, in_turn, rivals
-from trio_profile.gate.verdict import Times, failures, judge_exact, sentence, settle, settle_twice
+from trio_profile.gate.verdict import LEAST_PAIRS, Times, failures, judge_exact, sentence, settle, settle_twice
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.stats.intervals import median
 
-LEAST_PAIRS = 12
-"""The fewest pairs of runs that a verdict is based on."""
 TIMED = ("run_ms", "decode_ms", *(name for name, quantity in QUANTITIES.items() if quantity.phase))
 """The quantities that are timed. With one thread, other work hardly changes `cpu_ms`, the CPU time of a run."""
 EXACT = ("kept", "selection_macs", *(quantity.gated for quantity in QUANTITIES.values() if quantity.gated))
@@ -143,30 +141,10 @@ class Gate:
         timed = settle_twice(settle_once, self.settings.max_ratio)
         return [self._record(*timed), *exact]
 
-    def _settle(self, run_pairs: Sampler, earlier: Times = ((), ())) -> tuple[Verdict, Times]:
+    def _settle(self, sample: Sampler, earlier: Times = ((), ())) -> tuple[Verdict, Times]:
         """The verdict, and the times that it is based on."""
-        settings = self.settings
-        deadline, pairs_done = time.monotonic() + settings.seconds, 0
-
-        def sample(pairs: int) -> Times:
-            nonlocal pairs_done
-            times: tuple[list[float], list[float]] = [], []
-            while len(times[0]) < pairs and (pairs_done < LEAST_PAIRS or time.monotonic() < deadline):
-                for side, more in zip(times, run_pairs(1), strict=True):
-                    side += more
-                pairs_done += 1
-            return times
-
-        return settle(
-            sample,
-            self.timed,
-            self.where,
-            max_ratio=settings.max_ratio,
-            precision=settings.precision,
-            least=LEAST_PAIRS,
-            most=settings.pairs,
-            earlier=earlier,
-        )
+        limits = self.settings.model_dump(exclude={"quantity"})
+        return settle(sample, self.timed, self.where, earlier=earlier, **limits)
 
     def _without_base(self, run: Callable[[], float]) -> Verdict:
         """The verdict "no base", with the times of this tree."""

@@ -19,9 +19,10 @@ the comparisons, depending on the kind of noise and with all looks at the growin
 The verdicts are those of criterion (an interval and a noise threshold) and of nvbench (FAST, SLOW, AMBG, SAME).
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import hypot, isfinite, log
+from math import hypot, inf, isfinite, log
 from typing import Any, TypeAlias
 
 from scipy.special import stdtrit
@@ -37,6 +38,8 @@ MAX_RATIO = 1.03
 CONFIDENCE, ALARM_CONFIDENCE = 0.95, 0.99
 LEAST_SAMPLES = 6
 """A verdict on times needs so many."""
+LEAST_PAIRS = 12
+"""Times that are measured in turn are judged after so many pairs, and not before."""
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
 ONE_PROCESS = (
     "one process on a side: another one of the same code may differ by more than the interval; measure with "
@@ -161,35 +164,36 @@ def settle(
     *,
     max_ratio: float = MAX_RATIO,
     precision: float = 0.01,
-    least: int = 12,
-    most: int = 192,
+    pairs: int = 192,
+    seconds: float = inf,
     earlier: Times = ((), ()),
 ) -> tuple[Verdict, Times]:
     """Sample pairs until the interval is narrow enough and the verdict is not inconclusive. Returns the verdict
     and the times that it is based on.
 
-    The interval is computed after `least` pairs and after each doubling of their number. Such few looks hardly raise
+    The interval is computed after LEAST_PAIRS pairs and after each doubling of their number. So few looks hardly raise
     the rate of false alarms. A verdict that is inconclusive at the limit stays inconclusive.
 
-    sample: takes the number of further pairs and returns them as (base, new). It returns fewer pairs at the end.
+    sample: takes a number of further pairs and returns them as (base, new).
     precision: the relative half width that is narrow enough.
-    least, most: the fewest and the most pairs.
+    pairs, seconds: the limits. LEAST_PAIRS pairs are sampled in any case.
     earlier: times of another pair of processes, which count too. As many are sampled before the first look.
     """
+    deadline = time.monotonic() + seconds
     times: tuple[list[float], list[float]] = [], []
-    target = max(least, min(len(earlier[0]), most))
+    target = max(LEAST_PAIRS, min(len(earlier[0]), pairs))
     while True:
-        wanted = min(target, most) - len(times[0])
-        before, after = sample(wanted)
-        for side, more in zip(times, (before, after), strict=True):
-            side += more
+        goal = min(target, pairs)
+        while len(times[0]) < goal and (len(times[0]) < LEAST_PAIRS or time.monotonic() < deadline):
+            for side, more in zip(times, sample(1), strict=True):
+                side += more
         base, new = ([*first, *second] for first, second in zip(earlier, times, strict=True))
         verdict = judge_pairs(quantity, where, base, new, max_ratio)
         assert verdict.ci95 is not None and verdict.ratio is not None
         narrow = verdict.ci95[1] - verdict.ci95[0] <= 2 * precision * verdict.ratio
         if narrow and verdict.verdict != "inconclusive":
             return verdict.model_copy(update={"stopped": "converged"}), (base, new)
-        if len(times[0]) >= most or len(before) < wanted:
+        if len(times[0]) >= pairs or len(times[0]) < goal:
             note = None if verdict.verdict != "inconclusive" else f"still inconclusive after {len(base)} pairs"
             return verdict.model_copy(update={"stopped": "budget", "note": note}), (base, new)
         target *= 2

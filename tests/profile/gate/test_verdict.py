@@ -180,6 +180,6 @@ def test_sampling_stops_when_the_interval_is_narrow():
 
 
 def test_sampling_that_stays_inconclusive_ends_with_a_note():
-    verdict, _ = settle(sampler("steady", 1.03, most=96), "prefill_ms", "here", most=96)
+    verdict, _ = settle(sampler("steady", 1.03, most=96), "prefill_ms", "here", pairs=96)
     assert (verdict.verdict, verdict.stopped, verdict.samples) == ("inconclusive", "budget", 96)
     assert verdict.note == "still inconclusive after 96 pairs"

@@ -41,14 +41,6 @@ class Figure:
         return self.printed.allowed.times(self.quantity.scale)
 
 
-@dataclass(frozen=True)
-class Cache:
-    """A printed cache. tokens: the average number in a layer, text included."""
-
-    figure: Figure
-    tokens: Interval
-
-
 @dataclass(frozen=True, eq=False)
 class Line:
     """A row with its table and its paper. label: the name of its table. name: the row's own."""
@@ -139,17 +131,17 @@ class Line:
         return self.model.layers * 2 * self.model.kv_width * BYTES_BY_DTYPE[self.table.dtype]
 
     @cached_property
-    def cache(self) -> Cache | None:
-        """The row's cache; None if it prints none."""
-        return self.cache_as(self.facts.reading)
+    def held(self) -> Interval | None:
+        """The average number of tokens in a layer of the row's cache, text included; None if it prints no cache."""
+        return self.held_as(self.facts.reading)
 
-    def cache_as(self, reading: str) -> Cache | None:
-        """The row's cache by a reading of MB."""
+    def held_as(self, reading: str) -> Interval | None:
+        """As `held`, by a reading of MB."""
         figure = self.figure("kv")
         if figure is None:
             return None
         power = _BINARY.get(figure.quantity.name.rpartition("_")[2], 0) if reading == "MiB" else 0
-        return Cache(figure, figure.amount.times(Fraction(1024, 1000) ** power / self.token_bytes))
+        return figure.amount.times(Fraction(1024, 1000) ** power / self.token_bytes)
 
     @cached_property
     def text(self) -> tuple[Interval, str] | None:
@@ -157,13 +149,13 @@ class Line:
         if self.row.text_tokens is not None:
             return Interval.at(self.row.text_tokens), ""
         known = [
-            (line.row.model, line.cache.tokens - Interval.at(line.model.visual_tokens))
+            (line.row.model, line.held - Interval.at(line.model.visual_tokens))
             for line in self.facts.lines
-            if line.row.dense and line.cache is not None and line.cache.tokens.value >= line.model.visual_tokens
+            if line.row.dense and line.held is not None and line.held.value >= line.model.visual_tokens
             if _same_dataset(self.table, line.table)
         ]
         # Tokenizers differ, so a cache of the same model is preferred.
-        known = [one for one in known if one[0] == self.row.model] or known
+        known = [(model, beyond) for model, beyond in known if model == self.row.model] or known
         if not known or not all(beyond.meets(known[0][1]) for _, beyond in known):
             return None
         model, beyond = known[0]
@@ -180,29 +172,29 @@ class Line:
 
         None if no cache is printed, or if the number does not fit and the text is unknown.
         """
-        if self.cache is None:
+        if self.held is None:
             return None
         nominal = Interval.at(self.model.visual_tokens)
-        if self.row.text_tokens is None and self.cache.tokens.value >= nominal.value:
+        if self.row.text_tokens is None and self.held.value >= nominal.value:
             return nominal
         if self.text is None:
             return None
-        visual = self.cache.tokens - self.text[0]
+        visual = self.held - self.text[0]
         return nominal if visual.meets(nominal) else visual
 
     @cached_property
     def kept(self) -> Interval | None:
         """The share of the entered visual tokens that a pruned row's cache contains."""
         entered = None if self.dense is None else self.dense.entered
-        if self.cache is None or self.text is None or entered is None or entered.low <= 0:
+        if self.held is None or self.text is None or entered is None or entered.low <= 0:
             return None
-        return (self.cache.tokens - self.text[0]) / entered
+        return (self.held - self.text[0]) / entered
 
     @cached_property
     def nominal(self) -> bool:
         """Whether the dense cache of the row's table is too small for the model's visual tokens: some did not enter."""
-        cache = None if self.dense is None else self.dense.cache_as("MiB")
-        return cache is not None and cache.tokens.high < self.model.visual_tokens
+        held = None if self.dense is None else self.dense.held_as("MiB")
+        return held is not None and held.high < self.model.visual_tokens
 
 
 @dataclass(frozen=True)
@@ -262,8 +254,8 @@ class Facts:
         for line in self.lines:
             if line.kept is not None and line.retention is not None and not line.row.dense:
                 agreeing += line.kept.meets(line.retention.allowed)
-            if line.row.dense and line.row.text_tokens is not None and line.cache is not None:
-                agreeing += line.cache.tokens.meets(Interval.at(line.model.visual_tokens + line.row.text_tokens))
+            if line.row.dense and line.row.text_tokens is not None and line.held is not None:
+                agreeing += line.held.meets(Interval.at(line.model.visual_tokens + line.row.text_tokens))
         return agreeing
 
 
@@ -291,17 +283,13 @@ def known_counts(shape: Shape) -> dict[int, list[str]]:
 def shape(model: Model, text_tokens: int = 0) -> Shape:
     """A model's sizes as the formulas take them."""
     return Shape(
+        **model.model_dump(include={"hidden", "intermediate", "heads", "visual_tokens", "ffn_matrices"}),
         num_layers=model.layers,
-        hidden=model.hidden,
-        intermediate=model.intermediate,
         query_width=model.query_width,
         kv_width=model.kv_width,
-        heads=model.heads,
         vocabulary=model.vocab,
-        ffn_matrices=model.ffn_matrices,
         itemsize=2,
         batch=1,
-        visual_tokens=model.visual_tokens,
         text_tokens=text_tokens,
     )
 

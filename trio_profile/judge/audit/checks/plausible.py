@@ -13,24 +13,10 @@ from trio_profile.errors import ClaimsError
 from trio_profile.judge.audit.facts import Facts, Figure, Line, least_layer_work
 from trio_profile.judge.audit.finding import Finding, number
 
-PEAK_TFLOPS: dict[str, int] = {
-    "v100": 130,
-    "a100": 312,
-    "a800": 312,
-    "a40": 150,
-    "a6000": 155,
-    "a10": 125,
-    "l40s": 367,
-    "l40": 182,
-    "rtx 3090": 143,
-    "rtx 4090": 331,
-    "rtx 5090": 420,
-    "h20": 148,
-    "h800": 990,
-    "h100": 990,
-    "h200": 990,
-    "b200": 2250,
-}
+_DATA_CENTRE = {"v100": 130, "a100": 312, "a800": 312, "h20": 148, "h800": 990, "h100": 990, "h200": 990, "b200": 2250}
+_SMALLER = {"a40": 150, "a6000": 155, "a10": 125, "l40s": 367, "l40": 182}
+_DESKTOP = {"rtx 3090": 143, "rtx 4090": 331, "rtx 5090": 420}
+PEAK_TFLOPS = _DATA_CENTRE | _SMALLER | _DESKTOP
 """TFLOP/s by device, from the maker's data sheets, of the fastest model of a name and rounded up; 1 MAC = 2 FLOPs."""
 
 
@@ -77,9 +63,9 @@ def _least_work(line: Line) -> Fraction | None:
     """The least FLOPs of the decoder; None if a pruned row states no average."""
     tokens = Fraction(line.model.visual_tokens)
     if line.nominal:
-        if line.cache is None:
+        if line.held is None:
             return None
-        tokens = line.cache.tokens.low
+        tokens = line.held.low
     elif not line.row.dense:
         if line.retention is None:
             return None

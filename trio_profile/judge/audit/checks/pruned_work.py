@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from trio_profile.cost.conventions import Convention
 from trio_profile.judge.audit.checks import dense_work, schedules
-from trio_profile.judge.audit.checks.schedules import Bounds, Cost, Schedule
+from trio_profile.judge.audit.checks.schedules import Bounds, Schedule
 from trio_profile.judge.audit.claims import Model
 from trio_profile.judge.audit.facts import Facts, Figure, Line, layer_work, work
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, number
@@ -22,14 +22,13 @@ from trio_profile.text import listed
 class _Case:
     """One pruned row with everything that its work follows from, in operations.
 
-    layer: what one costs by its tokens. schedule: the row's, if one is known.
+    average: tokens in a layer. schedule: the row's, if one is known.
     bounds: of F_inf and of Σ f(V), whatever the schedule; a single value where the schedule is printed.
     """
 
     line: Line
     figure: Figure
     convention: Convention
-    layer: Cost
     average: Interval
     schedule: Schedule | None
     bounds: Bounds
@@ -98,11 +97,9 @@ def _finding(case: _Case) -> Finding:
     claims, row, layers = case.line.facts.claims, case.line.row, case.bounds.layers
     if case.line.own and row.overhead and claims.method.gamma is not None:
         return _with_gamma(case, Printed.of(claims.method.gamma))
-    if not row.overhead or ((case.exact or not case.line.own) and case.figure.amount.meets(layers)):
+    fits = (case.exact or not case.line.own) and case.figure.amount.meets(layers)
+    if not row.overhead or fits or case.figure.amount.high < layers.low:
         return _without_selection(case)
-    if case.figure.amount.high < layers.low:
-        why = f"{_range_of_work(case)}: {case.text} is below all of it, before any selection{_two_inputs(case)}"
-        return case.judged(why, replace(layers, value=layers.low))
     if case.line.own and case.bounds.stages.low > 0 and (case.exact or claims.layers_of(row)):
         return _implied(case)
     most = case.in_print(layers.high)
@@ -114,13 +111,12 @@ def _finding(case: _Case) -> Finding:
 def _case(line: Line, figure: Figure, convention: Convention) -> _Case | None:
     model, text = line.model, line.text_count
     layer, schedule = layer_work(convention, model, text), schedules.of_line(line)
-    inference = looked = None
+    point = None
     if schedule is not None:
-        inference = work(convention, model, schedule.tokens, text)
-        looked = sum(map(layer, schedule.looked_at), Fraction(0))
-    if schedule is not None and schedule.exact and inference is not None and looked is not None:
-        average, bounds = Interval.at(schedule.average), Bounds(Interval.at(inference), Interval.at(looked))
-        return _Case(line, figure, convention, layer, average, schedule, bounds)
+        looked_at = sum(map(layer, schedule.looked_at), Fraction(0))
+        point = Bounds(Interval.at(work(convention, model, schedule.tokens, text)), Interval.at(looked_at))
+        if schedule.exact:
+            return _Case(line, figure, convention, Interval.at(schedule.average), schedule, point)
     if line.retention is not None:
         average = line.retention.allowed.times(model.visual_tokens)
     elif line.row.tokens is not None:
@@ -131,9 +127,9 @@ def _case(line: Line, figure: Figure, convention: Convention) -> _Case | None:
     if bounds is None:
         return None
     layers, stages = bounds.layers + _head(convention, model, text, average.high), bounds.stages
-    if inference is not None and looked is not None:
-        layers, stages = replace(layers, value=inference), replace(stages, value=looked)
-    return _Case(line, figure, convention, layer, average, schedule, Bounds(layers, stages))
+    if point is not None:
+        layers, stages = replace(layers, value=point.layers.value), replace(stages, value=point.stages.value)
+    return _Case(line, figure, convention, average, schedule, Bounds(layers, stages))
 
 
 def _head(convention: Convention, model: Model, text: int, most: Fraction) -> Interval:
@@ -152,7 +148,10 @@ def _without_selection(case: _Case) -> Finding:
         why = f"F_inf with {case.schedule.budgets}: {case.in_print(layers.value)}."
     if not case.figure.amount.meets(layers):
         side = "above" if case.figure.amount.low > layers.high else "below"
-        why += f" {case.text} is {side} {'it' if case.exact else 'all of it'}{_two_inputs(case)}"
+        why += f" {case.text} is {side} {'it' if case.exact else 'all of it'}."
+        if case.line.nominal:
+            stated, dense = case.line.row.retention or case.line.row.tokens, case.line.model.visual_tokens
+            why += f" Either it is not at {stated}, or not of the {dense} tokens of the dense row."
     elif case.line.row.overhead:
         why += " The selection of tokens is not in it."
     return case.judged(why, layers)
@@ -203,14 +202,6 @@ def _no_one_gamma(cases: list[_Case]) -> Finding:
     subject = Subject("work", where, "gamma", prints, "largest / least", cases[0].convention.code)
     spread = max(values) / min(values) if min(values) > 0 else None
     return subject.finding("not_comparable", f"No one γ explains these totals: {needs}.", spread)
-
-
-def _two_inputs(case: _Case) -> str:
-    """The end of a sentence about work that the average does not allow."""
-    if not case.line.nominal:
-        return "."
-    stated = case.line.row.retention or case.line.row.tokens
-    return f": either it is not at {stated}, or not of the {case.line.model.visual_tokens} tokens of the dense row."
 
 
 def _range_of_work(case: _Case) -> str:
