@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from trio_profile.cost.conventions import find
-from trio_profile.judge.audit.printed import Printed
+from trio_profile.cost.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.records.schema import Record
 

@@ -11,9 +11,9 @@ from functools import cached_property
 
 from trio_profile.cost.conventions import Convention, Prefill
 from trio_profile.cost.formula import layer_macs
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Setting, Table, builtin
 from trio_profile.judge.audit.finding import Subject
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.judge.audit.quantities import Quantity, quantity
 from trio_profile.judge.audit.reader import read
 from trio_profile.records.schema import Shape

@@ -6,10 +6,10 @@ A "place" is the path of a value in the file; the source knows its line.
 from itertools import pairwise
 from pathlib import Path
 
+from trio_profile.cost.printed import Printed
 from trio_profile.errors import ClaimsError
 from trio_profile.judge.audit import source as yaml
 from trio_profile.judge.audit.claims import BUILTIN, Budgets, Claims, Model, Row, Setting, Table, builtin
-from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.source import Place, Source
 
 _MOST_ROWS = 1000

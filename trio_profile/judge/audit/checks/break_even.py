@@ -5,9 +5,9 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict, number, share
-from trio_profile.judge.audit.printed import Interval, Printed
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Figure, Line
 from trio_profile.judge.audit.finding import Finding, Subject, judge, number, share
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.judge.audit.quantities import quantity
 
 _NOMINAL = "nominal-visual-tokens"

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
 from functools import lru_cache
 
 from trio_profile.cost.conventions import Convention, Match, Prefill, explain, find, match, steps
+from trio_profile.cost.printed import Printed
 from trio_profile.judge.audit.facts import Facts, Figure, Line, shape
 from trio_profile.judge.audit.finding import HOW, Finding, Verdict, number
-from trio_profile.judge.audit.printed import Printed
 from trio_profile.text import listed
 
 
@@ -62,9 +61,10 @@ def _prefill(line: Line) -> Prefill:
     return Prefill(shape(line.model, line.text_count), (line.model.visual_tokens,) * line.model.layers)
 
 
-def _claimed(figure: Figure) -> Decimal:
+def _claimed(figure: Figure) -> Printed:
     """The printed figure in single operations, with its digits."""
-    return Decimal(figure.printed.text).scaleb(len(str(int(figure.quantity.scale))) - 1)
+    printed, scale = figure.printed, figure.quantity.scale
+    return Printed(printed.text, printed.value * scale, printed.last * scale)
 
 
 def _matches(line: Line, figure: Figure) -> list[Match]:
@@ -102,7 +102,7 @@ def _finding(line: Line, figure: Figure) -> Finding:
     nearest, *others = matches
     gives, value = _gives(line, figure, nearest), float(nearest.value / scale)
     if code:
-        verdict: Verdict = "overstated" if nearest.value < claimed else "understated"
+        verdict: Verdict = "overstated" if nearest.value < claimed.value else "understated"
         return replace(subject, convention=code).finding(verdict, f"By the table's convention ({gives}).", value)
     why = f"No convention in use prints it. The nearest is {gives}, off by {100 * nearest.off:+.2g} %."
     if others and (span := others[0].text_tokens):

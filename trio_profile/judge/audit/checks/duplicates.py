@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from trio_profile.cost.printed import Printed
 from trio_profile.judge.audit.checks import dense_work
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict
-from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.text import listed
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from trio_profile.cost.conventions import Convention
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.checks import dense_work, schedules
 from trio_profile.judge.audit.checks.schedules import Bounds, Schedule
 from trio_profile.judge.audit.claims import Model
 from trio_profile.judge.audit.facts import Facts, Figure, Line, layer_work, work
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, number
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.text import listed
 
 

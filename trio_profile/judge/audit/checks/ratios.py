@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from trio_profile.cost.conventions import find
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Figure, Line, work
 from trio_profile.judge.audit.finding import HOW, Finding, Subject, Verdict, judge, number
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.judge.audit.quantities import Quantity, quantity
 from trio_profile.text import listed
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, combinations, groupby, pairwise
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.claims import Budgets, Model, Published, Setting
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Subject, judge, number, share
-from trio_profile.judge.audit.printed import Interval, Printed
 
 Cost = Callable[[Fraction], Fraction]
 """A function from a layer's tokens to its work."""

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import HOW, Finding, Subject, Verdict, judge, number
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.text import listed
 
 _NOISE = Fraction(11, 10)

@@ -7,9 +7,9 @@ speed-up of the time to first token that it can mean.
 from collections.abc import Iterator
 from fractions import Fraction
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Figure, Line
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict, number
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.text import listed
 
 

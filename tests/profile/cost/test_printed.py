@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.cost.printed import Interval, Printed
 
 
 def test_a_truncation_is_told_from_a_rounding():
