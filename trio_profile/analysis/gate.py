@@ -24,10 +24,10 @@ class Verdict(Record):
 
     quantity: str
     where: str
-    base: int | float | None
+    base: int | float | None = None
     new: int | float
-    ratio: float | None
-    ci95: tuple[float, float] | None
+    ratio: float | None = None
+    ci95: tuple[float, float] | None = None
     verdict: Outcome
     samples: int = 1
     sessions: int | None = None

@@ -150,16 +150,8 @@ class Gate:
         """The verdict "no base", with the times of this tree."""
         run()
         times = [run() for _ in range(LEAST_PAIRS)]
-        verdict = Verdict(
-            quantity=self.timed,
-            where=self.where,
-            base=None,
-            new=median(times),
-            ratio=None,
-            ci95=None,
-            verdict="no base",
-            samples=len(times),
-        )
+        new, samples = median(times), len(times)
+        verdict = Verdict(quantity=self.timed, where=self.where, new=new, samples=samples, verdict="no base")
         return self._record(verdict, ((), times))
 
     def _record(self, verdict: Verdict, times: Times) -> Verdict:

@@ -44,7 +44,6 @@ class Worker:
     workload, arguments: what to run.
     places: folders of the tree that hold packages, as paths from the tree. The tree itself is searched first.
     time: `ms`, the time that the workload returns, or `cpu_ms`, the CPU time of its run.
-    start_seconds, run_seconds: the time limits.
     """
 
     def __init__(
@@ -54,14 +53,10 @@ class Worker:
         other: Path,
         workload: str,
         arguments: Mapping[str, Any],
-        *,
         places: Sequence[str] = ("src",),
         time: str = "ms",
-        start_seconds: float = START_SECONDS,
-        run_seconds: float = RUN_SECONDS,
     ):
         self._who, self._time = f"the workload {workload} of the {name} revision", time
-        self._start_seconds, self._run_seconds = start_seconds, run_seconds
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
         self._connection, theirs = Pipe()
         # Idle threads must sleep and not spin, because the other worker is running.
@@ -83,13 +78,13 @@ class Worker:
 
     def ready(self) -> None:
         """Wait until the process has built its workload, and keep the workload's exact numbers."""
-        self.exact = self._answer(self._start_seconds, "to start")["exact"]
+        self.exact = self._answer(START_SECONDS, "to start")["exact"]
 
     def run(self) -> float:
         """Milliseconds of one run."""
         with suppress(OSError):  # if the worker has ended, `_answer` reads the reason
             self._connection.send(None)
-        ms = self._answer(self._run_seconds, "for one run")[self._time]
+        ms = self._answer(RUN_SECONDS, "for one run")[self._time]
         if not (isfinite(ms) and ms > 0):
             raise MeasurementError(f"{self._who} returned {ms:g}, which is no time in milliseconds")
         return ms
@@ -124,20 +119,19 @@ class Worker:
 
 @contextmanager
 def rivals(
-    base: Path, new: Path, workload: str, arguments: Mapping[str, Any] | None = None, *, seed: int = 0, **options: Any
+    base: Path, new: Path, workload: str, arguments: Mapping[str, Any] | None = None, *, seed: int = 0, time: str = "ms"
 ) -> Iterator[tuple[list[Worker], Sampler]]:
     """The two workers, base and new, and a function that runs both in turn: see `in_turn`. Both end with the block.
 
     base, new: the directories of the two revisions.
     workload, arguments: what both run.
     seed: of the order within the pairs.
-    options: time and limits, as of `Worker`.
+    time: as of `Worker`.
     """
     places, sides = _places(new), (("base", base, new), ("new", new, base))
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(closing(Worker(*side, workload, arguments or {}, places=places, **options)))
-            for side in sides
+            stack.enter_context(closing(Worker(*side, workload, arguments or {}, places, time))) for side in sides
         ]
         for worker in workers:
             worker.ready()

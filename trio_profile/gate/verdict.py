@@ -95,15 +95,9 @@ def judge(quantity: str, where: str, base: Evidence, new: Evidence, max_ratio: f
 
 def judge_exact(quantity: str, where: str, base: int, new: int) -> Verdict:
     """The verdict on a whole number: any growth is a regression."""
-    return Verdict(
-        quantity=quantity,
-        where=where,
-        base=base,
-        new=new,
-        ratio=new / base if base else None,
-        ci95=None,
-        verdict="regression" if new > base else "improved" if new < base else "pass",
-    )
+    outcome: Outcome = "regression" if new > base else "improved" if new < base else "pass"
+    ratio = new / base if base else None
+    return Verdict(quantity=quantity, where=where, base=base, new=new, ratio=ratio, verdict=outcome)
 
 
 def judge_pairs(

@@ -64,9 +64,9 @@ def trees(tmp_path):
     return tree(tmp_path / "base"), tree(tmp_path / "new", ms=2.0)
 
 
-def start(*arguments, **limits) -> None:
+def start(*arguments) -> None:
     """Start a worker, wait until it is ready, and end it."""
-    with closing(Worker(*arguments, **limits)) as worker:
+    with closing(Worker(*arguments)) as worker:
         worker.ready()
 
 
@@ -123,12 +123,13 @@ def test_an_error_in_a_worker_is_one_line(trees, workload, says):
     assert "\n" not in str(caught.value)
 
 
-def test_a_worker_that_hangs_is_ended(trees):
-    hung = rivals(*trees, "toy:hangs", run_seconds=0.3)
-    with pytest.raises(MeasurementError, match=r"longer than 0\.3 s for one run"), hung:
+def test_a_worker_that_hangs_is_ended(trees, monkeypatch):
+    monkeypatch.setattr("trio_profile.gate.rivals.RUN_SECONDS", 0.3)
+    with pytest.raises(MeasurementError, match=r"longer than 0\.3 s for one run"), rivals(*trees, "toy:hangs"):
         pass
+    monkeypatch.setattr("trio_profile.gate.rivals.START_SECONDS", 0.3)
     with pytest.raises(MeasurementError, match=r"longer than 0\.3 s to start"):
-        start("base", *trees, "toy:slow_to_start", {}, start_seconds=0.3)
+        start("base", *trees, "toy:slow_to_start", {})
 
 
 def test_nothing_that_a_worker_started_outlives_it(trees):

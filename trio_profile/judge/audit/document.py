@@ -41,7 +41,7 @@ class AuditDocument(Document):
     figures: the number of printed figures.
     claims: the findings.
     alone: rows without a finding, because no other figure tests them.
-    tally: the number of findings by verdict.
+    tally: the number of findings by verdict, in the order of VERDICTS, without zeros.
     """
 
     environment: Environment | None = None
@@ -70,6 +70,7 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
     """
     facts = Facts.of(claims, device)
     findings = tuple(merged(_at_source(facts, finding) for module in CHECKS for finding in module.check(facts)))
+    counts = Counter(finding.verdict for finding in findings)
     return AuditDocument(
         name=claims.label,
         paper=claims.paper,
@@ -78,14 +79,8 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
         figures=sum(map(_figures, claims.rows())),
         claims=findings,
         alone=tuple(_alone(facts, findings)),
-        tally=tally(findings),
+        tally={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
     )
-
-
-def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
-    """The number of findings by verdict, in the order of VERDICTS, without zeros."""
-    counts = Counter(finding.verdict for finding in findings)
-    return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
 
 
 def _at_source(facts: Facts, finding: Finding) -> Finding:

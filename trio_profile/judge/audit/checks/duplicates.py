@@ -36,7 +36,7 @@ def _finding(name: str, group: list[Line]) -> Finding:
     verdict: Verdict = "supported"
     if len(prints) == 1:
         why = f"One figure for one setting: {lists}."
-    elif all(a.agrees(b) for a in prints for b in prints):
+    elif all(a.allowed.meets(b.allowed) for a in prints for b in prints):
         why = f"They can be one figure, rounded and cut off: {lists}."
     else:
         verdict = "not_comparable"

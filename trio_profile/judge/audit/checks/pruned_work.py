@@ -75,22 +75,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         if alternatives:
             # Several conventions may give the dense row. A pruned row needs to agree with one of them.
             judged.append(next((pair for pair in alternatives if pair[1].verdict == "supported"), alternatives[0]))
-    for case, finding in judged:
-        yield _with_swap(case, finding, [other for other, _ in judged])
+    yield from (finding for _, finding in judged)
     cases = [case for case, finding in judged if finding.quantity == "gamma"]
     if cases and max(case.gamma.low for case in cases) > min(case.gamma.high for case in cases):
         yield _no_one_gamma(cases)
-
-
-def _with_swap(case: _Case, finding: Finding, others: list[_Case]) -> Finding:
-    """Name the row of the table whose figure fits here, if this figure fails here and fits there."""
-    for other in others if finding.inconsistent else ():
-        alike = other.line in case.line.siblings and other.line.row.method == case.line.row.method
-        fits = other.figure.amount.meets(case.bounds.layers) and case.figure.amount.meets(other.bounds.layers)
-        if other is not case and alike and fits:
-            swap = f"It fits {other.line.name}, whose {other.figure.text} fits here: the two may be swapped."
-            return finding.model_copy(update={"why": f"{finding.why} {swap}"})
-    return finding
 
 
 def _finding(case: _Case) -> Finding:

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.profile.auditing import LLAVA, NEXT, audited, found, of_row, paper_macs
+from tests.profile.auditing import LLAVA, NEXT, found, of_row, paper_macs
 from trio_profile.judge.audit.document import AuditDocument
 
 
@@ -83,22 +83,3 @@ def test_a_gamma_below_what_the_paper_defines_is_overstated():
     assert (one.verdict, one.recomputed) == ("overstated", pytest.approx((1.62e12 - layers) / stage))
     open_ = found(of_row(f"{{{BUDGETS}, flops_t: 1.62}}", "{flops_t: 2.99}"), "gamma")
     assert open_.verdict == "underdetermined"
-
-
-def test_two_figures_that_fit_each_others_rows_may_be_swapped():
-    """A prefill of 60 % of the tokens and one of 30 %, by the paper's formula, each printed for the other."""
-    dense, more, fewer = (f"{32 * paper_macs(n) / 1e12:.3f}" for n in (576, 345.6, 172.8))
-
-    def printing(at_60: str, at_30: str) -> AuditDocument:
-        return audited(
-            f"  t: {{rows: {{baseline: {{flops_t: {dense}}}, "
-            f"prune 60%: {{overhead: false, encoder_ratio: 0.6, flops_t: {at_60}}}, "
-            f"prune 30%: {{overhead: false, encoder_ratio: 0.3, flops_t: {at_30}}}}}}}\n"
-        )
-
-    swapped = printing(fewer, more)
-    first, second = (found(swapped, "flops_t", f"t, prune {share}%") for share in (60, 30))
-    assert (first.verdict, second.verdict) == ("overstated", "understated")
-    assert first.why.endswith("It fits prune 30%, whose " + more + " TFLOPs fits here: the two may be swapped.")
-    assert second.why.endswith("It fits prune 60%, whose " + fewer + " TFLOPs fits here: the two may be swapped.")
-    assert set(printing(more, fewer).tally) == {"supported"}
