@@ -7,6 +7,7 @@ tags, duplicate keys, deep nesting and large files are refused.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from os.path import exists as exists  # False also for a name that no file can have
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -73,14 +74,6 @@ class Source:
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
-
-
-def exists(path: Path) -> bool:
-    """Whether there is a file or directory of this name. False also for a name that no file can have."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def read(path: Path, kind: Kind = "claims") -> Source:

@@ -31,10 +31,7 @@ def conventions(dense: Line, base: str = "flops") -> list[Convention]:
 
 
 def described(dense: Line, figure: Figure) -> tuple[str, str]:
-    """The code of the simplest convention of a dense row's work, and in words what else is known of it.
-
-    The code is empty if no convention in use gives the figure.
-    """
+    """The code of the simplest convention of a dense row's work, and in words what else is known of it."""
     if known := conventions(dense, figure.quantity.base):
         lacking = [(name, macs / figure.quantity.scale) for name, macs in steps(known[0], _prefill(dense))]
         parts = [f"“{name}” ({float(work):+.3f})" for name, work in lacking if abs(work) >= figure.printed.last]
@@ -42,7 +39,7 @@ def described(dense: Line, figure: Figure) -> tuple[str, str]:
     for tried in _matches(dense, figure):
         if tried.text_tokens:
             return tried.code, f" with {_span(tried.text_tokens)} text tokens"
-    return "", "by no known convention"
+    return "no known convention", ""
 
 
 def _exact(line: Line, figure: Figure) -> list[Convention]:

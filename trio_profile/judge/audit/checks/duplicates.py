@@ -40,16 +40,13 @@ def _finding(name: str, group: list[Line]) -> Finding:
         why = f"They can be one figure, rounded and cut off: {lists}."
     else:
         verdict = "not_comparable"
-        why = (
-            f"One setting has {len(prints)} figures: {lists}. The largest is {100 * float(spread - 1):.3g} % above the "
-            "least, which no rounding explains: they are not of one run, or not of one setting, and what is derived "
-            "from one does not hold for the other."
-        )
+        above = f"{100 * float(spread - 1):.3g} % above the least, which no rounding explains"
+        why = f"One setting has {len(prints)} figures: {lists}. The largest is {above}."
     counts = _counted(name, group) if verdict == "not_comparable" else {}
     convention = None
     if len({code for code, _ in counts.values()}) > 1:
         convention = " / ".join(code for code, _ in counts.values())
-        counted = "; ".join(f"{text} is {code}{more}" for text, (code, more) in counts.items())
+        counted = "; ".join(f"{text} by {code}{more}" for text, (code, more) in counts.items())
         why += f" They are counted differently: {counted}."
     where = "; ".join(line.place for line in group)
     subject = Subject("duplicates", where, name, " / ".join(by_print), "largest / least", convention)

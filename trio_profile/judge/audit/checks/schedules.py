@@ -58,12 +58,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         layers = facts.claims.layers_of(line.row)
         if line.retention is None or not layers or line.row.schedule is not None:
             continue
-        first, of = layers[0], line.model.layers
-        if line.retention.allowed.high < (least := Fraction(first, of)):
-            why = (
-                f"The first {first} of {of} layers run on all visual tokens: an average over the layers is {first} / "
-                f"{of} = {share(least)} at the least."
-            )
+        first, count = layers[0], line.model.layers
+        if line.retention.allowed.high < (least := Fraction(first, count)):
+            sum_ = f"{first} / {count} = {share(least)}"
+            why = f"The first {first} of {count} layers run on all tokens, so an average is {sum_} or more."
             subject = Subject("schedule", line.place, "retention", line.row.retention or "", "share")
             yield subject.finding("overstated", why, least)
 
@@ -143,28 +141,26 @@ def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) 
 
 def _schedule(budgets: Budgets, model: Model) -> Schedule:
     tokens = budgets.tokens_by_layer(model)
-    looked_at = [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
     kept = ", ".join(number(tokens[layer]) for layer in budgets.layers)
     words = f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0])
-    return Schedule(tokens, looked_at, words, exact=True)
+    return Schedule(tokens, _looked_at(budgets, tokens, model), words, exact=True)
 
 
 def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
-    """Budgets of the same proportion with another average."""
-    runs = [later - earlier for earlier, later in pairwise((*budgets.layers, model.layers))]
-    left = average * model.layers - budgets.layers[0] * model.visual_tokens
-    factor = left / sum(run * kept for run, kept in zip(runs, budgets.keep, strict=True))
-    kept = [factor * keep for keep in budgets.keep]
-    if factor <= 0 or kept[0] > model.visual_tokens:
+    """Budgets of the same proportion with another average; None if the first stage would have to add tokens."""
+    tokens, first = budgets.tokens_by_layer(model), budgets.layers[0]
+    factor = (average * model.layers - sum(tokens[:first])) / sum(tokens[first:])
+    if factor <= 0 or factor * tokens[first] > model.visual_tokens:
         return None
-    tokens = [Fraction(model.visual_tokens)] * budgets.layers[0]
-    for run, keep in zip(runs, kept, strict=True):
-        tokens += [keep] * run
-    proportion = " : ".join(map(str, budgets.keep))
-    words = (
-        f"{', '.join(str(round(keep)) for keep in kept)} {_after(budgets)}, in the published proportion {proportion}"
-    )
-    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, exact=False)
+    tokens[first:] = [factor * kept for kept in tokens[first:]]
+    kept = ", ".join(str(round(tokens[layer])) for layer in budgets.layers)
+    words = f"{kept} {_after(budgets)}, in the published proportion {' : '.join(map(str, budgets.keep))}"
+    return Schedule(tokens, _looked_at(budgets, tokens, model), words, exact=False)
+
+
+def _looked_at(budgets: Budgets, tokens: Sequence[Fraction], model: Model) -> list[Fraction]:
+    """The tokens that each stage looks at."""
+    return [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
 
 
 def _after(budgets: Budgets) -> str:
@@ -176,18 +172,17 @@ def _averages(where: str, setting: Setting, budgets: Budgets, model: Model) -> I
     average, visual = sum(by_layer, Fraction(0)) / model.layers, model.visual_tokens
     runs = [(len(list(layers)), kept) for kept, layers in groupby(by_layer)]
     sum_ = " + ".join(f"{length} · {number(kept)}" for length, kept in runs)
-    for quantity, text, whole, unit in (
-        ("tokens", setting.tokens, 1, "tokens"),
-        ("retention", setting.retention, visual, "share"),
-    ):
+    stated = (("tokens", setting.tokens, 1, "tokens"), ("retention", setting.retention, visual, "share"))
+    for quantity, text, whole, unit in stated:
         if text is None:
             continue
         printed, value, last = Printed.of(text), average / whole, by_layer[-1] / whole
-        of = "" if quantity == "tokens" else f", {share(value)} of {visual}"
+        part = "" if quantity == "tokens" else f", {share(value)} of {visual}"
         verdict = judge(printed, Interval.at(value), larger_is_better=False)
-        why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{of}."
+        why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{part}."
         if verdict != "supported" and len(runs) == 2 and abs(printed.value - last) < abs(printed.value - value):
             verdict = "not_comparable"
-            left = number(by_layer[-1])
-            why += f" {text} is near to the {left} that the one stage leaves: another count by that name."
+            why += (
+                f" {text} is near to the {number(by_layer[-1])} that the one stage leaves: another count by that name."
+            )
         yield Subject("schedule", where, quantity, text, unit).finding(verdict, why, value)

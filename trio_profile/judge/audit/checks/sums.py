@@ -80,9 +80,8 @@ def _after_prefill(lines: list[Line]) -> Iterator[Finding]:
     ]
     if falls:
         why = (
-            f"What follows the prefill takes {listed([text for *_, text in rests])}. With more kept tokens the same "
-            "answers cannot be decoded in less time: the answers, or the runs, are not the same. Their lengths would "
-            "decide it."
+            f"What follows the prefill takes {listed([text for *_, text in rests])}. The same answers do not take less "
+            "time with more kept tokens. Their lengths would decide it."
         )
         where = "; ".join(line.place for _, line, _, _ in rests)
         prints = " / ".join(dict.fromkeys(text.partition(" = ")[0] for *_, text in rests))

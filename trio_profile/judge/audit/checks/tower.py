@@ -64,11 +64,11 @@ def _surrounded(line: Line, decoder: Printed) -> Iterator[Finding]:
         return
     around = _around(whole.value, decoder.value)
     ends = (_around(whole.allowed.high, decoder.allowed.low), _around(whole.allowed.low, decoder.allowed.high))
+    sum_ = f"(1 / {whole.text} - 1 / {decoder.text}) / (1 - 1 / {decoder.text}) = {number(around)}"
     why = (
-        f"{decoder.text}× of the decoder is {whole.text}× end to end if what surrounds the decoder takes "
-        f"(1 / {whole.text} - 1 / {decoder.text}) / (1 - 1 / {decoder.text}) = {number(around)} of the dense time. "
-        f"However fast the decoder is, the whole is then at most 1 / {number(around)} = {number(1 / around)} times as "
-        "fast. The time of the tower would decide it."
+        f"{decoder.text}× of the decoder is {whole.text}× end to end if the rest takes {sum_} of the dense time. Then "
+        f"the whole is at most 1 / {number(around)} = {number(1 / around)} times as fast. The time of the tower would "
+        "decide it."
     )
     subject = Subject("tower", line.place, "ttft_speedup", whole.text, "share")
     yield subject.finding("underdetermined", why, Interval(max(ends[0], Fraction(0)), ends[1], around))
