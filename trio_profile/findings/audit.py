@@ -55,7 +55,7 @@ _PLAIN = {
     "tower vision_of_ttft_pct": "A share of the tower means this speed-up of the time to first token",
     "tower": "The speed-ups of the decoder and of the whole mean that the rest takes this share of the dense time",
 }
-"""What contradicts itself or is open, by the kind of check or the quantity, in the order in which it is told."""
+"""The sentence on each kind of contradiction or open question, in their order on the page."""
 _ARROW = "An arrow leads from a printed figure to the one that follows from the paper's other figures."
 _ALONE = ("duplicates", "gammas", "sum after_prefill")
 """These compare printed figures with each other, so nothing is recomputed."""
@@ -79,7 +79,7 @@ def report(document: AuditDocument) -> Report:
 
 
 def _verdict_page(document: AuditDocument) -> Page:
-    """What does not hold, what is open and how much holds, in plain words."""
+    """The contradictions, the open questions and how much holds, in plain words."""
     blocks: list[Block] = [Sentences("", [verdict(document), *([_ARROW] if document.claims else [])])]
     for heading, verdicts in (("What does not hold", INCONSISTENT), ("What is open", ("underdetermined",))):
         findings = [finding for finding in document.claims if finding.verdict in verdicts]

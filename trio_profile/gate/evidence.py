@@ -98,7 +98,7 @@ def compare(
 
 def _require_same_work(base: Subject, study: Study, new: Subject, other: Study) -> None:
     """Raise MeasurementError if two studies have different settings, or measured different files."""
-    settings = (one.model_dump(mode="json", exclude=_NOT_THE_WORK) for one in (study, other))
+    settings = (side.model_dump(mode="json", exclude=_NOT_THE_WORK) for side in (study, other))
     if differences := _differences(*settings):
         raise MeasurementError(f"{new.name} and {base.name} have different settings: {differences}")
     now = {name: digest for session in reversed(new.sessions) for name, digest in session.inputs.items()}

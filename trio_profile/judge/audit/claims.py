@@ -142,7 +142,7 @@ class Budgets(Record):
 
 
 class Setting(Record):
-    """What a printed figure is of.
+    """The model and the retention of a printed figure.
 
     retention: share of the visual tokens that is kept, averaged over layers.
     tokens: the printed average number of visual tokens.
