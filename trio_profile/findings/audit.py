@@ -191,7 +191,8 @@ def _row(finding: Finding, document: AuditDocument) -> list[Entry]:
     """A finding: the figure with its convention, the arithmetic, and where the figure stands."""
     figure, again = f"{finding.quantity} {finding.printed}", recomputed(finding)
     figure = f"{figure} → {again}" if again else figure
-    return [Entry(figure, note=finding.convention or ""), Entry(why(finding, document), note=finding.where)]
+    why = f"{finding.why} {_measured(finding, document)}".strip()
+    return [Entry(figure, note=finding.convention or ""), Entry(why, note=finding.where)]
 
 
 def verdict(document: AuditDocument) -> str:
@@ -225,11 +226,6 @@ def recomputed(finding: Finding, number: Callable[[float], str] = units.plain) -
     if finding.interval is None or finding.interval[0] == finding.interval[1]:
         return text
     return f"{text} [{number(finding.interval[0])}, {number(finding.interval[1])}]"
-
-
-def why(finding: Finding, document: AuditDocument) -> str:
-    """The arithmetic, and after it what our own study measured."""
-    return f"{finding.why} {_measured(finding, document)}".strip()
 
 
 def words(verdict: Verdict) -> str:

@@ -40,16 +40,14 @@ class Subject:
     """One side of the comparison.
 
     name: of the study or file.
-    kind: what it is, for messages.
     identity: the machine, which must be equal unless the user allows another one.
     environment: as stored, for the output.
-    study, sessions: those of a study.
+    study, sessions: those of a study; None and empty for a pytest-benchmark file.
     evidence: the measurement of each quantity, by cell or benchmark.
     failed: cells that failed, with the reason.
     """
 
     name: str
-    kind: str
     identity: dict[str, Any]
     environment: dict[str, Any]
     study: Study | None = None
@@ -73,10 +71,10 @@ def compare(
     Raises MeasurementError if the two sides differ in kind, settings, machine or measured files; if a cell, benchmark
     or quantity is missing or failed on the new side; if there are too few samples; or if there is nothing to compare.
     """
-    if base.kind != new.kind:
-        raise MeasurementError(f"{base.name} is a {base.kind} and {new.name} a {new.kind}: name two of one kind")
     if base.study is not None and new.study is not None:
         _require_same_work(base, base.study, new, new.study)
+    elif base.study != new.study:
+        raise MeasurementError(f"one of {base.name} and {new.name} is a study, the other is not: name two of one kind")
     if not other_environment and (differences := _differences(base.identity, new.identity)):
         raise MeasurementError(
             f"{new.name} comes from another environment: {differences}; "
@@ -121,7 +119,6 @@ def of_study(contents: Contents, name: str) -> Subject:
     environment = contents.environment
     subject = Subject(
         name=name,
-        kind="study",
         identity=environment.identity,
         environment=environment.model_dump(mode="json"),
         study=study,
@@ -192,7 +189,7 @@ def of_benchmarks(text: bytes, name: str) -> Subject:
         "cpu": cpu.get("brand_raw"),
         "cpu_count": cpu.get("count"),
     }
-    subject = Subject(name, "pytest-benchmark file", identity, environment=machine)
+    subject = Subject(name, identity, environment=machine)
     for benchmark in file.benchmarks:
         if benchmark.fullname in subject.evidence:
             raise StoreError(f"{name} contains {benchmark.fullname} twice: it was edited by hand")

@@ -69,18 +69,18 @@ def test_a_recomputed_value_has_its_unit_and_interval(trio: AuditDocument):
     assert pages.recomputed(exact) == "2×"
 
 
-def test_what_our_own_study_measured_follows_the_arithmetic(trio: AuditDocument):
+def test_the_result_of_our_own_study_follows_a_finding(trio: AuditDocument):
     finding = next(one for one in trio.claims if one.quantity == "prefill_speedup")
     ours = Measured(value=1.9, ci95=(1.8, 2.0), method="trio", retention=0.111, samples=30)
-    beside = trio.model_copy(update={"environment": environment(), "study": study()})
-    told = pages.why(finding.model_copy(update={"measured": ours}), beside)
-    assert told.startswith(finding.why)
-    assert "Our study on NVIDIA H200 (llava-1.5-7b, bfloat16) has 1.90× [1.80, 2.00] at 11.1 %." in told
-    exact = ours.model_copy(update={"samples": None, "value": 5.13})
-    assert "has 5.13× at 11.1 %." in pages.why(finding.model_copy(update={"measured": exact}), beside)
-    even = finding.model_copy(update={"measured": ours, "check": "break-even"})
-    assert "breaks even in total time at" in pages.why(even, beside)
-    assert pages.why(finding, trio) == finding.why
+    with_study = trio.model_copy(update={"environment": environment(), "study": study()})
+
+    def told(measured: Measured | None, **fields) -> str:
+        return pages.plain([finding.model_copy(update={"measured": measured, **fields})], with_study)[0]
+
+    assert told(ours).endswith("Our study on NVIDIA H200 (llava-1.5-7b, bfloat16) has 1.90× [1.80, 2.00] at 11.1 %.")
+    assert "has 5.13× at 11.1 %." in told(ours.model_copy(update={"samples": None, "value": 5.13}))
+    assert "breaks even in total time at" in told(ours, check="break-even")
+    assert "Our study" not in told(None)
 
 
 def test_a_page_says_what_was_not_read_at_its_source():
