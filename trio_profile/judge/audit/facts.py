@@ -10,7 +10,6 @@ from fractions import Fraction
 from functools import cached_property
 
 from trio_profile.cost.conventions import Convention, Prefill
-from trio_profile.cost.formula import layer_macs
 from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Setting, Table, builtin
 from trio_profile.judge.audit.finding import Subject
@@ -306,19 +305,10 @@ def work(convention: Convention, model: Model, tokens: Sequence[Fraction | int],
 def layer_work(convention: Convention, model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
     """One layer's work as a function of its visual tokens: a parabola through its values at 0, 1 and 2."""
     bare = convention.model_copy(update={"layers": "one", "head": "none", "tower": False, "overhead": False})
-    return _parabola([work(bare, model, (n,), text_tokens) for n in (0, 1, 2)])
-
-
-def least_layer_work(model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
-    """The least FLOPs of one layer as a function of its visual tokens: its products, with causal attention halved."""
-    widths = shape(model)
-    return _parabola([Fraction(2 * layer_macs(n + text_tokens, widths, causal="half")) for n in (0, 1, 2)])
-
-
-def _parabola(at: Sequence[Fraction]) -> Callable[[Fraction], Fraction]:
-    bend = (at[2] - 2 * at[1] + at[0]) / 2
-    slope = at[1] - at[0] - bend
-    return lambda n: at[0] + (slope + bend * n) * n
+    at_0, at_1, at_2 = (work(bare, model, (n,), text_tokens) for n in (0, 1, 2))
+    bend = (at_2 - 2 * at_1 + at_0) / 2
+    slope = at_1 - at_0 - bend
+    return lambda n: at_0 + (slope + bend * n) * n
 
 
 def _same_decoder(model: Model, shape: Shape) -> bool:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from fractions import Fraction
 
+from trio_profile.cost.formula import layer_macs
 from trio_profile.errors import ClaimsError
-from trio_profile.judge.audit.facts import Facts, Figure, Line, least_layer_work
+from trio_profile.judge.audit.facts import Facts, Figure, Line, shape
 from trio_profile.judge.audit.finding import Finding, number
 
 _DATA_CENTRE = {"v100": 130, "a100": 312, "a800": 312, "h20": 148, "h800": 990, "h100": 990, "h200": 990, "b200": 2250}
@@ -71,4 +72,6 @@ def _least_work(line: Line) -> Fraction | None:
             return None
         # Of all schedules with one average, equal tokens in every layer cost the least.
         tokens *= line.retention.allowed.low
-    return line.model.layers * least_layer_work(line.model, line.row.text_tokens or 0)(tokens)
+    tokens += line.row.text_tokens or 0
+    macs = layer_macs(tokens, shape(line.model), causal="half")  # pyright: ignore[reportArgumentType]
+    return 2 * line.model.layers * Fraction(macs)
