@@ -30,7 +30,7 @@ def read(claims: str) -> Claims:
 def of_source(source: Source, name: str) -> Claims:
     """The claims of a parsed file. Raises ClaimsError as `read` does."""
     tree = {**source.tree, "label": name} if isinstance(source.tree, dict) else source.tree
-    claims = source.record((), Claims, tree)
+    claims = source.record(Claims, tree)
     for model_name, layers in claims.method.pruning_layers.items():
         place = ("method", "pruning_layers", model_name)
         _check_layers(source, place, layers, _model(source, place, claims, model_name))

@@ -53,18 +53,12 @@ class Source:
         field = ".".join(str(part) for part in place) or "the file"
         raise ClaimsError(one_line(f"{self.name}, line {self._line(place)}: {field}: {message}"))
 
-    def record(self, place: Place, kind: type[K], fields: Any) -> K:
-        """Validate what stands at a place. Refuses the first fault at its own line.
-
-        kind: the pydantic model.
-        fields: what stands there.
-        """
+    def record(self, kind: type[K], fields: Any) -> K:
+        """Validate the fields of the file. Refuses the first fault at its own line. kind: the pydantic model."""
         try:
             return kind.model_validate(fields)
         except ValidationError as error:
-            faults = [
-                ((*place, *(part for part in fault["loc"] if part != "[key]")), fault) for fault in error.errors()
-            ]
+            faults = [(tuple(part for part in fault["loc"] if part != "[key]"), fault) for fault in error.errors()]
             # An unknown field comes before a missing one: it is often the missing field, misspelt.
             where, first = min(faults, key=lambda fault: (self._line(fault[0]), fault[1]["type"] != "extra_forbidden"))
             self.refuse(where, _message(first, kind, self.kind))
