@@ -8,6 +8,7 @@ of the same code, by 0.3 % within one job [field.md, headline]. Alternating runs
 """
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -57,6 +58,7 @@ class Worker:
         time: str = "ms",
     ):
         self._who, self._time = f"the workload {workload} of the {name} revision", time
+        request = pickle.dumps((tree.resolve(), other.resolve(), places, workload, dict(arguments)))
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
         self._connection, theirs = Pipe()
         # Idle threads must sleep and not spin, because the other worker is running.
@@ -73,7 +75,8 @@ class Worker:
             start_new_session=True,
         )
         theirs.close()
-        self._connection.send((tree.resolve(), other.resolve(), places, workload, dict(arguments)))
+        with suppress(OSError):  # if the worker has ended, `ready` reads the reason
+            self._connection.send_bytes(request)
         self.exact: dict[str, int] = {}
 
     def ready(self) -> None:
