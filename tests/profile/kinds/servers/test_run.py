@@ -106,25 +106,6 @@ def test_dense_and_pruned_take_turns_and_never_run_together():
         assert sorted(firsts) == ["dense", "dense", "pruned", "pruned"]
 
 
-def test_a_cache_is_found_with_one_repeated_picture():
-    known: set[str] = set()
-
-    class Caching(Queue):
-        async def ask(self, body):
-            number = body["messages"][0]["content"][0]["image_url"]["url"]
-            self.encode_s = 0.01 if number in known else 0.1
-            known.add(number)
-            return await super().ask(body)
-
-    asked = study(concurrency=(2,), requests=12, check_cache=True, segment_seconds=MANY)
-    document, _ = measure(asked, Caching(0.1, 0.0), Queue(0.1, 0.0))
-    speedups = {check.arm: check.speedup.value for check in document.cache}
-    assert speedups == pytest.approx({"dense": 10, "pruned": 1}, rel=0.01)
-    assert "the dense server answers a repeated picture" in str(document.doubts)
-    assert "the pruned server answers a repeated picture" not in str(document.doubts)
-    assert len(document.loads) == 1 and document.loads[0].rounds == 4
-
-
 # --- on loopback ------------------------------------------------------------------------------------------------
 
 
