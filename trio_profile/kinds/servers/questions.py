@@ -12,7 +12,7 @@ from trio_profile.inputs.questions import FEWEST, Question, enough, pictures_of,
 from trio_profile.kinds.servers.document import ServedAnswers
 from trio_profile.kinds.servers.requests import ARMS, Arm, RequestLog, RequestStore, ServedAnswer
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.kinds.servers.traffic.pictures import shown_as
+from trio_profile.kinds.servers.traffic.pictures import as_picture
 from trio_profile.progress import Step, Watch, ignore
 
 if TYPE_CHECKING:  # a report needs no client
@@ -49,7 +49,7 @@ async def ask_questions(
     for start in range(0, len(left), AT_ONCE):
         watch(Step(f"question {left[start] + 1} of {len(questions)}"))
         numbers = left[start : start + AT_ONCE]
-        bodies = {n: shown_as(n, questions[n].picture(), questions[n].text, study.frames) for n in numbers}
+        bodies = {n: as_picture(n, questions[n].picture(), questions[n].text, study.frames) for n in numbers}
         pairs = [(number, arm) for number in numbers for arm in ARMS]
         replies = await asyncio.gather(*(arms[arm].server.ask(arms[arm].body(bodies[n])) for n, arm in pairs))
         store.append(

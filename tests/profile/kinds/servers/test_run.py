@@ -19,7 +19,7 @@ from trio_profile.kinds.servers.run import measure_pairs, pairs_left
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.kinds.servers.traffic.opening import ArmServer
-from trio_profile.kinds.servers.traffic.pictures import Shown
+from trio_profile.kinds.servers.traffic.pictures import Picture
 
 MANY = 1e5
 """Seconds that no segment reaches."""
@@ -33,9 +33,9 @@ class Numbers:
     def prepare(self, number: int) -> None:
         pass
 
-    def take(self) -> Shown:
+    def take(self) -> Picture:
         self.next_number += 1
-        return Shown(self.next_number, str(self.next_number), "")
+        return Picture(self.next_number, str(self.next_number), "")
 
     def all(self):
         return iter(self.take, None)
@@ -94,7 +94,7 @@ def test_dense_and_pruned_take_turns_and_never_run_together():
     class Logged(Queue):
         async def ask(self, body):
             reply = await super().ask(body)
-            log.append((self, reply.sent, reply.end))
+            log.append((self, reply.start, reply.end))
             return reply
 
     dense, pruned = Logged(0.1, 0.1), Logged(0.1, 0.1)

@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from trio_profile.errors import StudyError
 from trio_profile.kinds.servers.requests import Arm, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.kinds.servers.traffic.pictures import Shown
-from trio_profile.kinds.servers.traffic.server import REDIRECTED, START, UNREACHABLE, UNSTREAMED, WANTS_KEY, Server
+from trio_profile.kinds.servers.traffic.pictures import Picture
+from trio_profile.kinds.servers.traffic.server import Server
 from trio_profile.kinds.servers.traffic.stream import Body, Reply
 from trio_profile.reading import parse_json
 
 _WAYS_OUT = {
-    401: WANTS_KEY,
-    403: WANTS_KEY,
+    None: "start it, or correct its address",
+    **dict.fromkeys((401, 403), "give its key with --key-variable NAME"),
     404: "give the base address of the server, such as http://localhost:8000, and the name of a model that it has",
-    **dict.fromkeys((301, 302, 303, 307, 308), REDIRECTED),
+    **dict.fromkeys((301, 302, 303, 307, 308), "give the address to which it redirects"),
     429: "the server refuses so many requests; ask for less",
 }
+"""By the status of a reply; None without an answer."""
+_UNLISTED = (400, 404, 405)
+"""Statuses of a server that answers, but lists no models."""
 _A_FEW = 4
 """A dense picture has at least this many tokens. A prompt that grows by fewer does not contain it."""
 
@@ -44,16 +47,13 @@ class ArmServer:
     fields: Body
     owner: str = ""
 
-    def body(self, shown: Shown | None, prompt: str = "") -> Body:
-        """Return the fields of a request.
-
-        shown: the picture with its question; None asks `prompt` alone.
-        """
-        text = {"type": "text", "text": prompt if shown is None else shown.prompt}
-        picture = [] if shown is None else [{"type": shown.kind, shown.kind: {"url": shown.url}}]
+    def body(self, picture: Picture, *, alone: bool = False) -> Body:
+        """Return the fields of a request: a picture with its question. alone: the question without the picture."""
+        text = {"type": "text", "text": picture.prompt}
+        parts = [] if alone else [{"type": picture.kind, picture.kind: {"url": picture.url}}]
         return {
             "model": self.model,
-            "messages": [{"role": "user", "content": [*picture, text]}],
+            "messages": [{"role": "user", "content": [*parts, text]}],
             "max_tokens": self.new_tokens,
             "temperature": 0,
             "stream": True,
@@ -73,10 +73,9 @@ async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict
     listed: dict[Arm, dict[str, str]] = {}
     chosen: dict[Arm, str] = {}
     for arm, server in servers.items():
-        try:
-            listed[arm] = await server.models()
-        except ConnectionError as error:
-            raise StudyError(f"{names[arm]}: {error}") from error
+        listed[arm], reply = await server.models()
+        if reply.error is not None and reply.status not in _UNLISTED:
+            raise StudyError(failed(names[arm], reply))
     for arm, models in listed.items():
         chosen[arm] = study.model or _only(names[arm], models)
         if models and chosen[arm] not in models:
@@ -102,13 +101,13 @@ async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict
     }
 
 
-async def try_arm(arm: ArmServer, shown: Shown) -> ServerFacts:
+async def try_arm(arm: ArmServer, picture: Picture) -> ServerFacts:
     """Send a request with text alone and one with a picture, and return what the server says of itself.
 
     Raises StudyError if it refuses the picture, does not stream, or does not answer.
     """
-    reply = await arm.server.ask(arm.body(shown))
-    text = await arm.server.ask(arm.body(None, shown.prompt))
+    reply = await arm.server.ask(arm.body(picture))
+    text = await arm.server.ask(arm.body(picture, alone=True))
     if reply.error is not None:
         if text.error is None:
             raise StudyError(
@@ -137,10 +136,7 @@ def failed(name: str, reply: Reply) -> str:
 
     name: of the server.
     """
-    known = {UNREACHABLE: START, UNSTREAMED: "endpoints needs a server that streams"}
-    by_reason = (way_out for reason, way_out in known.items() if str(reply.error).startswith(reason))
-    way_out = next(by_reason, _WAYS_OUT.get(reply.status or 0, "look into its log"))
-    return f"{name}: {reply.error}; {way_out}"
+    return f"{name}: {reply.error}; {_WAYS_OUT.get(reply.status, 'look into its log')}"
 
 
 def _only(name: str, models: Collection[str]) -> str:
@@ -152,7 +148,7 @@ def _only(name: str, models: Collection[str]) -> str:
 
 
 def software_of(owner: str, reply: Reply) -> str:
-    """Return what a server calls itself: its engine, or else the owner of its model, and its HTTP server in brackets.
+    """Return the name of a server's software: its engine, or the owner of its model, and its HTTP server in brackets.
 
     vLLM names itself as the owner, and newer ones in each answer; its header says `uvicorn`.
     """

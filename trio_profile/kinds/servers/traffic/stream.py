@@ -106,12 +106,11 @@ Body = dict[str, Any]
 """The fields of a request."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reply:
     """The answer to one request, or why it failed. Times are those of the event loop, in seconds.
 
-    sent: when the client began to send.
-    first: when the first token came; None without one.
+    start: when the client began to send.
     end: when the answer ended or the request failed.
     stream: the answer, as far as it came.
     status: the HTTP status; None without an answer.
@@ -119,9 +118,8 @@ class Reply:
     software: the header `Server`.
     """
 
-    sent: float
-    end: float
-    first: float | None = None
+    start: float
+    end: float = 0.0
     stream: Stream = field(default_factory=Stream)
     status: int | None = None
     error: str | None = None
