@@ -50,7 +50,7 @@ async def ask_questions(
         watch(Step(f"question {left[start] + 1} of {len(questions)}"))
         numbers = left[start : start + AT_ONCE]
         bodies = {n: as_picture(n, questions[n].picture(), questions[n].text, study.frames) for n in numbers}
-        pairs = [(number, arm) for number in numbers for arm in ARMS]
+        pairs: list[tuple[int, Arm]] = [(number, arm) for number in numbers for arm in ARMS]
         replies = await asyncio.gather(*(arms[arm].server.ask(arms[arm].body(bodies[n])) for n, arm in pairs))
         store.append(
             *(

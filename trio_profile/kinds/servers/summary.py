@@ -98,7 +98,9 @@ def _at_load(
 ) -> AtLoad:
     """Return both arms under one load. ratios: of costs, by quantity, one for each round."""
     dense, pruned = (_arm(segments, log, values) for segments in zip(*pairs, strict=True))
-    gains = {quantity: _over_rounds(Gain, [1 / cost for cost in costs]) for quantity, costs in ratios.items()}
+    gains: dict[Quantity, Gain] = {
+        quantity: _over_rounds(Gain, [1 / cost for cost in costs]) for quantity, costs in ratios.items()
+    }
     return AtLoad(loop=load.loop, load=load.value, rounds=len(pairs), dense=dense, pruned=pruned, gains=gains)
 
 
