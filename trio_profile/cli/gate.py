@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN, flag
+from trio_profile.cli.common_options import Form, flag
 from trio_profile.cli.exits import JUDGED_NO
 
 if TYPE_CHECKING:
@@ -39,15 +39,13 @@ def command(
             "--allow-other-environment", "Also compare sides that were measured on different machines.", panel=JUDGEMENT
         ),
     ] = False,
-    json: JSON = False,
-    markdown: MARKDOWN = False,
-    latex: LATEX = False,
+    *,
+    form: Form,
 ) -> None:
     """Judge what became worse between two studies, or two pytest-benchmark files.
 
     Exits with 1 if a quantity regressed, and with 2 if no verdict is possible.
     """
-    form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.analysis.gate import GateDocument
     from trio_profile.findings.gate import report
     from trio_profile.gate.evidence import commands, compare

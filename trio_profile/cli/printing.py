@@ -3,27 +3,14 @@
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from trio_profile.cli.common_options import Form
 from trio_profile.text import one_line, printable, printable_json
 
 if TYPE_CHECKING:
     from trio_profile.findings.blocks import Report
     from trio_profile.studies.running import Finished
-
-Form = Literal["terminal", "json", "markdown", "latex"]
-
-
-def form(*, json: bool = False, markdown: bool = False, latex: bool = False) -> Form:
-    """The form that was asked for. Raises BadParameter for more than one."""
-    forms: tuple[tuple[Form, bool], ...] = (("json", json), ("markdown", markdown), ("latex", latex))
-    named: list[Form] = [name for name, is_given in forms if is_given]
-    if len(named) > 1:
-        flags = " and ".join(f"--{name}" for name in named)
-        raise typer.BadParameter(f"{flags} are forms of the same document: name one")
-    return named[0] if named else "terminal"
 
 
 def show(
