@@ -44,15 +44,13 @@ def command(
         if format is not None or pairs or requests or cells:
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs, --requests or --cells")
         form = exporting.picture_of(out, to)
-    elif to is not None:
-        raise typer.BadParameter("--to is the form of a figure: name one with --figure")
-    else:
-        form = exporting.format_of(out, format)
-    if out is None and form in ("parquet", "pdf", "png"):
-        raise typer.BadParameter(f"{form} is no text, so it is not printed: name a file with --out")
-    if figure is not None:
+        _require_file(out, form)
         content, finished = exporting.figure(directory, figure, form)
     else:
+        if to is not None:
+            raise typer.BadParameter("--to is the form of a figure: name one with --figure")
+        form = exporting.format_of(out, format)
+        _require_file(out, form)
         content, finished = exporting.exported(directory, form, pairs=pairs, requests=requests, cells=cells)
     printing.warn(finished.warnings)
     if out is not None:
@@ -64,3 +62,9 @@ def command(
         sys.stdout.write(printable_json(text, sys.stdout.encoding or "utf-8"))
     else:
         printing.write(text)
+
+
+def _require_file(out: Path | None, form: str) -> None:
+    """Raise BadParameter for a form that cannot be printed, unless a file is named."""
+    if out is None and form in ("parquet", "pdf", "png"):
+        raise typer.BadParameter(f"{form} is no text, so it is not printed: name a file with --out")
