@@ -66,14 +66,10 @@ def _try(model: str, settings: dict[str, str], form: Form) -> None:
     study = make("sweep", {"model": model, **settings})
     steps = try_checkpoint(study)
     ready = all(step.passed for step in steps)
+    document = {"model": model, "steps": [vars(step) for step in steps], "ready": ready}
     printing.show(
         form,
-        lambda: printing.listed(
-            environment=collect(study.device).model_dump(),
-            model=model,
-            steps=[vars(step) for step in steps],
-            ready=ready,
-        ),
+        lambda: printing.listed(environment=collect(study.device).model_dump(), **document),
         lambda: listing.readiness(model, steps),
     )
     if not ready:
@@ -91,10 +87,18 @@ def _list(form: Form) -> None:
 
 
 def _check(form: Form) -> None:
+    """Try every family with each of its attentions. The exit code is 1 if one has a fault."""
+    from trio_core.engine.checking import self_check
+    from trio_core.models import families
+    from trio_core.pruning import prune
     from trio_profile.findings import listing
     from trio_profile.inputs.environment import collect
 
-    rows = _checked()
+    rows: list[dict[str, Any]] = []
+    for name, family in sorted(families.items()):
+        for attention in family.toy_attention:
+            result = vars(self_check(family.toy(attention), prune))
+            rows.append({"family": name, "class": family.classes[0], "attention": attention, **result})
     names = ("family", "attention", "identical", "difference", "same_kept", "generates")
     checks = [listing.CheckRow(cls=row["class"], **{name: row[name] for name in names}) for row in rows]
     printing.show(
@@ -103,21 +107,3 @@ def _check(form: Form) -> None:
     printing.warn(f"{row['family']} ({row['attention']}): {fault}" for row in rows for fault in row["faults"])
     if any(row["faults"] for row in rows):
         raise typer.Exit(JUDGED_NO)
-
-
-def _checked() -> list[dict[str, Any]]:
-    """Return the results of the self-check of every family, with each of its attentions."""
-    from trio_core.engine.checking import self_check
-    from trio_core.models import families
-    from trio_core.pruning import prune
-
-    return [
-        {
-            "family": name,
-            "class": family.classes[0],
-            "attention": attention,
-            **vars(self_check(family.toy(attention), prune)),
-        }
-        for name, family in sorted(families.items())
-        for attention in family.toy_attention
-    ]

@@ -4,6 +4,7 @@ A field declares its option (`records/option.py`). `declared` tells it to typer,
 the line into fields of a study.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,10 +13,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 
 from trio_profile import units
-from trio_profile.reading import parse_json
+from trio_profile.reading import is_regular, parse_json
 from trio_profile.records.option import Form, Option, option_of
 from trio_profile.studies.kind import Kind
-from trio_profile.text import first_line
 
 LONGEST_SECONDS = 3600.0
 """How long `--until` measures at the most, if no other time is given."""
@@ -39,27 +39,20 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def absolute(path: Path) -> str:
-    """A path that still holds when the study is read in another directory. Raises BadParameter if it cannot be made."""
-    try:
-        return str(path.resolve())
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a removed working directory
-        raise typer.BadParameter(f"path {str(path)!r} cannot be resolved: {first_line(error)}") from error
+def absolute(path: Path | str) -> str:
+    """A path that still holds when the study is read in another directory."""
+    return os.path.realpath(path)
 
 
 def one_or_more(paths: Sequence[Path]) -> str | tuple[str, ...]:
-    """The path of one file, or the paths of several. Raises BadParameter if one cannot be made absolute."""
+    """The path of one file, or the paths of several."""
     first, *others = map(absolute, paths)
     return (first, *others) if others else first
 
 
 def name_or_path(text: str) -> str:
     """A file's absolute path where there is such a file; otherwise the text, which is a name."""
-    path = Path(text)
-    try:
-        return absolute(path) if path.exists() else text
-    except (OSError, ValueError):  # no file can have this name
-        return text
+    return absolute(text) if is_regular(Path(text)) else text
 
 
 FORMS: dict[Form, tuple[Any, Callable[[Any], Any]]] = {

@@ -165,11 +165,6 @@ def _warm_ups(seen: Measured) -> Iterator[Facts]:
     yield {"found": share, "share": units.percent(share)}
 
 
-def _unfinished(seen: Measured) -> Iterator[Facts]:
-    left, pairs = seen.study.pairs - len(seen.log.pairs()), units.number_of(seen.study.pairs, "pair")
-    yield {"found": left, "left": f"{units.exact(left)} of {pairs}"}
-
-
 ROWS: tuple[Row[Measured], ...] = (
     Row(
         "client saturated",
@@ -266,14 +261,6 @@ ROWS: tuple[Row[Measured], ...] = (
         0.25,
         "in {share} of the segments the times of the warm-up did not become stable",
         "raise --requests and --seconds, or stop other work on the servers",
-    ),
-    Row(
-        "unfinished",
-        "Are segments missing?",
-        _unfinished,
-        0,
-        "{left} of segments are not measured yet",
-        "give the same command again: it measures those that are missing",
     ),
 )
 """The doubts about a study of servers."""

@@ -66,8 +66,7 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
         require_file(Path(study.questions))
     checked = study.model_copy(update={"dense": dense, "pruned": pruned, "concurrency": concurrency})
     for load in checked.loads:
-        _require_arrivals(checked, load)
-        _require_few_pictures(checked, load)
+        _require_load(checked, load)
     return checked
 
 
@@ -114,18 +113,14 @@ def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  #
     )
 
 
-def _require_arrivals(study: EndpointStudy, load: Load) -> None:
-    """Raise StudyError if so few requests arrive in a segment that there may be none to measure."""
+def _require_load(study: EndpointStudy, load: Load) -> None:
+    """Raise StudyError for a load at which there may be nothing to measure, or that needs too many pictures."""
     arrivals = load.value * study.segment_seconds
     if load.loop == "open" and arrivals < LEAST_ARRIVALS:
         raise StudyError(
             f"{load.name}: in {study.segment_seconds:g} seconds about {arrivals:.2g} requests arrive, and a segment "
             f"needs {LEAST_ARRIVALS}: give --seconds {ceil(LEAST_ARRIVALS / load.value)} or more"
         )
-
-
-def _require_few_pictures(study: EndpointStudy, load: Load) -> None:
-    """Raise StudyError if a segment under this load needs more pictures than are kept ready."""
     most = limits_of(study).most(load) * study.frames
     if most > MOST_PICTURES:
         raise StudyError(

@@ -1,6 +1,7 @@
 """The report of a study of servers: whether pruning pays, up to which load, and what each arm does."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 from trio_profile import units
 from trio_profile.analysis.recommendation import POSSIBLE_LOSS
@@ -73,34 +74,29 @@ def preview_report(document: EndpointsPreview) -> Report:
 
 
 def badge(document: EndpointsDocument) -> Confidence:
-    """How far the findings can be trusted."""
-    kinds = list(dict.fromkeys(doubt.kind for doubt in document.doubts))
-    serious = [kind for kind in kinds if kind in _SERIOUS]
-    if is_unpruned(document):
-        return Confidence("low", ", ".join(["nothing was pruned", *serious]))
-    risk = _loss_allowed(document)
-    if risk is not None and (risk.level == "low" or not kinds):
-        return risk
-    if kinds:
-        return Confidence("low" if serious else "medium", f"the study is doubted: {', '.join(serious or kinds)}")
-    rounds = f"{units.number_of(min(at.rounds for at in document.loads), 'round')}, and nothing is doubted"
+    """How far the findings can be trusted, and all reasons that make the level so low."""
+    reasons = list(_weaknesses(document))
+    for level in ("low", "medium"):
+        if own := [reason for weight, reason in reasons if weight == level]:
+            return Confidence(level, ", ".join(own))
+    rounds = units.number_of(min(at.rounds for at in document.loads), "round")
+    return Confidence("high", f"{rounds}, and nothing is doubted")
+
+
+def _weaknesses(document: EndpointsDocument) -> Iterator[tuple[Literal["low", "medium"], str]]:
+    """The weaknesses of the findings, each with the level of confidence that it leaves."""
+    for kind in dict.fromkeys(doubt.kind for doubt in document.doubts):
+        yield "low" if kind in _SERIOUS or (kind == "prompt length" and is_unpruned(document)) else "medium", kind
+    if document.answers is not None and not document.answers.lost:
+        lost = document.answers.difference
+        if level := sum(-lost.ci95[0] > limit for limit in POSSIBLE_LOSS):
+            questions = units.number_of(lost.samples, "question")
+            reason = f"{questions} cannot exclude a loss of {units.score(-100 * lost.ci95[0])} points"
+            yield "medium" if level == 1 else "low", reason
     for loop, loads in by_loop(document).items():
         pays, loses, _ = sides(loads, main_quantity(loop, loads))
         if not pays and not loses:
-            return Confidence("medium", f"{rounds}, but no {load_word(loop)} is decided")
-    return Confidence("high", rounds)
-
-
-def _loss_allowed(document: EndpointsDocument) -> Confidence | None:
-    """How far it can be trusted that pruning keeps the answers; None where it loses them, and without questions."""
-    if document.answers is None or document.answers.lost:
-        return None
-    lost = document.answers.difference
-    if level := sum(-lost.ci95[0] > limit for limit in POSSIBLE_LOSS):
-        questions = units.number_of(lost.samples, "question")
-        why = f"{questions} cannot exclude a loss of {units.score(-100 * lost.ci95[0])} points"
-        return Confidence("medium" if level == 1 else "low", why)
-    return None
+            yield "medium", f"no {load_word(loop)} is decided"
 
 
 def findings_page(document: EndpointsDocument) -> Page:
@@ -221,6 +217,9 @@ def _findings(document: EndpointsDocument) -> Iterator[str]:
     arms = [arm for at in document.loads for arm in (at.dense, at.pruned)]
     requests = units.number_of(sum(arm.requests for arm in arms), "request")
     yield f"{requests} measured; {units.exact(sum(arm.errors for arm in arms))} failed."
+    if left := document.pairs_left:
+        pairs = units.number_of(document.study.pairs, "pair")
+        yield f"{units.exact(left)} of {pairs} of segments are not measured yet; the same command measures them."
 
 
 def _prompts(document: EndpointsDocument) -> Iterator[str]:

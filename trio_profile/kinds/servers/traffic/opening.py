@@ -69,36 +69,25 @@ async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict
     Raises StudyError if a server cannot be reached, if it is not clear which model to ask, or if the two have different
     models.
     """
-    names: dict[Arm, str] = {arm: f"the {arm} server {server.url}" for arm, server in servers.items()}
-    listed: dict[Arm, dict[str, str]] = {}
-    chosen: dict[Arm, str] = {}
+    arms: dict[Arm, ArmServer] = {}
     for arm, server in servers.items():
-        listed[arm], reply = await server.models()
+        name = f"the {arm} server {server.url}"
+        models, reply = await server.models()
         if reply.error is not None and reply.status not in _UNLISTED:
-            raise StudyError(failed(names[arm], reply))
-    for arm, models in listed.items():
-        chosen[arm] = study.model or _only(names[arm], models)
-        if models and chosen[arm] not in models:
-            raise StudyError(f"{names[arm]} has no model {chosen[arm]!r}; it lists {', '.join([*models][:5])}")
-    if chosen["dense"] != chosen["pruned"]:
+            raise StudyError(failed(name, reply))
+        model = study.model or _only(name, models)
+        if models and model not in models:
+            raise StudyError(f"{name} has no model {model!r}; it lists {', '.join([*models][:5])}")
+        bodies = (study.body, study.pruned_body if arm == "pruned" else None)
+        fields = {field: value for body in bodies if body for field, value in parse_json(body).items()}
+        arms[arm] = ArmServer(arm, server, name, model, study.new_tokens, fields, owner=models.get(model, ""))
+    dense, pruned = arms["dense"].model, arms["pruned"].model
+    if dense != pruned:
         raise StudyError(
-            f"the two servers have different models: {chosen['dense']!r} (dense) and {chosen['pruned']!r} (pruned); "
-            "serve one model under one name"
+            f"the two servers have different models: {dense!r} (dense) and {pruned!r} (pruned); serve one model under "
+            "one name"
         )
-    shared = parse_json(study.body) if study.body else {}
-    added = parse_json(study.pruned_body) if study.pruned_body else {}
-    return {
-        arm: ArmServer(
-            arm,
-            server,
-            names[arm],
-            chosen[arm],
-            study.new_tokens,
-            {**shared, **(added if arm == "pruned" else {})},
-            owner=listed[arm].get(chosen[arm], ""),
-        )
-        for arm, server in servers.items()
-    }
+    return arms
 
 
 async def try_arm(arm: ArmServer, picture: Picture) -> ServerFacts:
@@ -114,10 +103,11 @@ async def try_arm(arm: ArmServer, picture: Picture) -> ServerFacts:
                 f"{arm.name} answers text, but no picture: {reply.error}; serve a model that sees pictures"
             )
         raise StudyError(failed(arm.name, reply))
+    names = (arm.owner, reply.stream.engine, reply.software)  # vLLM's header says `uvicorn`
     facts = ServerFacts(
         arm=arm.arm,
         model=arm.model,
-        software=software_of(arm.owner, reply)[:100],
+        software=", ".join(dict.fromkeys(filter(None, names)))[:100],
         text_tokens=None if text.error is not None else text.stream.prompt_tokens,
         prompt_tokens=reply.stream.prompt_tokens,
     )
@@ -145,12 +135,3 @@ def _only(name: str, models: Collection[str]) -> str:
         return next(iter(models))
     fault = f"lists {len(models)} models" if models else "does not say which model it has"
     raise StudyError(f"{name} {fault}; name one with --model")
-
-
-def software_of(owner: str, reply: Reply) -> str:
-    """Return the name of a server's software: its engine, or the owner of its model, and its HTTP server in brackets.
-
-    vLLM names itself as the owner, and newer ones in each answer; its header says `uvicorn`.
-    """
-    engine = reply.stream.engine if owner in reply.stream.engine else f"{owner} {reply.stream.engine}".strip()
-    return f"{engine} ({reply.software})" if engine and reply.software else engine or reply.software
