@@ -158,7 +158,7 @@ class Segment(Record):
     repeated: Literal[False] = False
     load: Load
     round: ZeroOrMore
-    place: Literal[0, 1]
+    place: Annotated[int, Field(ge=0, le=1)]
     start_ms: Ms
     end_ms: Ms
     warm_ups: ZeroOrMore
@@ -181,7 +181,7 @@ class RequestLog:
     answers: of each arm, by the number of the question.
     segments: the finished segments, in order.
     requests: the requests by the number of their segment.
-    used: the first number of a picture that no segment has reserved.
+    next_picture: the number of the first picture that no segment has reserved.
     """
 
     sessions: list[Session] = field(default_factory=list)
@@ -189,18 +189,12 @@ class RequestLog:
     answers: dict[int, dict[Arm, ServedAnswer]] = field(default_factory=lambda: defaultdict(dict))
     segments: list[Segment] = field(default_factory=list)
     requests: dict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
-    used: int = 0
+    next_picture: int = 0
 
     @property
     def next_segment(self) -> int:
         """The first number that no segment has, finished or not."""
         return 1 + max((*self.requests, *(segment.number for segment in self.segments)), default=-1)
-
-    @property
-    def next_picture(self) -> int:
-        """The number of the first picture that no request has used, not even in an interrupted segment."""
-        pictures = (request.picture for requests in self.requests.values() for request in requests)
-        return max(self.used, 1 + max(pictures, default=-1))
 
     def pairs(self) -> list[tuple[Segment, Segment]]:
         """The pairs whose two segments are finished, in order: dense, pruned. Each pair comes from one session."""
@@ -233,7 +227,7 @@ class RequestLog:
             case ServedAnswer():
                 self.answers[record.question][record.arm] = record
             case PicturesUsed():
-                self.used = max(self.used, record.next)
+                self.next_picture = max(self.next_picture, record.next)
             case Segment():
                 self.segments.append(record)
             case Request():

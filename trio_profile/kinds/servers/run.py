@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
-from typing import Literal
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
@@ -115,44 +115,25 @@ async def measure_pairs(
     watch: Watch = ignore,
 ) -> None:
     """Measure pairs, and keep each segment. Raises StudyError if a server fails under a load."""
-    for number, pair in enumerate(left):
-        for place in (0, 1):
-            step = f"round {pair.round + 1} of {study.rounds}: {pair.load.name}, {pair.arms[place]}"
-            spent = study.segment_seconds * (2 * number + place)
-            watch(Step(step, spent, study.segment_seconds * 2 * len(left)))
-            await _measure_segment(study, store, arms[pair.arms[place]], pictures, pair, place)
-
-
-async def _measure_segment(
-    study: EndpointStudy,
-    store: RequestStore,
-    arm: ArmServer,
-    pictures: Pictures,
-    pair: PlannedPair,
-    place: Literal[0, 1],
-) -> None:
-    """Measure one segment and keep it. place: of the segment in its pair."""
-    limits, number = limits_of(study), store.contents.next_segment
-    pictures.prepare(limits.most(pair.load))
-    store.append(PicturesUsed(next=pictures.next_number))  # before the segment, so that it counts in any case
-    bodies = ((picture.number, arm.body(picture)) for picture in pictures.all())
-    seed = f"{study.seed} {pair.round} {pair.load.value}"
-    measured = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)
-    if measured.failure is not None:
-        store.append(*measured.requests)
-        raise StudyError(
-            f"{arm.name} fails at {pair.load.name}: {measured.failure}; finished segments are kept, and the same "
-            "command goes on"
-        )
-    segment = Segment(
-        number=number,
-        arm=arm.arm,
-        load=pair.load,
-        round=pair.round,
-        place=place,
-        **{name: value for name, value in vars(measured).items() if name in Segment.model_fields},
-    )
-    store.append(*measured.requests, segment)
+    limits, seconds = limits_of(study), study.segment_seconds
+    for done, (pair, place) in enumerate(product(left, (0, 1))):
+        arm, number = arms[pair.arms[place]], store.contents.next_segment
+        step = f"round {pair.round + 1} of {study.rounds}: {pair.load.name}, {arm.arm}"
+        watch(Step(step, done * seconds, 2 * len(left) * seconds))
+        pictures.prepare(limits.most(pair.load))
+        store.append(PicturesUsed(next=pictures.next_number))  # before the segment, so that it counts in any case
+        bodies = ((picture.number, arm.body(picture)) for picture in iter(pictures.take, None))
+        seed = f"{study.seed} {pair.round} {pair.load.value}"
+        measured = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)
+        if measured.failure is not None:
+            store.append(*measured.requests)
+            raise StudyError(
+                f"{arm.name} fails at {pair.load.name}: {measured.failure}; finished segments are kept, and the same "
+                "command goes on"
+            )
+        times = {name: value for name, value in vars(measured).items() if name in Segment.model_fields}
+        segment = Segment(number=number, arm=arm.arm, load=pair.load, round=pair.round, place=place, **times)
+        store.append(*measured.requests, segment)
 
 
 def address_of(study: EndpointStudy, arm: Arm) -> str:

@@ -37,9 +37,6 @@ class Numbers:
         self.next_number += 1
         return Picture(self.next_number, str(self.next_number), "")
 
-    def all(self):
-        return iter(self.take, None)
-
 
 def measure(asked: EndpointStudy, dense: Any, pruned: Any) -> tuple[EndpointsDocument, RequestLog]:
     """Measure two servers without a network, in virtual time."""

@@ -8,7 +8,6 @@ its picture. A cut-out that equals an earlier one is left out.
 import io
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from math import ceil, isqrt
@@ -101,11 +100,6 @@ class Pictures:
     def take(self) -> Picture:
         """Return the next picture. One that was not prepared is made now."""
         return self._ready.popleft() if self._ready else self._make()
-
-    def all(self) -> Iterator[Picture]:
-        """Yield picture after picture, without end."""
-        while True:
-            yield self.take()
 
     def _make(self) -> Picture:
         """Return a new picture with the next number. Numbers whose picture equals an earlier one are left out."""

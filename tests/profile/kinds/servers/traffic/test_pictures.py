@@ -57,9 +57,9 @@ def test_cut_outs_that_are_equal_are_left_out(tmp_path):
 def test_a_prepared_picture_is_not_lost():
     pictures = Pictures(None, None)
     pictures.prepare(3)
-    assert next(pictures.all()).number == 0
+    assert pictures.take().number == 0
     pictures.prepare(3)
-    assert [next(pictures.all()).number for _ in range(3)] == [1, 2, 3]
+    assert [pictures.take().number for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("drawn", [True, False])
