@@ -46,20 +46,22 @@ def show(
 def show_study(
     finished: "Finished",
     form: Form,
-    directory: Path | None = None,
+    directory: Path | None,
+    logger: str | None = None,
     *,
     everything: bool = False,
-    logged: str = "",
     **display: Any,
 ) -> None:
-    """Print a study in one form.
+    """Print the warnings of a study, log it, and print it in one form. Raises LogError.
 
     directory: where it is kept; None if it is not kept.
-    logged: one line that says where it was logged.
+    logger: None logs it nowhere.
     display: how the report is drawn, such as unit="flops" for the kind `flops`.
     """
-    from trio_profile.studies import running
+    from trio_profile.studies import logs, running
 
+    warn(finished.warnings)
+    logged = "" if logger is None or directory is None else logs.log(logger, finished, directory)
     show(
         form,
         lambda: finished.document.model_dump_json(indent=2),
@@ -73,15 +75,6 @@ def show_study(
         write(f"\nreport: {finished.document.report}")
     if form == "terminal" and logged:
         write(logged)
-
-
-def log(name: str | None, finished: "Finished", directory: Path) -> str:
-    """Log a study, and return one line about it. Empty if no logger is named. Raises LogError."""
-    if name is None:
-        return ""
-    from trio_profile.studies import logs
-
-    return logs.log(name, finished, directory)
 
 
 def listed(**parts: Any) -> str:

@@ -58,8 +58,7 @@ def command(
         running.read(directories[0])  # a directory without a study is refused before a server is asked
         logs.find(log).require()
     finished = running.write_report_again(directories[0], out, claims)
-    printing.warn(finished.warnings)
-    printing.show_study(finished, form, directories[0], logged=printing.log(log, finished, directories[0]))
+    printing.show_study(finished, form, directories[0], log)
 
 
 def _several(directories: list[Path], out: Path | None, form: Form) -> None:

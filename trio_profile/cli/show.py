@@ -30,9 +30,7 @@ def command(
         raise typer.BadParameter("--strict is for `show --doubts`")
     from trio_profile.studies import running
 
-    finished = running.read(directory)
-    printing.warn(finished.warnings)
-    printing.show_study(finished, form, directory, everything=everything)
+    printing.show_study(running.read(directory), form, directory, everything=everything)
 
 
 def check(directory: DIRECTORY, strict: STRICT = False, *, form: Form) -> None:

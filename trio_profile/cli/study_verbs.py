@@ -36,11 +36,7 @@ UNIT = Annotated[Literal["macs", "flops"] | None, flag("--unit", "Unit of the ta
 
 def build(kind: Kind) -> Callable[..., None]:
     """The command of a kind of study."""
-
-    def command(**values: Any) -> None:
-        run(kind, values)
-
-    return described(command, kind)
+    return described(lambda **values: run(kind, values), kind)
 
 
 def described(command: Callable[..., None], kind: Kind, extra: Sequence[Parameter] = ()) -> Callable[..., None]:
@@ -108,10 +104,8 @@ def run(kind: Kind, values: dict[str, Any]) -> Any:
         engines.write_for_workers(_draft(kind, values).complete(), values)
         return None
     finished = _finished(kind, values)
-    printing.warn(finished.warnings)
-    logged = printing.log(values["log"], finished, values["out"])
     display = {"unit": values["unit"]} if values.get("unit") else {}
-    printing.show_study(finished, values["form"], values["out"], logged=logged, **display)
+    printing.show_study(finished, values["form"], values["out"], values["log"], **display)
     return finished.document
 
 

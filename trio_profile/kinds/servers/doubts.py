@@ -10,7 +10,6 @@ import numpy as np
 from trio_profile import units
 from trio_profile.analysis.doubts import Doubt, Facts, Row, doubts_of
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
-from trio_profile.kinds.servers.study import EndpointStudy
 
 BUSY = 0.7
 """A client that uses more than this share of one CPU is saturated."""
@@ -26,7 +25,6 @@ FEWEST = 100
 class Measured:
     """Segments of a study with their measured requests."""
 
-    study: EndpointStudy
     log: RequestLog
     segments: Sequence[Segment]
 
@@ -44,9 +42,9 @@ class Measured:
         return mean_of(self.of("dense"), field), mean_of(self.of("pruned"), field)
 
 
-def doubts_about(study: EndpointStudy, log: RequestLog) -> Iterator[Doubt]:
+def doubts_about(log: RequestLog) -> Iterator[Doubt]:
     """Yield the doubts about a study of which a pair is finished."""
-    return doubts_of(ROWS, Measured(study, log, [segment for pair in log.pairs() for segment in pair]))
+    return doubts_of(ROWS, Measured(log, [segment for pair in log.pairs() for segment in pair]))
 
 
 def mean_of(requests: Sequence[Request], field: str) -> float | None:

@@ -208,7 +208,11 @@ def arm_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
 
 
 def _findings(document: EndpointsDocument) -> Iterator[str]:
-    yield from _prompts(document)
+    dense, pruned = (getattr(document.loads[0], arm).prompt_tokens for arm in ARMS)
+    if dense is not None and pruned is not None:
+        dense, pruned = (units.plain(round(tokens, 1)) for tokens in (dense, pruned))
+        kept = "" if document.retention is None else f"; of a picture's tokens {units.percent(document.retention)} stay"
+        yield f"A prompt has {dense} tokens dense and {pruned} pruned, as the servers report it{kept}."
     if (answers := document.answers) is not None:
         dense, pruned = (units.percent_within(arm.value, arm.ci95) for arm in (answers.dense, answers.pruned))
         lost = units.points(answers.difference.value, answers.difference.ci95)
@@ -220,16 +224,6 @@ def _findings(document: EndpointsDocument) -> Iterator[str]:
     if left := document.pairs_left:
         pairs = units.number_of(document.study.pairs, "pair")
         yield f"{units.exact(left)} of {pairs} of segments are not measured yet; the same command measures them."
-
-
-def _prompts(document: EndpointsDocument) -> Iterator[str]:
-    """The number of tokens of a prompt, if both servers report it."""
-    columns = ([getattr(at, arm).prompt_tokens for at in document.loads] for arm in ARMS)
-    dense, pruned = ([tokens for tokens in column if tokens is not None] for column in columns)
-    if dense and pruned:
-        means = [units.plain(round(sum(arm) / len(arm), 1)) for arm in (dense, pruned)]
-        kept = "" if document.retention is None else f"; of a picture's tokens {units.percent(document.retention)} stay"
-        yield f"A prompt has {means[0]} tokens dense and {means[1]} pruned, as the servers report it{kept}."
 
 
 def _load(at: AtLoad) -> Entry:

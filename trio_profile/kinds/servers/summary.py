@@ -60,7 +60,7 @@ def document_of(study: EndpointStudy, log: RequestLog) -> EndpointsDocument:
         loads=tuple(_at_load(load, own, log, values, ratios[load]) for load, own in by_load.items()),
         break_even=tuple(_break_evens(ratios)),
         answers=answers_of(log),
-        doubts=tuple(doubts_about(study, log)),
+        doubts=tuple(doubts_about(log)),
     )
 
 

@@ -27,9 +27,9 @@ def log_of(asked: EndpointStudy = ASKED, load: Load = LOAD, **faults: Any) -> Re
     return asked_of(asked, segments)
 
 
-def doubts(log: RequestLog, asked: EndpointStudy = ASKED) -> dict[str, Doubt]:
+def doubts(log: RequestLog) -> dict[str, Doubt]:
     """The doubts by their kind, apart from that of the few requests, which all these segments have."""
-    kinds = {doubt.kind: doubt for doubt in doubts_about(asked, log)}
+    kinds = {doubt.kind: doubt for doubt in doubts_about(log)}
     assert "0 answered requests; of fewer than 100 the 99th percentile" in kinds.pop("few requests").sentence
     return kinds
 
@@ -79,7 +79,7 @@ def test_a_server_that_answers_less_than_arrives_is_overloaded():
     log = log_of(asked, Load(loop="open", value=2))
     for number in (1, 3):
         log.requests[number] = [one.model_copy(update={"end_ms": 2 * one.end_ms}) for one in log.requests[number]]
-    sentence = doubts(log, asked=asked)["overload"].sentence
+    sentence = doubts(log)["overload"].sentence
     assert sentence.startswith("at 2 requests a second the pruned server answers 50 % of what arrives")
 
 

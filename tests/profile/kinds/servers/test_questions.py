@@ -120,4 +120,4 @@ def test_questions_without_answers_or_too_few_are_refused(file):
 def _doubts(log: RequestLog) -> list[str]:
     """The sentences of the doubts about questions."""
     rows = [row for row in ROWS if row.kind in ("unanswered questions", "no right answers")]
-    return [doubt.sentence for doubt in doubts_of(rows, Measured(study(), log, []))]
+    return [doubt.sentence for doubt in doubts_of(rows, Measured(log, []))]
