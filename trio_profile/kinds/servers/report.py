@@ -78,15 +78,17 @@ def badge(document: EndpointsDocument) -> Confidence:
     reasons = list(_weaknesses(document))
     for level in ("low", "medium"):
         if own := [reason for weight, reason in reasons if weight == level]:
-            return Confidence(level, ", ".join(own))
+            return Confidence(level, "; ".join(own))
     rounds = units.number_of(min(at.rounds for at in document.loads), "round")
     return Confidence("high", f"{rounds}, and nothing is doubted")
 
 
 def _weaknesses(document: EndpointsDocument) -> Iterator[tuple[Literal["low", "medium"], str]]:
     """The weaknesses of the findings, each with the level of confidence that it leaves."""
-    for kind in dict.fromkeys(doubt.kind for doubt in document.doubts):
-        yield "low" if kind in _SERIOUS or (kind == "prompt length" and is_unpruned(document)) else "medium", kind
+    kinds = dict.fromkeys(doubt.kind for doubt in document.doubts)
+    serious = [kind for kind in kinds if kind in _SERIOUS or (kind == "prompt length" and is_unpruned(document))]
+    if kinds:
+        yield "low" if serious else "medium", f"the study is doubted: {', '.join(serious or kinds)}"
     if document.answers is not None and not document.answers.lost:
         lost = document.answers.difference
         if level := sum(-lost.ci95[0] > limit for limit in POSSIBLE_LOSS):
