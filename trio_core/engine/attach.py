@@ -29,8 +29,6 @@ from trio_core.engine.prompt import Prompt, check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.models.layer import Replacement, check_whole
 from trio_core.models.thin_tower import ThinTower
-from trio_core.rules.cost import PromptSizes
-from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -88,7 +86,6 @@ class Attachment:
         self._handles: list[Any] = []
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
-        self._schedules: dict[PromptSizes | int, Schedule] = {}
         self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self._layers = [id(layer) for layer in setup.adapter.layers]
         self._parameters = list(signature(self.model.forward).parameters)
@@ -244,7 +241,7 @@ class Attachment:
             check_whole(self.model)  # it may have been split inside the context
         encoded = bool(inputs.get("mm_encoder_outputs"))  # generate() ran the tower, and then repeated the samples
         video_inputs, copies = (self.guarded.inputs, self.guarded.copies) if encoded else (inputs, 1)
-        prompt = read_prompt(self.setup, inputs, self._schedule, video_inputs, copies)
+        prompt = read_prompt(self.setup, inputs, video_inputs, copies)
         self._tell_tower(prompt)
         if not prompt.pictures and self.guarded.pruned:
             # Guidance: beside each step that sees the picture, generate() runs one that does not.
@@ -260,7 +257,7 @@ class Attachment:
     def _expect(self, inputs: dict[str, Any]) -> None:
         """Tell the tower of a generate(), which may run it before the forward. inputs: its arguments by name."""
         if isinstance(self.setup.tower, ThinTower) and inputs["input_ids"] is not None:
-            self._tell_tower(read_prompt(self.setup, inputs, self._schedule, inputs))
+            self._tell_tower(read_prompt(self.setup, inputs, inputs))
 
     def _tell_tower(self, prompt: Prompt) -> None:
         if isinstance(self.setup.tower, ThinTower):
@@ -269,18 +266,6 @@ class Attachment:
     def _forget_pass(self) -> None:
         self.running = None
         self.head.forget()
-
-    def _schedule(self, prompt: PromptSizes) -> Schedule:
-        """The schedule of a sample, solved once for each number of visual tokens, and of text tokens if they matter."""
-        method, num_layers = self.setup.method, self.setup.num_layers
-        key = prompt if method.needs_widths else prompt.visual_tokens
-        if key not in self._schedules:
-            self._schedules[key] = (
-                method.schedule_for(self.setup.adapter.layer_shape, num_layers, prompt)
-                if method.needs_widths
-                else method.schedule(prompt.visual_tokens, num_layers)
-            )
-        return self._schedules[key]
 
     def _is_owner(self) -> bool:
         return threading.current_thread() is self._owner

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from trio_core.errors import UnsupportedInput, UnsupportedModel
 from trio_core.methods.method import Method, Positions
 from trio_core.models.adapter import Adapter
 from trio_core.models.encoder import Tower
+from trio_core.rules.schedule import Schedule
 from trio_core.tensors import HiddenBSD, LeftBSD
 
 Kwargs = dict[str, Any]
@@ -48,6 +49,11 @@ class Setup:
     tower: Tower | None
     num_layers: int
     window: int | None
+
+    @cached_property
+    def schedule(self) -> Callable[[int], Schedule]:
+        """The schedule of a sample by its number of visual tokens. Each is solved once."""
+        return cache(lambda visual_tokens: self.method.schedule(visual_tokens, self.num_layers))
 
 
 class Pass(ABC):

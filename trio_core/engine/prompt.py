@@ -1,6 +1,6 @@
 """From the inputs of a model's forward to the pictures of each sample. Every refusal of an input stands here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,6 @@ from trio_core.errors import UnsupportedInput
 from trio_core.methods.method import Method
 from trio_core.methods.view import Picture, Video
 from trio_core.models.video import VideoShape
-from trio_core.rules.cost import PromptSizes
-from trio_core.rules.schedule import Schedule
 from trio_core.tensors import MaskBS, to_device
 
 PRUNABLE_ATTENTION = ("eager", "sdpa", "flex_attention")
@@ -48,13 +46,12 @@ class Prompt:
 def read_prompt(
     setup: Setup,
     inputs: dict[str, Any],
-    schedule_of: Callable[[PromptSizes], Schedule],
     video_inputs: dict[str, Any],
     copies: int = 1,
 ) -> Prompt:
     """The pictures of a prompt, and what is planned for them.
 
-    inputs: the arguments of the model's forward. schedule_of: the schedule of a sample by its token counts.
+    inputs: the arguments of the model's forward.
     video_inputs: the arguments that have the videos. copies: how often each of their samples stands in the batch.
 
     Raises UnsupportedInput for a prompt on which pruning would be wrong.
@@ -80,7 +77,6 @@ def read_prompt(
         behind = input_ids.shape[1] - 1 - int(rows[-1])
         text_at_end = min(text_at_end, behind if text_after == behind else 0)
         number = torch.arange(len(rows), device=input_ids.device)
-        schedule = schedule_of(PromptSizes(len(rows), lengths[sample] - len(rows), text_after))
         side_by_side = unpadded and int(rows[-1] - rows[0]) + 1 == len(rows)
         pictures.append(
             Picture(
@@ -88,7 +84,7 @@ def read_prompt(
                 number,
                 len(rows),
                 text_after,
-                schedule,
+                setup.schedule(len(rows)),
                 first=int(rows[0]) if side_by_side else None,
                 videos=videos,
             )

@@ -45,11 +45,6 @@ class TwoParts(Method):
         super().__post_init__()
         encoder, decoder = self.parts()  # a part refuses an option out of range
         for part in (encoder, decoder):
-            if part.needs_widths:
-                raise OptionError(
-                    f"schedule_rule 'paying': {self.name} begins in the encoder, whose stage cannot be left out; use "
-                    f"{part.name} alone, or schedule_rule 'printed'"
-                )
             if part.prunes_text:
                 raise OptionError(
                     f"tokens 'all': {self.name} begins in the encoder, which has no text; use {part.name} alone"

@@ -191,11 +191,6 @@ class Method(ABC):
         """Whether the vision tower runs on the kept tokens' patches only (`PixelMethod`)."""
         return Signal.PIXELS in self.needs
 
-    @property
-    def needs_widths(self) -> bool:
-        """Whether the schedule depends on the widths of the model and on the text: then only `schedule_for` has it."""
-        return False
-
     @classmethod
     def summary(cls) -> str:
         """The method in one line: the first line of its docstring. Empty for a class without one."""
@@ -271,15 +266,6 @@ class Method(ABC):
             raise OptionError(f"budgets {self.budgets}: keep at least 1 token at each stage")
         available = tuple(min(budget, visual_tokens) for budget in self.budgets)
         return Schedule(self.layers, available, visual_tokens, num_layers)
-
-    def schedule_for(self, shape: LayerShape, num_layers: int, prompt: PromptSizes) -> Schedule:  # noqa: ARG002
-        """The stages and budgets for one sample in a known model: here those of `schedule`, with its errors.
-
-        shape: the widths of a decoder layer.
-        num_layers: depth of the decoder.
-        prompt: the token counts of the sample.
-        """
-        return self.schedule(prompt.visual_tokens, num_layers)
 
     @abstractmethod
     def select(self, view: View) -> Selection:

@@ -16,17 +16,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Positions, Reference
 from trio_core.methods.probing import Probing
 from trio_core.methods.view import Probe, Rows, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.compiled import NotCompiled, compiled_saliency
-from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
-from trio_core.rules.paying import paying_schedule
+from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.saliency import tail_saliency
-from trio_core.rules.schedule import Schedule
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBN, differentiable, rows_at
 
 _SHARED = (
@@ -50,14 +47,10 @@ class Trio(Probing):
         in `tail`.
     tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last
         token; retention and the trace's numbering then count text tokens too.
-    schedule_rule: which of the paper's stages act; `schedule` is short for it. `printed`: all of them. `paying`: those
-        that cost the fewest MACs at the same average retention, selections included. Each keeps its number of the
-        proportion. It goes with neither `layers` nor `budgets`.
     """
 
     saliency: Literal["tail", "autograd", "compiled"] = "tail"
     tokens: Literal["visual", "all"] = "visual"
-    schedule_rule: Literal["printed", "paying"] = "printed"
 
     name: ClassVar[str] = "trio"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
@@ -72,67 +65,6 @@ class Trio(Probing):
         f"position ids. {_SHARED}",
         caution="ours: probes the next layer, last rows, original positions",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.needs_widths:
-            self._check_paying()
-
-    def _check_paying(self) -> None:
-        """Raise OptionError for an option that leaves a paying schedule nothing to choose from."""
-        for option in ("layers", "budgets"):
-            if (given := getattr(self, option)) is not None:
-                raise OptionError(
-                    f"schedule_rule 'paying' chooses among {self.name}'s own layers, and {option} {given} are given: "
-                    "leave out one of the two"
-                )
-        if self.budget_rule != "average":
-            raise OptionError(
-                f"schedule_rule 'paying' compares schedules of one layer average, and budget_rule {self.budget_rule!r} "
-                "has another retention: leave out one of the two"
-            )
-
-    @classmethod
-    def field_of(cls, option: str) -> str | None:
-        """The field that an option sets, or None. `schedule` is short for `schedule_rule`."""
-        return super().field_of("schedule_rule" if option == "schedule" else option)
-
-    @property
-    def needs_widths(self) -> bool:
-        """Whether the schedule depends on the widths of the model and on the text: a paying one does."""
-        return self.schedule_rule == "paying"
-
-    def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
-        """The stages and budgets for one sample, as `Method.schedule`. Raises OptionError for a paying schedule."""
-        if self.needs_widths:
-            raise OptionError(
-                "schedule_rule 'paying' depends on the model's widths and on the text: call schedule_for, or read "
-                "trace.schedules after a prefill"
-            )
-        return super().schedule(visual_tokens, num_layers)
-
-    def schedule_for(self, shape: LayerShape, num_layers: int, prompt: PromptSizes) -> Schedule:
-        """The stages and budgets for one sample in a known model. The arguments and errors are those of `Method`'s.
-
-        Raises OptionError too where a paying schedule has only one stage to choose from.
-        """
-        if not self.needs_widths:
-            return super().schedule_for(shape, num_layers, prompt)
-        assert self.retention is not None
-        if len(layers := self.default_layers(num_layers)) < 2:
-            raise OptionError(
-                f"schedule_rule 'paying': {self.name} has one stage only in a decoder of {num_layers} layers, so there "
-                "is nothing to leave out; use 'printed'"
-            )
-        return paying_schedule(
-            retention=self.retention,
-            prompt=prompt,
-            num_layers=num_layers,
-            layers=layers,
-            proportion=self.profile(layers, num_layers),
-            shape=shape,
-            selection_macs=lambda schedule: self.selection_macs(shape, schedule, prompt),
-        )
 
     @property
     def prunes_text(self) -> bool:
