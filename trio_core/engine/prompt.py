@@ -58,20 +58,19 @@ def read_prompt(
     """
     input_ids, valid = _ids_and_padding(inputs)
     visual = setup.adapter.visual_tokens(input_ids) & valid
-    candidates = setup.method.candidates(visual, valid)
     begins, predicting = _documents(setup, inputs), _predicting(inputs)
     video = torch.isin(input_ids, input_ids.new_tensor(setup.adapter.video_ids)) & valid
-    marks = [visual, candidates, valid, video, *(mark for mark in (begins, predicting) if mark is not None)]
+    marks = [visual, valid, video, *(mark for mark in (begins, predicting) if mark is not None)]
     # Here the host waits for the device: the places of the pictures and the lengths fix every later shape.
-    visual_BS, candidates_BS, valid_BS, video_BS, *rest = torch.stack(marks).cpu()
+    visual_BS, valid_BS, video_BS, *rest = torch.stack(marks).cpu()
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
     shapes = iter(setup.adapter.videos(video_inputs, int(video_BS.sum()) // copies) if video_BS.any() else ())
     videos: tuple[Video, ...] = ()
     pictures, unpadded, text_at_end = [], min(lengths) == input_ids.shape[1], input_ids.shape[1]
-    for sample, candidate in enumerate(candidates_BS):
-        rows, text_after = _rows(sample, visual_BS[sample], candidate, valid_BS[sample])
+    for sample, (visual, valid) in enumerate(zip(visual_BS, valid_BS, strict=True)):
+        rows, text_after = _rows(sample, visual, valid)
         videos = videos if sample % copies else _videos(video_BS[sample, rows], shapes, input_ids.device)
         _check_media(setup.method, sample, videos, has_video=bool(video_BS[sample].any()))
         behind = input_ids.shape[1] - 1 - int(rows[-1])
@@ -94,14 +93,14 @@ def read_prompt(
         marks = iter(rest)
         begins = begins if begins is None else next(marks)
         predicting = predicting if predicting is None else next(marks)
-        _check_pruned(setup, inputs, begins if unpadded else None, predicting, candidates_BS | ~valid_BS)
+        _check_pruned(setup, inputs, begins if unpadded else None, predicting, visual_BS | ~valid_BS)
     return prompt
 
 
-def _rows(sample: int, visual: Tensor, candidate: Tensor, valid: Tensor) -> tuple[Tensor, int]:
-    """[N], the places of the tokens of one sample that may go, and how many tokens follow the last of them.
+def _rows(sample: int, visual: Tensor, valid: Tensor) -> tuple[Tensor, int]:
+    """[N], the places of the visual tokens of one sample, and how many tokens follow the last of them.
 
-    visual, candidate, valid: [S], on the host: True at visual tokens, at tokens that may go, and False at padding.
+    visual, valid: [S], on the host: True at visual tokens, and False at padding.
 
     Raises UnsupportedInput for a sample without visual tokens, or without a token behind them.
     """
@@ -110,7 +109,7 @@ def _rows(sample: int, visual: Tensor, candidate: Tensor, valid: Tensor) -> tupl
             f"sample {sample} of the batch has no visual tokens and others have: run text-only samples in a batch "
             "of their own"
         )
-    rows = candidate.nonzero().squeeze(1)
+    rows = visual.nonzero().squeeze(1)
     text_after = int(valid[rows[-1] + 1 :].sum())
     if text_after == 0:
         raise UnsupportedInput(
@@ -212,7 +211,7 @@ def _check_pruned(
     """Refuse what only a dense prefill can give. All masks are on the host.
 
     begins: [1, S], True where a new document begins. predicting: [B, S], True at places that predict a labelled token.
-    without_logits: [B, S], True at padding and at tokens that may be dropped.
+    without_logits: [B, S], True at padding and at visual tokens.
     """
     if isinstance(inputs.get("logits_to_keep"), Tensor):
         raise UnsupportedInput(

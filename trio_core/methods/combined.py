@@ -11,14 +11,11 @@ from itertools import pairwise
 from math import gcd, sqrt
 from typing import Any, ClassVar, get_type_hints
 
-from torch import equal
-
 from trio_core.errors import OptionError, RetentionError
 from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Selection, View
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import Layers, Schedule
-from trio_core.tensors import MaskBS
 
 FREEDOM = 64
 """The first part's budget may move by V0 / 64, if the layer average comes nearer to the retention then."""
@@ -44,11 +41,6 @@ class TwoParts(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         encoder, decoder = self.parts()  # a part refuses an option out of range
-        for part in (encoder, decoder):
-            if part.prunes_text:
-                raise OptionError(
-                    f"tokens 'all': {self.name} begins in the encoder, which has no text; use {part.name} alone"
-                )
         media = {part.media for part in (encoder, decoder)} - {"both"} or {"both"}
         if len(media) > 1:
             raise OptionError(f"{self.name}: one part is for pictures only, the other for videos only; use one alone")
@@ -61,20 +53,6 @@ class TwoParts(Method):
     def needs_layer_parts(self) -> bool:
         """Whether one of the parts calls the modules of a layer one by one."""
         return self.encoder_part.needs_layer_parts or self.decoder_part.needs_layer_parts
-
-    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
-        """[B, S], True at the visual tokens.
-
-        visual: [B, S], True at visual tokens.
-        valid: [B, S], False at padding.
-
-        Raises OptionError for a part that would prune other tokens too.
-        """
-        for part in (self.encoder_part, self.decoder_part):
-            candidates = part.candidates(visual, valid)
-            if candidates is not visual and not equal(candidates, visual):
-                raise OptionError(f"method {part.name!r} of {self.name!r} prunes other tokens too: use it alone")
-        return visual
 
     def default_layers(self, num_layers: int) -> Layers:
         """Before the decoder, and after the layers of the method inside it."""

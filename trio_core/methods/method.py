@@ -28,7 +28,7 @@ from trio_core.rules.schedule import (
     default_layers,
 )
 from trio_core.rules.selection import top_k
-from trio_core.tensors import MaskBS, ScoresBS, ScoresN
+from trio_core.tensors import ScoresBS, ScoresN
 
 Positions = Literal["original", "compact"]
 Media = Literal["pictures", "videos", "both"]
@@ -177,11 +177,6 @@ class Method(ABC):
             raise OptionError(f"{self.name}: layers {self.layers}: {way_out}")
 
     @property
-    def prunes_text(self) -> bool:
-        """Whether text tokens compete with the visual ones (`candidates`)."""
-        return False
-
-    @property
     def needs_layer_parts(self) -> bool:
         """Whether the method calls the modules of a layer one by one (`LayerCall.attention`)."""
         return Signal.LAYERS in self.needs
@@ -223,14 +218,6 @@ class Method(ABC):
     def default_layers(self, num_layers: int) -> Layers:
         """The pruning layers of the paper for a decoder of `num_layers` layers: here TRIO's, or (0,) at the encoder."""
         return (0,) if self.stage is Stage.ENCODER else default_layers(num_layers)
-
-    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:  # noqa: ARG002
-        """[B, S], True at the tokens that may go: here the visual tokens.
-
-        visual: [B, S], True at visual tokens.
-        valid: [B, S], False at padding.
-        """
-        return visual
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
         """The proportion of the budgets that `retention` asks for.

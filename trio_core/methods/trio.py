@@ -24,7 +24,7 @@ from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.compiled import NotCompiled, compiled_saliency
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.saliency import tail_saliency
-from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBN, differentiable, rows_at
+from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at
 
 _SHARED = (
     "The rest is the same in trio, trio-printed and trio-released. The norm before the head is the model's final norm, "
@@ -45,12 +45,9 @@ class Trio(Probing):
         only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs; if
         hooks inside the layer may change it, `autograd` runs. The trace's notes say why. Operators are always counted
         in `tail`.
-    tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last
-        token; retention and the trace's numbering then count text tokens too.
     """
 
     saliency: Literal["tail", "autograd", "compiled"] = "tail"
-    tokens: Literal["visual", "all"] = "visual"
 
     name: ClassVar[str] = "trio"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
@@ -67,26 +64,9 @@ class Trio(Probing):
     )
 
     @property
-    def prunes_text(self) -> bool:
-        """Whether text tokens compete with the visual ones."""
-        return self.tokens == "all"
-
-    @property
     def needs_layer_parts(self) -> bool:
         """Whether it calls the modules of a layer one by one. Only `autograd` runs the whole layer."""
         return self.saliency != "autograd"
-
-    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
-        """[B, S], True at the tokens that may go: the visual tokens, and with tokens="all" the free text tokens.
-
-        visual: [B, S], True at visual tokens.
-        valid: [B, S], False at padding.
-        """
-        if self.tokens == "visual":
-            return visual
-        count = valid.long().cumsum(dim=1)
-        last_free = count[:, -1:] - self.k_pos - (1 if self.rows == "shifted" else 0)
-        return visual | (valid & (count > 1) & (count <= last_free))
 
     def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""

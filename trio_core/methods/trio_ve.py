@@ -19,8 +19,6 @@ class TrioVe(TwoParts, Trio):
 
     encoder: name of the method that acts before the decoder, such as visionzip.
     alpha: SCOPE's power of the attention. With another encoder it is refused.
-
-    tokens "all" is refused: the encoder has no text tokens.
     """
 
     encoder: str = "scope"

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tests.core import tiny
 from tests.core.methods.test_methods import FOR_PICTURES
-from trio_core import OptionError, Selection, Trio, TrioError, View, methods, prune
-from trio_core.methods.combined import combine, split
+from trio_core import OptionError, Selection, Trio, View, methods, prune
+from trio_core.methods.combined import split
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.models import adapter_for
 
@@ -159,18 +159,3 @@ def test_an_option_of_both_parts_is_named_with_its_part():
     with pytest.raises(OptionError, match=r"has no option 'colour'; it has: .*encoder_retention"):  # noqa: SIM117
         with prune(model, cls.name, retention=0.5, colour=1):
             pass
-
-
-def test_a_part_that_prunes_other_tokens_is_refused():
-    @dataclass(frozen=True, kw_only=True)
-    class Text(Method):
-        reference: ClassVar[Reference] = Reference(title="none")
-
-        def candidates(self, visual: Tensor, valid: Tensor) -> Tensor:
-            return visual | valid
-
-        def select(self, view: View) -> Selection:
-            raise AssertionError(view)
-
-    with pytest.raises(TrioError, match="prunes other tokens too: use it alone"):
-        tiny.prefill(tiny.model("llava"), [tiny.sample("llava")], combine(Before, Text)(retention=0.5))

@@ -73,9 +73,8 @@ def test_the_first_question_is_pruned_where_the_study_s_own_picture_is_noise():
     assert found != kept_tokens.of_trace(traced(workload, method))
 
 
-def test_where_text_competes_or_no_grid_is_known_nothing_is_kept(tiny_workload, monkeypatch):
-    method = methods.find("trio")(retention=0.4, tokens="all")
+def test_where_no_grid_is_known_nothing_is_kept(tiny_workload, monkeypatch):
+    method = methods.find("grid")(retention=0.4)
     trace = traced(tiny_workload, method)
-    assert kept_tokens.measure(tiny_workload, method, trace) is None
     monkeypatch.setattr(kept_tokens, "lay_out", lambda *_: None)
-    assert kept_tokens.measure(tiny_workload, methods.find("grid")(retention=0.4), trace) is None
+    assert kept_tokens.measure(tiny_workload, method, trace) is None
