@@ -21,7 +21,6 @@ from trio_core.methods.probing import Probing
 from trio_core.methods.view import Probe, Rows, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
-from trio_core.rules.compiled import NotCompiled, compiled_saliency
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.saliency import tail_saliency
 from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at
@@ -40,14 +39,12 @@ class Trio(Probing):
     The score of a token is the norm of the gradient of a proxy loss, taken through one layer (Eq. 2 to 5). Algorithm 1
     selects by score and suppresses duplicates.
 
-    saliency: how the scores are computed. All ways give the same scores up to rounding. `autograd` is the paper's
+    saliency: how the scores are computed. Both give the same scores up to rounding. `autograd` is the paper's
         procedure: forward and backward of the whole probed layer. `tail` computes the layer for the supervised rows
-        only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs; if
-        hooks inside the layer may change it, `autograd` runs. The trace's notes say why. Operators are always counted
-        in `tail`.
+        only. If hooks inside the layer may change it, `autograd` runs, and the trace's notes say why.
     """
 
-    saliency: Literal["tail", "autograd", "compiled"] = "tail"
+    saliency: Literal["tail", "autograd"] = "tail"
 
     name: ClassVar[str] = "trio"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
@@ -70,29 +67,20 @@ class Trio(Probing):
 
     def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
-        notes: tuple[str, ...] = ()
         extra = None if self.saliency == "autograd" else probed.extra()
-        if extra is not None:
-            notes = (f"saliency {self.saliency!r}: {extra}, so a few rows are not enough; 'autograd' ran instead",)
-        if self.saliency == "autograd" or extra is not None:
-            scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
-            return scores_BS.gather(1, view.visual), notes
-        if self.saliency == "compiled":
-            try:
-                scores_BN, seconds = compiled_saliency(probed, view.readout, rows, view.visual_places)
-            except NotCompiled as error:
-                notes = (f"saliency 'compiled': {error}; 'tail' ran instead",)
-            else:
-                return scores_BN, (f"saliency 'compiled': torch.compile took {seconds:.1f} s in this process",)
-        return tail_saliency(probed, view.readout, rows, view.valid, view.visual_places), notes
+        if self.saliency == "tail" and extra is None:
+            return tail_saliency(probed, view.readout, rows, view.valid, view.visual_places), ()
+        note = f"saliency 'tail': {extra}, so a few rows are not enough; 'autograd' ran instead"
+        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
+        return scores_BS.gather(1, view.visual), (note,) if extra else ()
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the scores, forward and backward, and of a suppression that compares each pair of tokens once.
 
         The weights are frozen, so the backward pass of a linear layer costs as much as its forward pass.
-        tail, compiled: each token costs its key, and for each supervised row and head a score and a share of the row's
-            sum, all of it forward and backward. Each visual token costs the sums once more. Each supervised row costs
-            its query, output, FFN and head, and one whole value projection for each head.
+        tail: each token costs its key, and for each supervised row and head a score and a share of the row's sum, all
+            of it forward and backward. Each visual token costs the sums once more. Each supervised row costs its query,
+            output, FFN and head, and one whole value projection for each head.
         autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
         d, tokens, visual, rows = shape.hidden, sizes.tokens, sizes.visual, self.supervised(sizes)

@@ -99,7 +99,7 @@ def extra_behaviour(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> 
 def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
     """[B, P, D], the output of the FFN for the rows before its norm. Raises UnsupportedModel if it has no gradient."""
     foreign = not all(type(module).__module__.startswith(_DIFFERENTIABLE) for module in ffn.modules())
-    with gradients_checked(ffn) if foreign and not torch.compiler.is_compiling() else nullcontext():
+    with gradients_checked(ffn) if foreign else nullcontext():
         return check_gradient("the FFN of the probed layer", rows, ffn(norm(rows)))
 
 
