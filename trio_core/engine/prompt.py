@@ -13,7 +13,7 @@ from trio_core.engine.passes import Setup
 from trio_core.errors import UnsupportedInput
 from trio_core.methods.method import Method
 from trio_core.methods.view import Picture, Video
-from trio_core.models.video import VideoShape
+from trio_core.models.adapter import VideoShape
 from trio_core.tensors import MaskBS, to_device
 
 PRUNABLE_ATTENTION = ("eager", "sdpa", "flex_attention")
@@ -123,7 +123,7 @@ def _videos(is_video: Tensor, shapes: Iterator[VideoShape], device: torch.device
     number, videos = is_video.nonzero().squeeze(1), []
     while len(number) and (shape := next(shapes, None)):
         frames = number[: shape.frames * shape.frame_tokens].view(shape.frames, shape.frame_tokens)
-        videos.append(Video(to_device(frames, device), shape.frame_seconds))
+        videos.append(Video(to_device(frames, device)))
         number = number[shape.tokens :]
     return tuple(videos)
 

@@ -43,11 +43,9 @@ class Video:
 
     number: [F, P], the numbers of the tokens on the picture (`Picture.number`). Before the decoder,
         `sample.features[video.number]` is [F, P, D]. A newline is in no frame.
-    frame_seconds: the time from one frame to the next, in seconds. None where the model is not told it.
     """
 
     number: Tensor
-    frame_seconds: float | None = None
 
 
 @dataclass(frozen=True)

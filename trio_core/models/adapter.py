@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
 from trio_core.models.layer import extra_behaviour, feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
-from trio_core.models.video import VideoShape, shapes_by_pixels
 from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
@@ -30,6 +29,24 @@ by_processor: dict[str, type["Adapter"]] = {}
 DEEPSTACK_PAIRS = (("visual_pos_masks", "deepstack_visual_embeds"), ("vision_mask", "deepstack_features"))
 """The decoder's arguments for DeepStack, by where they stand and what they add: Qwen3-VL's and Granite 4 Vision's."""
 DEEPSTACK = tuple(name for pair in DEEPSTACK_PAIRS for name in pair)
+
+
+class VideoShape(NamedTuple):
+    """One video of a forward.
+
+    frames: how many frames. Qwen's tower merges two pictures into one frame.
+    frame_tokens: visual tokens of a frame.
+    extra: visual tokens behind the last frame, such as a newline.
+    """
+
+    frames: int
+    frame_tokens: int
+    extra: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """The visual tokens of the video."""
+        return self.frames * self.frame_tokens + self.extra
 
 
 class Adapter(ToyFamily):
@@ -145,10 +162,15 @@ class Adapter(ToyFamily):
     def videos(self, inputs: dict[str, Any], tokens: int) -> tuple[VideoShape, ...]:
         """The videos of a forward in their order. Empty where its arguments do not tell their frames.
 
-        inputs: the arguments of the model's forward.
+        inputs: the arguments of the model's forward. Its `pixel_values_videos` are [videos, frames, 3, height, width].
         tokens: visual tokens of all videos of the batch.
         """
-        return shapes_by_pixels(inputs.get("pixel_values_videos"), tokens, self.video_extra)
+        pixels, extra = inputs.get("pixel_values_videos"), self.video_extra
+        if not isinstance(pixels, Tensor) or pixels.ndim != 5:
+            return ()
+        videos, frames = pixels.shape[:2]
+        shape = VideoShape(frames, (tokens // videos - extra) // frames, extra)
+        return (shape,) * videos if shape.tokens * videos == tokens else ()
 
     # --- its decoder layers ------------------------------------------------------------------------------------------
 

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
-from trio_core.models.adapter import Adapter
+from trio_core.models.adapter import Adapter, VideoShape
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
 from trio_core.models.qwen_tower import QwenTower
 from trio_core.models.thin_tower import ThinTower
-from trio_core.models.video import VideoShape, shapes_by_grids
 from trio_core.rules.cost import LayerShape
 
 _TOY_VISION = {
@@ -50,7 +49,9 @@ class Qwen(Adapter):
     def videos(self, inputs: dict[str, Any], tokens: int) -> tuple[VideoShape, ...]:
         """The videos of a forward in their order. Two pictures are one frame. The arguments are Adapter's."""
         merged = self.model.config.vision_config.spatial_merge_size**2
-        shapes = shapes_by_grids(inputs.get("video_grid_thw"), merged, inputs.get("second_per_grid_ts"))
+        grids = inputs.get("video_grid_thw")
+        rows = grids.tolist() if isinstance(grids, Tensor) else ()  # the host waits
+        shapes = tuple(VideoShape(frames, height * width // merged) for frames, height, width in rows)
         return shapes if sum(shape.tokens for shape in shapes) == tokens else ()
 
     @classmethod
