@@ -54,10 +54,6 @@ class TwoParts(Method):
         """Whether one of the parts calls the modules of a layer one by one."""
         return self.encoder_part.needs_layer_parts or self.decoder_part.needs_layer_parts
 
-    def default_layers(self, num_layers: int) -> Layers:
-        """Before the decoder, and after the layers of the method inside it."""
-        return (0, *self.decoder_part.default_layers(num_layers))
-
     def select(self, view: View) -> Selection:
         """The selection of the part that acts at this stage."""
         return self._part_at(view.layer).select(view)
@@ -143,6 +139,10 @@ class Combined(TwoParts):
             raise OptionError(f"{self.name}: layers (0,): name layers of the decoder too, or leave layers out")
         if 0 in self.layers[1:]:
             raise OptionError(f"{self.name}: layers {self.layers} must ascend")
+
+    def default_layers(self, num_layers: int) -> Layers:
+        """Before the decoder, and after the layers of the method inside it."""
+        return (0, *self.decoder_part.default_layers(num_layers))
 
     def parts(self) -> tuple[Method, Method]:
         """Both methods, with their options. Their retention is a stand-in, which `schedule` replaces."""

@@ -13,7 +13,7 @@ from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.attention import rotate, rotate_back
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, proportional
+from trio_core.rules.schedule import proportional
 from trio_core.rules.selection import top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, widened
 
@@ -77,6 +77,8 @@ class Dart(Method):
 
     name: ClassVar[str] = "dart"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.NORM})
+    paper_layers: ClassVar[tuple[int, ...]] = (2,)
+    scales_layers: ClassVar[bool] = False
     reference: ClassVar[Reference] = Reference(
         title="Stop Looking for Important Tokens in Multimodal Language Models: Duplication Matters More",
         arxiv="2502.11494",
@@ -89,10 +91,6 @@ class Dart(Method):
         "budget_rule='after-prune' does so. Keys are rotated from the first token of the sample, so that padding "
         "changes nothing.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After layer 2, whatever the depth."""
-        return (2,)
 
     def select(self, view: View) -> Selection:
         """Pivots come from the keys of the layer that has just run, and cosines from what that layer made."""
@@ -139,10 +137,6 @@ class DartOnEmbeddings(Dart):
         "visits the strongest pivot first; here pivots are visited in ascending order. The engine leaves prompts of "
         "fewer than 16 visual tokens as they are. It has float16 embeddings, and we compute in float32.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """Before the decoder."""
-        return (0,)
 
     def select(self, view: View) -> Selection:
         """Select in each run of visual tokens on its own."""

@@ -7,7 +7,6 @@ from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View
 from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers
 from trio_core.tensors import ScoresBS
 
 
@@ -20,6 +19,8 @@ class FastV(ScoreMethod):
 
     name: ClassVar[str] = "fastv"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    paper_layers: ClassVar[tuple[int, ...]] = (2,)
+    scales_layers: ClassVar[bool] = False
     reference: ClassVar[Reference] = Reference(
         title="An Image is Worth 1/2 Tokens After Layer 2: Plug-and-Play Inference Acceleration for Large VLMs",
         arxiv="2403.06764",
@@ -31,10 +32,6 @@ class FastV(ScoreMethod):
         "layer, and budget_rule='after-prune' does so. The selection of the prefill stays. You cannot select anew at "
         "each new token, as the code without a cache does.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After layer 2, whatever the depth."""
-        return (2,)
 
     def score(self, view: View) -> ScoresBS:
         """[B, S], the last token's row of attention in the layer that has just run, averaged over the heads."""

@@ -11,7 +11,6 @@ from trio_core.methods.method import Media, Method, Reference, within
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
 
@@ -58,6 +57,8 @@ class FrameFusion(Method):
     name: ClassVar[str] = "framefusion"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
     media: ClassVar[Media] = "videos"
+    paper_layers: ClassVar[tuple[int, ...]] = (1,)
+    scales_layers: ClassVar[bool] = False
     reference: ClassVar[Reference] = Reference(
         title="FrameFusion: Combining Similarity and Importance for Video Token Reduction on Large Vision Language "
         "Models",
@@ -71,10 +72,6 @@ class FrameFusion(Method):
         "compete in the pruning. The attention is that of the layer before the merging. In the released code the "
         "layer runs on merged tokens. Cosines and means are taken in float32. Equal scores go to the lower index.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After layer 1, whatever the depth."""
-        return (1,)
 
     def select(self, view: View) -> Selection:
         """Merge over time, then keep what gets the most attention."""

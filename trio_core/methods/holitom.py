@@ -14,7 +14,7 @@ from trio_core.rules.attention import attention_row
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means, dpc_knn
-from trio_core.rules.schedule import Layers, default_layers, proportional
+from trio_core.rules.schedule import proportional
 from trio_core.rules.segments import Segment, over_time, with_static_places
 from trio_core.rules.selection import top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
@@ -107,6 +107,8 @@ class HoliTom(Method):
     media: ClassVar[Media] = "videos"
     proportion: ClassVar[tuple[int, ...]] = (2, 1)
     """As released: half of the tokens in the decoder."""
+    paper_layers: ClassVar[tuple[int, ...]] = (21,)
+    """As released: after layer 18 of 28."""
     reference: ClassVar[Reference] = Reference(
         title="HoliTom: Holistic Token Merging for Fast Video Large Language Models",
         arxiv="2505.21334",
@@ -123,10 +125,6 @@ class HoliTom(Method):
         "the decoder, and positions='compact' does so where it is defined. Means and cosines are taken in float32. "
         "Equal scores go to the lower index. The released code adds noise.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """Before the decoder, and after layer 18 of 28."""
-        return (0, *default_layers(num_layers, (21,)))
 
     def select(self, view: View) -> Selection:
         """Merge over time and space before the decoder. Later, by the attention of the layer that has just run."""

@@ -18,6 +18,7 @@ from trio_core.methods.view import Selection, Signal, View
 from trio_core.models.encoder import Choice
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import (
+    DEFAULT_LAYERS,
     PROPORTION,
     BudgetRule,
     Layers,
@@ -134,6 +135,10 @@ class Method(ABC):
     media: ClassVar[Media] = "both"
     """What the method is for. `pictures` refuses a prompt with a video. `videos` refuses a sample without one whose
     frames are known (`Sample.videos`)."""
+    paper_layers: ClassVar[tuple[int, ...]] = DEFAULT_LAYERS[32]
+    """The pruning layers of the paper inside a decoder of 32 layers. Here they are TRIO's."""
+    scales_layers: ClassVar[bool] = True
+    """Whether a decoder of another depth is pruned at the same shares of its depth. False: after the same layers."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
     original_where_compact_is_undefined: ClassVar[bool] = False
@@ -216,8 +221,11 @@ class Method(ABC):
         return "original" if self.original_where_compact_is_undefined else None
 
     def default_layers(self, num_layers: int) -> Layers:
-        """The pruning layers of the paper for a decoder of `num_layers` layers: here TRIO's, or (0,) at the encoder."""
-        return (0,) if self.stage is Stage.ENCODER else default_layers(num_layers)
+        """The pruning layers for a decoder of `num_layers` layers, by `stage`, `paper_layers` and `scales_layers`."""
+        if self.stage is Stage.ENCODER:
+            return (0,)
+        inside = default_layers(num_layers, self.paper_layers) if self.scales_layers else self.paper_layers
+        return (0, *inside) if self.stage is Stage.BOTH else inside
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
         """The proportion of the budgets that `retention` asks for.

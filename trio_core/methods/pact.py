@@ -12,7 +12,6 @@ from trio_core.rules.attention import rotate
 from trio_core.rules.checks import check_budget
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import nearest_centre, to_denser
-from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import cosine, top_k, unit_rows
 from trio_core.tensors import KeptK, KeysNE, widened
 
@@ -92,6 +91,7 @@ class Pact(Method):
 
     name: ClassVar[str] = "pact"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    paper_layers: ClassVar[tuple[int, ...]] = (4,)
     reference: ClassVar[Reference] = Reference(
         title="PACT: Pruning and Clustering-Based Token Reduction for Faster Visual Language Models",
         arxiv="2504.08966",
@@ -104,10 +104,6 @@ class Pact(Method):
         "log of a cluster's size to the scores of its key (proportional attention). That needs an attention kernel "
         "with a bias. You cannot have it here, because the model keeps its own kernel.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layer 4 of 32; scaled to other depths."""
-        return default_layers(num_layers, (4,))
 
     def select(self, view: View) -> Selection:
         """Queries and keys are those of the next layer. Merged tokens are means of that layer's input."""

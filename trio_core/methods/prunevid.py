@@ -12,7 +12,7 @@ from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import dpc_knn
-from trio_core.rules.schedule import Layers, default_layers, proportional
+from trio_core.rules.schedule import proportional
 from trio_core.rules.segments import Segment, over_time, with_static_places
 from trio_core.rules.selection import top_k
 from trio_core.tensors import KeptK, ScoresN, widened
@@ -96,6 +96,7 @@ class PruneVid(Method):
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
     proportion: ClassVar[tuple[int, ...]] = (5, 2)
     """As released: half of the tokens, then 0.4 of the half."""
+    paper_layers: ClassVar[tuple[int, ...]] = (11,)
     reference: ClassVar[Reference] = Reference(
         title="PruneVid: Visual Token Pruning for Efficient Video Large Language Models",
         arxiv="2412.16117",
@@ -113,10 +114,6 @@ class PruneVid(Method):
         "to the lower index. The released code adds noise. The caches of the layers before the second stage stay "
         "whole. The released code trims them, and here you cannot.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """Before the decoder, and after layer 11 of 32."""
-        return (0, *default_layers(num_layers, (11,)))
 
     def select(self, view: View) -> Selection:
         """Merge before the decoder. Later, rank by the attention of the layer that has just run."""

@@ -7,7 +7,7 @@ from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View
 from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, Proportion, default_layers, retention_of
+from trio_core.rules.schedule import Layers, Proportion, retention_of
 from trio_core.tensors import ScoresBS
 
 LEAST_SHARE = 2.0**-20
@@ -26,6 +26,7 @@ class PyramidDrop(ScoreMethod):
 
     name: ClassVar[str] = "pyramiddrop"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    paper_layers: ClassVar[tuple[int, ...]] = (8, 16, 24)
     reference: ClassVar[Reference] = Reference(
         title="PyramidDrop: Accelerating Your Large Vision-Language Models via Pyramid Visual Redundancy Reduction",
         arxiv="2410.17247",
@@ -38,10 +39,6 @@ class PyramidDrop(ScoreMethod):
         "code renumbers positions, and positions='compact' does so. In training the code ranks by all tokens before "
         "the answers, and here you cannot.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layers 8, 16 and 24 of 32; scaled to other depths."""
-        return default_layers(num_layers, (8, 16, 24))
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:
         """λ, λ², λ³, …, with the λ at which the retention is met."""

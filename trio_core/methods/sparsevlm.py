@@ -12,7 +12,7 @@ from trio_core.rules.attention import LayerCall, attend, rotate
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means, nearest_centre, to_denser
-from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
+from trio_core.rules.schedule import Layers, Proportion, Schedule, retention_of
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
 
@@ -52,6 +52,7 @@ class SparseVLM(Method):
 
     name: ClassVar[str] = "sparsevlm"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.EMBEDDINGS})
+    paper_layers: ClassVar[tuple[int, ...]] = (3, 7, 16)
     reference: ClassVar[Reference] = Reference(
         title="SparseVLM: Visual Token Sparsification for Efficient Vision-Language Model Inference",
         arxiv="2410.04417",
@@ -70,10 +71,6 @@ class SparseVLM(Method):
     def merges(self) -> bool:
         """Whether some of the budget is for merged tokens."""
         return self.recycle and self.version == "v1"
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layers 3, 7 and 16 of 32; scaled to other depths."""
-        return default_layers(num_layers, (3, 7, 16))
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
         """The budgets of the released list, of the same version, whose retention is nearest to the wanted one."""

@@ -10,7 +10,6 @@ from torch import Tensor
 from trio_core.methods.method import Method, Reference, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers
 from trio_core.rules.selection import stride, top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, wide_type
 
@@ -41,6 +40,8 @@ class TopV(Method):
 
     name: ClassVar[str] = "topv"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    paper_layers: ClassVar[tuple[int, ...]] = (2,)
+    scales_layers: ClassVar[bool] = False
     reference: ClassVar[Reference] = Reference(
         title="TopV: Compatible Token Pruning with Inference Time Optimization for Fast and Low-Memory Multimodal "
         "Vision Language Model",
@@ -51,10 +52,6 @@ class TopV(Method):
         "the number of tokens is a square, their places are a square raster. Otherwise, and in a video, their places "
         "are their order.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After layer 2, whatever the depth."""
-        return (2,)
 
     def select(self, view: View) -> Selection:
         """Score each sample's visual tokens by their contribution to the layer that has just run."""

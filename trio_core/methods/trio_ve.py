@@ -10,7 +10,6 @@ from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio import Trio
 from trio_core.methods.view import Signal
-from trio_core.rules.schedule import Layers, default_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +26,7 @@ class TrioVe(TwoParts, Trio):
     name: ClassVar[str] = "trio-ve"
     needs: ClassVar[frozenset[Signal]] = Trio.needs | Scope.needs
     proportion: ClassVar[tuple[int, ...]] = (96, 32)
+    paper_layers: ClassVar[tuple[int, ...]] = (16,)
     reference: ClassVar[Reference] = replace(
         Trio.reference,
         caution="SCOPE before the decoder, then trio as ours",
@@ -67,7 +67,3 @@ class TrioVe(TwoParts, Trio):
                 f"encoder {self.encoder!r} acts at {cls.stage.value}: name a method that acts before the decoder only"
             )
         return cls(retention=1.0, positions=self.positions)
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """Before the decoder and after layer 16 of 32, in proportion elsewhere."""
-        return (0, *default_layers(num_layers, (16,)))

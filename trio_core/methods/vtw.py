@@ -8,7 +8,7 @@ import torch
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, View
-from trio_core.rules.schedule import Layers, Schedule, check_depth, default_layers
+from trio_core.rules.schedule import Schedule, check_depth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,8 @@ class VTW(Method):
     """
 
     name: ClassVar[str] = "vtw"
+    paper_layers: ClassVar[tuple[int, ...]] = (16,)
+    """As in the released chat for 7B models."""
     reference: ClassVar[Reference] = Reference(
         title="Boosting Multimodal Large Language Models with Visual Tokens Withdrawal for Rapid Inference",
         arxiv="2405.05803",
@@ -41,10 +43,6 @@ class VTW(Method):
             raise OptionError(
                 f"vtw: budget_rule {self.budget_rule!r}: nothing is left after its layer; only 'average' has a meaning"
             )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layer 16 of 32, as in the released chat for 7B models; scaled to other depths."""
-        return default_layers(num_layers, (16,))
 
     def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
         """One stage that keeps nothing, or keeps everything where the layer is the last one.
