@@ -259,7 +259,6 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
         # A name that is set here and not in the class body keeps the class out of the registry.
         "name": name,
         "needs": encoder.needs | decoder.needs,
-        "original_where_compact_is_undefined": all(part.original_where_compact_is_undefined for part in parts),
         "reference": _reference(encoder, decoder),
     }
     for fact, value in facts.items():

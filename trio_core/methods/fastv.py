@@ -1,13 +1,13 @@
 """FastV: an image is worth half its tokens after layer 2 (arXiv 2403.06764)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View
-from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.tensors import ScoresBS
+from trio_core.tensors import ScoresN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class FastV(ScoreMethod):
         "each new token, as the code without a cache does.",
     )
 
-    def score(self, view: View) -> ScoresBS:
-        """[B, S], the last token's row of attention in the layer that has just run, averaged over the heads."""
-        return attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
+    def score(self, view: View) -> Sequence[ScoresN]:
+        """The last token's attention in the layer that has just run, averaged over the heads."""
+        return view.attention_of_last("current")
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row."""

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from trio_core.methods.method import Media, Method, Reference, within
 from trio_core.methods.view import Sample, Selection, Signal, View
-from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
@@ -75,8 +74,7 @@ class FrameFusion(Method):
 
     def select(self, view: View) -> Selection:
         """Merge over time, then keep what gets the most attention."""
-        row = attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
-        scores = tuple(row[sample.index, sample.rows] for sample in view.samples)
+        scores = view.attention_of_last("current")
         clusters = [self._clusters(sample, scores[sample.index]) for sample in view.samples]
         return view.merged(clusters, scores)
 

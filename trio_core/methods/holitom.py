@@ -10,7 +10,6 @@ from torch import Tensor
 
 from trio_core.methods.method import Media, Method, Reference, Stage, within
 from trio_core.methods.view import Sample, Selection, Signal, View
-from trio_core.rules.attention import attention_row
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means, dpc_knn
@@ -132,8 +131,7 @@ class HoliTom(Method):
             scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
             stages = [self._before(sample, scores[sample.index]) for sample in view.samples]
         else:
-            row = attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
-            scores = tuple(row[sample.index, sample.rows] for sample in view.samples)
+            scores = view.attention_of_last("current")
             stages = [_inside(sample, scores[sample.index]) for sample in view.samples]
         kept, features, into = zip(*stages, strict=True)
         return Selection(kept, scores, features, partial(tuple, into))

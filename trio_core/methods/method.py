@@ -141,9 +141,6 @@ class Method(ABC):
     """Whether a decoder of another depth is pruned at the same shares of its depth. False: after the same layers."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
-    original_where_compact_is_undefined: ClassVar[bool] = False
-    """The rule for positions `compact` in a family whose positions have several axes. True: the original positions
-    stay. False: `prune` raises UnsupportedModel."""
     reference: ClassVar[Reference]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -216,9 +213,7 @@ class Method(ABC):
 
         multi_axis_positions: whether the family's positions have several axes.
         """
-        if self.positions == "original" or not multi_axis_positions:
-            return self.positions
-        return "original" if self.original_where_compact_is_undefined else None
+        return None if multi_axis_positions and self.positions == "compact" else self.positions
 
     def default_layers(self, num_layers: int) -> Layers:
         """The pruning layers for a decoder of `num_layers` layers, by `stage`, `paper_layers` and `scales_layers`."""

@@ -1,14 +1,14 @@
 """PyramidDrop: a pyramid of visual redundancy reduction (arXiv 2410.17247)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View
-from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.schedule import Layers, Proportion, retention_of
-from trio_core.tensors import ScoresBS
+from trio_core.tensors import ScoresN
 
 LEAST_SHARE = 2.0**-20
 """The smallest share of the tokens that a stage is asked to keep, so that shares stay positive numbers."""
@@ -52,9 +52,9 @@ class PyramidDrop(ScoreMethod):
                 high = middle
         return _powers(high, len(layers))
 
-    def score(self, view: View) -> ScoresBS:
-        """[B, S], the last token's row of attention in the next layer, averaged over the heads."""
-        return attention_row(view.probed("next"), view.supervised_rows(1, "last"), view.valid)
+    def score(self, view: View) -> Sequence[ScoresN]:
+        """The last token's attention in the next layer, averaged over the heads."""
+        return view.attention_of_last("next")
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row."""

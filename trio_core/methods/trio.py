@@ -123,7 +123,6 @@ class TrioReleased(Trio):
     positions: Positions = "compact"
 
     name: ClassVar[str] = "trio-released"
-    original_where_compact_is_undefined: ClassVar[bool] = True
     reference: ClassVar[Reference] = replace(
         Trio.reference,
         note="This variant follows the public code for LLaVA. The code leaves out the last row of logits, as in "
@@ -134,6 +133,10 @@ class TrioReleased(Trio):
         f"are the same up to rounding. {_SHARED}",
         caution="as released: probes the next layer, rows before the last, compact",
     )
+
+    def positions_in(self, multi_axis_positions: bool) -> Positions | None:
+        """The positions that the kept tokens get: the original ones in a family whose positions have several axes."""
+        return "original" if multi_axis_positions else self.positions
 
 
 def _logits(readout: Readout, probed: LayerCall, rows: Places, hidden: HiddenBSD) -> LogitsBPV:
