@@ -128,17 +128,12 @@ class Combined(TwoParts):
             raise OptionError(f"{self.name}: give either encoder_retention or budgets, not both")
 
     def _check_places(self) -> None:
-        if self.layers is None:
-            return
-        if self.budgets is not None and (self.layers[:1] != (0,) or len(self.layers) < 2):
+        before = self.layers is None or self.layers[:1] == (0,)
+        if self.layers == (0,) or (self.budgets is not None and not before):
             raise OptionError(
                 f"{self.name}: budgets {self.budgets} with layers {self.layers}: begin both with the place before the "
                 "decoder, which is layer 0, and go on with the decoder's layers"
             )
-        if self.layers == (0,):
-            raise OptionError(f"{self.name}: layers (0,): name layers of the decoder too, or leave layers out")
-        if 0 in self.layers[1:]:
-            raise OptionError(f"{self.name}: layers {self.layers} must ascend")
 
     def default_layers(self, num_layers: int) -> Layers:
         """Before the decoder, and after the layers of the method inside it."""
@@ -147,11 +142,8 @@ class Combined(TwoParts):
     def parts(self) -> tuple[Method, Method]:
         """Both methods, with their options. Their retention is a stand-in, which `schedule` replaces."""
         layers = self.layers[1:] if self.layers and self.layers[0] == 0 else self.layers
-        if self.budgets is None:
-            return self._part(0), self._part(1, layers=layers)
-        return self._part(0, layers=(0,), budgets=self.budgets[:1]), self._part(
-            1, layers=layers, budgets=self.budgets[1:]
-        )
+        before, inside = (None, None) if self.budgets is None else (self.budgets[:1], self.budgets[1:])
+        return self._part(0, layers=(0,), budgets=before), self._part(1, layers=layers, budgets=inside)
 
     def _part(self, place: int, **places: Any) -> Method:
         own = {option: getattr(self, name) for name, (whose, option) in self.own_options.items() if whose == place}
@@ -285,29 +277,15 @@ def _check_stages(encoder: type[Method], decoder: type[Method], name: str) -> No
 
 
 def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
-    """Both sources side by side. No paper proposes the combination, so it is ours."""
-    sources = {method_name(part): part.reference for part in (encoder, decoder)}
-    kinds = {source.kind for source in sources.values()}
-
-    def both(fact: str, separator: str = ", ") -> str:
-        return separator.join(text for source in sources.values() if (text := getattr(source, fact)))
-
-    def named(fact: str, separator: str) -> str:
-        return separator.join(f"{name}: {text}" for name, source in sources.items() if (text := getattr(source, fact)))
-
+    """Both rules. No paper proposes the combination, so it is ours."""
+    sources = [encoder.reference, decoder.reference]
+    kinds = {source.kind for source in sources}
     remarks = ["our combination"]
     remarks += ["a part is from its description"] if "description" in kinds else []
-    remarks += ["non-commercial code"] if "NC" in both("licence") else []
+    remarks += ["non-commercial code"] if any("NC" in source.licence for source in sources) else []
     return Reference(
-        title=both("title", "; then "),
-        arxiv=both("arxiv"),
-        repository=both("repository"),
-        commit=both("commit"),
-        kind="control" if "control" in kinds else "description" if "description" in kinds else "paper",
-        licence=named("licence", "; "),
-        trained="optional" if any(source.trained == "optional" for source in sources.values()) else "no",
-        note="No paper proposes this combination. Each part gets √retention of the budget, unless encoder_retention "
-        f"says otherwise. {named('note', ' ')}",
+        title="; then ".join(source.title for source in sources),
+        kind="control" if "control" in kinds else "paper",
         caution="control" if "control" in kinds else "; ".join(remarks),
     )
 

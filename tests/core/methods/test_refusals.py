@@ -54,7 +54,6 @@ def test_options_that_do_not_go_together_are_refused():
     for name, options, words in (
         *((name, {}, ("retention", "budgets")) for name in ("trio", "vtw", "divprune+fastv")),
         *(("trio", {"retention": share}, (f"retention {share}",)) for share in (0.0, 1.5, NAN)),
-        *(("trio-ve", {"retention": 0.5, "encoder": name}, (repr(name),)) for name in ("trio", "no_such")),
         *(("vtw", {"retention": 0.5, "layers": layers}, (str(layers),)) for layers in ((3, 4), (0,))),
         *(("vtw", {"retention": 0.5, "budget_rule": rule}, (repr(rule),)) for rule in ("final", "after-prune")),
         ("divprune+fastv", {"retention": 0.5, "layers": (1, 0)}, ("layers (1, 0)",)),
