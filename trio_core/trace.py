@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from torch import Tensor
 
@@ -113,16 +112,7 @@ class Trace:
         """
         if not self.num_layers:
             raise TrioError("no prefill has run in this context yet: nothing was realised")
-        if not self.visual_tokens:
+        if not self.stages:
             return 1.0
-        return sum(self._tokens_by_layer(b) for b in range(len(self.visual_tokens))) / (
-            self.num_layers * sum(self.visual_tokens)
-        )
-
-    def _tokens_by_layer(self, sample: int) -> int:
-        """The visual tokens that the decoder's layers ran on, summed over the layers."""
-        ends = [*(stage.layer for stage in self.stages), self.num_layers]
-        total = ends[0] * self.visual_tokens[sample]
-        for stage, (start, end) in zip(self.stages, pairwise(ends), strict=True):
-            total += (end - start) * len(stage.kept[sample])
-        return total
+        kept = sum(sum(schedule.tokens_by_layer) for schedule in self.schedules)
+        return kept / (self.num_layers * sum(self.visual_tokens))

@@ -96,7 +96,7 @@ class Attachment:
         for entry in (self.model, *wrappers.entries):
             self._handles.append(entry.register_forward_pre_hook(self.before_model, with_kwargs=True))
             self._handles.append(entry.register_forward_hook(self.check_pass))
-            self._handles.append(entry.register_forward_hook(self.after_model, always_call=True))
+            self._handles.append(entry.register_forward_hook(self.end_pass, always_call=True))
         for wrapper in wrappers.compiled:
             self._handles.append(wrapper.register_forward_pre_hook(self.before_compiled))
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
@@ -196,12 +196,8 @@ class Attachment:
         self.head.check_ran()
 
     @_eager
-    def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:
-        """Forget the pass, also after an error."""
-        self.end_pass()
-
-    def end_pass(self) -> None:
-        """Guard the cache that the pass filled, and forget the pass."""
+    def end_pass(self, *_call: Any) -> None:
+        """Guard the cache that the pass filled, and forget the pass, also after an error."""
         if not self._is_owner():
             return
         if isinstance(self.running, Prefill) and self.running.cache is not None:
@@ -298,6 +294,3 @@ class Attachment:
         raise TrioError(
             f"{type(self.model).__name__} is being pruned: leave the prune() context before you copy or pickle it"
         )
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        self.__reduce__()

@@ -61,15 +61,10 @@ class TopV(Method):
         for sample in view.samples:
             places = raster(sample.picture.number, sample.picture.schedule.visual_tokens, one_picture=not sample.videos)
             source, target = (stream[sample.index, sample.rows] for stream in (source_BSD, target_BSD))
-            cost = costs(source, target, places, self._weights)
+            cost = costs(source, target, places, (self.features, self.places, self.centre))
             scores.append(contribution(cost, self.temperature, self.iterations))
             kept.append(recover(scores[-1], sample.budget, self.recovered))
         return Selection(tuple(kept), tuple(scores))
-
-    @property
-    def _weights(self) -> tuple[float, float, float]:
-        """The weights of the three costs, in the order of `costs`."""
-        return self.features, self.places, self.centre
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the cosine of every source and target. The rest multiplies no matrices."""

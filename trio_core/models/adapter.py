@@ -22,9 +22,6 @@ adapters: dict[str, type["Adapter"]] = {}
 families: dict[str, type["Adapter"]] = {}
 """The adapter of each family, by the family's name."""
 
-by_processor: dict[str, type["Adapter"]] = {}
-"""The adapter of each processor class that an adapter names, by the class's name."""
-
 
 DEEPSTACK_PAIRS = (("visual_pos_masks", "deepstack_visual_embeds"), ("vision_mask", "deepstack_features"))
 """The decoder's arguments for DeepStack, by where they stand and what they add: Qwen3-VL's and Granite 4 Vision's."""
@@ -73,8 +70,6 @@ class Adapter(ToyFamily):
         # An inherited name belongs to the parent: PaliGemma 2 is a family whose class is PaliGemma's.
         for name in vars(cls).get("classes", ()):
             adapters[name] = cls
-        for name in vars(cls).get("processors", ()):
-            by_processor[name] = cls
         if "family" in vars(cls):
             families[cls.family] = cls
 

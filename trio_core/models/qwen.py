@@ -65,9 +65,9 @@ class Qwen(Adapter):
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """One picture of 6 × 8 patches and a video, or one of 4 × 6 patches alone."""
+        """One picture of 6 × 8 patches and a video of one frame of 4 × 4, or one of 4 × 6 patches alone."""
         picture = _picture(random, size)
-        return picture + _video(random) if size == "large" else picture
+        return picture + _frames(random, 1, 4, 4, apart=False) if size == "large" else picture
 
     @classmethod
     def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
@@ -172,11 +172,6 @@ def _picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
     height, width = (6, 8) if size == "large" else (4, 6)
     pixels, grid = random.pixels(height * width, _PATCH_PIXELS), torch.tensor([[1, height, width]])
     return toy.ToyPicture({"pixel_values": pixels, "image_grid_thw": grid}, [toy.IMAGE] * (height * width // 4))
-
-
-def _video(random: toy.Random) -> toy.ToyPicture:
-    """A word and a video of one frame of 4 × 4 patches."""
-    return _frames(random, 1, 4, 4, apart=False)
 
 
 def _frames(random: toy.Random, frames: int, height: int, width: int, *, apart: bool) -> toy.ToyPicture:
