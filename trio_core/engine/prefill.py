@@ -174,18 +174,15 @@ class Prefill(Pass):
     ) -> View:
         """The view of the method at the stage after layer `boundary`."""
         adapter, needs, tower = self.setup.adapter, self.setup.method.needs, self.setup.tower
-        signals: dict[Signal, Any] = {}
+        signals: dict[Signal, Any] = {Signal.EMBEDDINGS: self.embeddings} if Signal.EMBEDDINGS in needs else {}
         if Signal.LAYERS in needs:
-            calls = {"next": self._call(layer, hidden, self.cut(kwargs, frame, hidden, boundary))}
-            if self.previous is not None:
-                calls["current"] = self.previous
-            signals[Signal.LAYERS] = calls
+            next_call = self._call(layer, hidden, self.cut(kwargs, frame, hidden, boundary))
+            calls = {"next": next_call, "current": self.previous}
+            signals[Signal.LAYERS] = {probe: call for probe, call in calls.items() if call is not None}
         if Signal.READOUT in needs:
             signals[Signal.READOUT] = adapter.readout
         if Signal.NORM in needs:
             signals[Signal.NORM] = adapter.final_norm
-        if Signal.EMBEDDINGS in needs:
-            signals[Signal.EMBEDDINGS] = self.embeddings
         if tower is not None and boundary == 0:
             signals[Signal.ENCODER] = tower.collect([len(picture.rows) for picture in pictures])
         valid = (frame or self.whole).on(hidden.device).valid
@@ -251,16 +248,16 @@ class Prefill(Pass):
 
         selection: None where nothing was to be dropped.
         """
-        rating, merges, merged = None, False, None
+        rating = destinations = None
         if selection is not None:
             self.trace.add_notes(*selection.notes)
-            merges = selection.features is not None
             if selection.scores is not None:
-                rating = partial(_scores_on_picture, selection.scores, pictures)
+                rating = partial(_all_on_picture, selection.scores, pictures, torch.nan)
             if selection.merged is not None:
-                merged = partial(_on_picture, selection.merged, pictures)
+                destinations = partial(_destinations, selection.merged, pictures)
+        merges = selection is not None and selection.features is not None
         after = max(len(numbers) for numbers in kept)
-        self.trace.stages.append(StageTrace(layer, before, after, kept, rating, merges, merged))
+        self.trace.stages.append(StageTrace(layer, before, after, kept, rating, merges, destinations))
 
     def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:
         """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
@@ -288,30 +285,27 @@ class _NoGradient(torch.autograd.Function):
         raise UnsupportedInput(ctx.message)
 
 
-def _scores_on_picture(scores: Sequence[Tensor], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
-    """A selection's scores on the picture's own numbering: for each sample [V0], NaN for a token dropped before.
+def _all_on_picture(values: Sequence[Tensor], pictures: Sequence[Picture], absent: float) -> tuple[Tensor, ...]:
+    """For each sample [V0], its values [N] on the picture's own numbering; `absent` for a token dropped before.
 
     pictures: those that the selection saw.
     """
     return tuple(
-        values.new_full((picture.schedule.visual_tokens,), torch.nan).index_copy(
-            0, picture.number.to(values.device), values
-        )
-        for values, picture in zip(scores, pictures, strict=True)
+        own.new_full((picture.schedule.visual_tokens,), absent).index_copy(0, picture.number.to(own.device), own)
+        for own, picture in zip(values, pictures, strict=True)
     )
 
 
-def _on_picture(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
+def _destinations(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
     """The result of `Selection.merged`, on the picture's own numbering: for each sample [V0], −1 for a token in none.
 
     pictures: those that the selection saw.
     """
-    destinations = []
-    for indices, picture in zip(merged(), pictures, strict=True):
-        number = picture.number.to(indices.device)
-        numbers = number[indices.clamp_min(0)].where(indices >= 0, -1)
-        destinations.append(number.new_full((picture.schedule.visual_tokens,), -1).index_copy(0, number, numbers))
-    return tuple(destinations)
+    numbers = [
+        picture.number.to(indices.device)[indices.clamp_min(0)].where(indices >= 0, -1)
+        for indices, picture in zip(merged(), pictures, strict=True)
+    ]
+    return _all_on_picture(numbers, pictures, -1)
 
 
 def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:

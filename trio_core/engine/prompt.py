@@ -43,12 +43,7 @@ class Prompt:
         return any(picture.schedule.budgets[-1] < len(picture.rows) for picture in self.pictures)
 
 
-def read_prompt(
-    setup: Setup,
-    inputs: dict[str, Any],
-    video_inputs: dict[str, Any],
-    copies: int = 1,
-) -> Prompt:
+def read_prompt(setup: Setup, inputs: dict[str, Any], video_inputs: dict[str, Any], copies: int = 1) -> Prompt:
     """The pictures of a prompt, and what is planned for them.
 
     inputs: the arguments of the model's forward.
@@ -58,42 +53,33 @@ def read_prompt(
     """
     input_ids, valid = _ids_and_padding(inputs)
     visual = setup.adapter.visual_tokens(input_ids) & valid
-    begins, predicting = _documents(setup, inputs), _predicting(inputs)
     video = torch.isin(input_ids, input_ids.new_tensor(setup.adapter.video_ids)) & valid
-    marks = [visual, valid, video, *(mark for mark in (begins, predicting) if mark is not None)]
+    marks = {"visual": visual, "valid": valid, "video": video}
+    marks |= {"begins": _documents(setup, inputs), "predicting": _predicting(inputs)}
+    marks = {name: mask for name, mask in marks.items() if mask is not None}
     # Here the host waits for the device: the places of the pictures and the lengths fix every later shape.
-    visual_BS, valid_BS, video_BS, *rest = torch.stack(marks).cpu()
+    on_host = dict(zip(marks, torch.stack([*marks.values()]).cpu(), strict=True))
+    visual_BS, valid_BS, video_BS = (on_host[name] for name in ("visual", "valid", "video"))
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
     shapes = iter(setup.adapter.videos(video_inputs, int(video_BS.sum()) // copies) if video_BS.any() else ())
     videos: tuple[Video, ...] = ()
     pictures, unpadded, text_at_end = [], min(lengths) == input_ids.shape[1], input_ids.shape[1]
-    for sample, (visual, valid) in enumerate(zip(visual_BS, valid_BS, strict=True)):
-        rows, text_after = _rows(sample, visual, valid)
+    for sample in range(len(input_ids)):
+        rows, text_after = _rows(sample, visual_BS[sample], valid_BS[sample])
         videos = videos if sample % copies else _videos(video_BS[sample, rows], shapes, input_ids.device)
         _check_media(setup.method, sample, videos, has_video=bool(video_BS[sample].any()))
         behind = input_ids.shape[1] - 1 - int(rows[-1])
         text_at_end = min(text_at_end, behind if text_after == behind else 0)
-        number = torch.arange(len(rows), device=input_ids.device)
-        side_by_side = unpadded and int(rows[-1] - rows[0]) + 1 == len(rows)
-        pictures.append(
-            Picture(
-                to_device(rows, input_ids.device),
-                number,
-                len(rows),
-                text_after,
-                setup.schedule(len(rows)),
-                first=int(rows[0]) if side_by_side else None,
-                videos=videos,
-            )
-        )
+        first = int(rows[0]) if unpadded and int(rows[-1] - rows[0]) + 1 == len(rows) else None
+        places, number = to_device(rows, input_ids.device), torch.arange(len(rows), device=input_ids.device)
+        schedule = setup.schedule(len(rows))
+        pictures.append(Picture(places, number, len(rows), text_after, schedule, first=first, videos=videos))
     prompt = Prompt(tuple(pictures), lengths, frame, int(text_at_end))  # a tracer's sizes are tensors
     if prompt.prunes:
-        marks = iter(rest)
-        begins = begins if begins is None else next(marks)
-        predicting = predicting if predicting is None else next(marks)
-        _check_pruned(setup, inputs, begins if unpadded else None, predicting, visual_BS | ~valid_BS)
+        begins = on_host.get("begins") if unpadded else None
+        _check_pruned(setup, inputs, begins, on_host.get("predicting"), visual_BS | ~valid_BS)
     return prompt
 
 
@@ -167,14 +153,10 @@ def _ids_and_padding(inputs: dict[str, Any]) -> tuple[Tensor, MaskBS]:
         raise UnsupportedInput("the picture is found by its placeholder ids: pass input_ids, not inputs_embeds alone")
     if mask is None:
         return input_ids, torch.ones_like(input_ids, dtype=torch.bool)
-    if not isinstance(mask, Tensor):
-        raise UnsupportedInput(f"attention_mask of type {type(mask).__name__}: pass the [batch, tokens] mask")
-    if mask.ndim != 2:
-        raise UnsupportedInput(f"attention_mask with {mask.ndim} dimensions: pass the [batch, tokens] mask")
-    if mask.shape != input_ids.shape:
+    if not isinstance(mask, Tensor) or mask.shape != input_ids.shape:
+        form = f"shape {tuple(mask.shape)}" if isinstance(mask, Tensor) else f"type {type(mask).__name__}"
         raise UnsupportedInput(
-            f"attention_mask of shape {tuple(mask.shape)} and input_ids of shape {tuple(input_ids.shape)}: give both "
-            "the same shape"
+            f"attention_mask of {form} and input_ids of shape {tuple(input_ids.shape)}: pass the [batch, tokens] mask"
         )
     return input_ids, mask.to(input_ids.device, torch.bool)
 
@@ -218,27 +200,15 @@ def _check_pruned(
             "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; "
             "pass the number of last tokens, or leave it out and take the rows from the logits"
         )
-    if predicting is not None:
-        _check_labels(predicting & without_logits)
-    if begins is not None:
-        _check_one_document(begins, setup.adapter.attention)
-
-
-def _check_one_document(begins: MaskBS, attention: str) -> None:
-    """Refuse packed documents under flash attention. begins: [1, S], True where a new one begins."""
-    if begins.any():
-        raise UnsupportedInput(
-            f"position_ids that begin anew at place {int(begins.nonzero()[0, 1])}: {attention} tells packed documents "
-            "apart by them and cannot once tokens are dropped; give each document a row of its own, or load the model "
-            "with sdpa or eager"
-        )
-
-
-def _check_labels(without_logits: MaskBS) -> None:
-    """Refuse labels that are predicted at visual tokens and padding. without_logits: [B, S], True at such places."""
-    if without_logits.any():
-        sample, place = without_logits.nonzero()[0].tolist()
+    if predicting is not None and (unseen := predicting & without_logits).any():
+        sample, place = unseen.nonzero()[0].tolist()
         raise UnsupportedInput(
             f"labels: the token at place {place + 1} of sample {sample} is predicted from a visual token, which may be "
             f"dropped, or from padding; set its label to {NOT_LABELLED}"
+        )
+    if begins is not None and begins.any():
+        raise UnsupportedInput(
+            f"position_ids that begin anew at place {int(begins.nonzero()[0, 1])}: {setup.adapter.attention} tells "
+            "packed documents apart by them and cannot once tokens are dropped; give each document a row of its own, "
+            "or load the model with sdpa or eager"
         )
