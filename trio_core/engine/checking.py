@@ -174,10 +174,10 @@ class _Trial:
             return
 
         def exchange(_module: torch.nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            given = self.words.shape[1]
-            if args[0].shape[1] < given:
+            length = self.words.shape[1]
+            if args[0].shape[1] < length:
                 return args
-            return (torch.cat([self.words, args[0][:, given:]], dim=1), *args[1:])
+            return (torch.cat([self.words, args[0][:, length:]], dim=1), *args[1:])
 
         with self.model.get_input_embeddings().register_forward_pre_hook(exchange):
             yield

@@ -321,9 +321,9 @@ def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
             "sdpa, or use saliency 'tail' without hooks inside its layers"
         )
     # In an empty context: transformers collects attentions by a context variable, and would collect these too.
-    given = {name: differentiable(value) for name, value in kwargs.items()}
+    arguments = {name: differentiable(value) for name, value in kwargs.items()}
     with gradients_checked(layer) if hidden.requires_grad else nullcontext():
-        output = Context().run(layer.forward, hidden, **given)
+        output = Context().run(layer.forward, hidden, **arguments)
     return output[0] if isinstance(output, tuple) else output
 
 

@@ -18,7 +18,6 @@ from trio_core.rules.selection import cosine, dpp_map, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, wide_type, widened
 
 
-@torch.no_grad()
 def scale_relevance(scores: ScoresN) -> ScoresN:
     """[N]: (score − min + 10⁻⁶) / (max − min), or 1 everywhere if all scores are equal.
 
@@ -31,7 +30,6 @@ def scale_relevance(scores: ScoresN) -> ScoresN:
     return torch.where(high == low, 1, (wide - low + 1e-6) / (high - low))
 
 
-@torch.no_grad()
 def cdpruner(features: FeaturesND, relevances: ScoresN, budget: int) -> KeptK:
     """The tokens of one crop that are relevant and unlike each other: [K] indices, ascending.
 
@@ -169,7 +167,6 @@ def _segments(directory: str, question: str) -> Tensor:
     return F.pad(ids, (0, -len(ids) % length)).view(-1, length)
 
 
-@torch.no_grad()
 def _clip_cosine(directory: str, question: str, hidden: FeaturesND) -> ScoresN:
     """[N]: the cosine of each patch with the question in CLIP's joint space, averaged over the question's segments.
 

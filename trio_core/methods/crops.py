@@ -16,6 +16,7 @@ from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.models.encoder import Encoder
+from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import joined
 from trio_core.rules.schedule import shares
 from trio_core.tensors import AttentionHN, FeaturesND, KeptK, KeysNE
@@ -153,6 +154,10 @@ class TowerMethod(Method):
 
     stage: ClassVar[Stage] = Stage.ENCODER
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
+
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
+        """MACs of the tower's attention. A method that multiplies more overrides this."""
+        return shape.encoder_attention_macs(sizes.visual)
 
 
 class CropMethod(TowerMethod):

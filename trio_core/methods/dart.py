@@ -18,7 +18,6 @@ from trio_core.rules.selection import top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, widened
 
 
-@torch.no_grad()
 def least_duplicated(
     keys: KeysNE,
     hidden: FeaturesND,

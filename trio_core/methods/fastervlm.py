@@ -6,7 +6,6 @@ from typing import ClassVar
 from trio_core.methods.crops import GAPS, TILES, Crop, CropMethod
 from trio_core.methods.method import Reference
 from trio_core.methods.view import Selection, View
-from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import top_k
 from trio_core.tensors import AttentionHN, KeptK
 
@@ -48,7 +47,3 @@ class FasterVLM(CropMethod):
         """Rank crop by crop. The scores are the mean attention, and zero at newlines."""
         scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
         return replace(super().select(view), scores=scores)
-
-    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the attention. Nothing else is multiplied."""
-        return shape.encoder_attention_macs(sizes.visual)

@@ -10,7 +10,6 @@ from trio_core.methods.crops import GAPS, TILES, TowerMethod, all_tokens, crops_
 from trio_core.methods.method import Reference, within
 from trio_core.methods.view import Sample, Selection, View
 from trio_core.rules.checks import check_budget, check_finite
-from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.tensors import KeptK, ScoresN
 
 
@@ -23,7 +22,6 @@ def chunk_sizes(count: int, chunks: int) -> list[int]:
     return [count // chunks + (i < count % chunks) for i in range(chunks)]
 
 
-@torch.no_grad()
 def chunk_budgets(attention: ScoresN, budget: int, sizes: list[int]) -> Tensor:
     """[P]: how many tokens each chunk may keep. It may be more than the chunk has.
 
@@ -45,7 +43,6 @@ def chunk_budgets(attention: ScoresN, budget: int, sizes: list[int]) -> Tensor:
     return budgets + (rank < budget - budgets.sum())
 
 
-@torch.no_grad()
 def holov(attention: ScoresN, budget: int, chunks: int = 16) -> KeptK:
     """The most attended tokens of each chunk, as many as `chunk_budgets` gives it: [K] indices, ascending.
 
@@ -110,7 +107,3 @@ class HoloV(TowerMethod):
         patches = torch.cat([crop.tokens for crop in crops_of(sample)])
         attention = sample.view.encoder.attention_of(sample.index)[patches]
         return patches[holov(attention, sample.budget, self.chunks)].sort().values
-
-    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the attention. Nothing else is multiplied."""
-        return shape.encoder_attention_macs(sizes.visual)

@@ -133,8 +133,8 @@ class Method(ABC):
     needs: ClassVar[frozenset[Signal]] = frozenset()
     """The signals that the method reads from its view."""
     media: ClassVar[Media] = "both"
-    """What the method is for. `pictures` refuses a prompt with a video. `videos` refuses a sample without one whose
-    frames are known (`Sample.videos`)."""
+    """The kind of input that the method is for. `pictures` refuses a prompt with a video. `videos` refuses a sample
+    without one whose frames are known (`Sample.videos`)."""
     paper_layers: ClassVar[tuple[int, ...]] = DEFAULT_LAYERS[32]
     """The pruning layers of the paper inside a decoder of 32 layers. Here they are TRIO's."""
     scales_layers: ClassVar[bool] = True

@@ -40,7 +40,6 @@ def importance(query: Tensor, keys: Tensor, hidden: Tensor, counts: Tensor) -> T
     return weights * torch.linalg.vector_norm(widened(hidden), dim=-1).masked_fill(~counts, 0)
 
 
-@torch.no_grad()
 def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
     """Cluster the survivors by density peaks (DBDPC): the centres, [K] ascending, and each token's cluster, [N].
 

@@ -111,7 +111,6 @@ def select_centres(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
     return order.argsort()[:count]
 
 
-@torch.no_grad()
 def merge_neighbours(attention: ScoresN, keys: KeysNE, hidden: FeaturesND, centres: KeptK) -> Tensor:
     """[K + 1, D]: each centre plus its 32 nearest patches, weighted by attention; last, the sum of all other patches.
 

@@ -124,7 +124,6 @@ class SparseVLM(Method):
         return rows + merged * pool_size(sizes.visual - kept) * shape.hidden
 
 
-@torch.no_grad()
 def raters(visual: Tensor, text: Tensor) -> Tensor:
     """[T], True at the words that rate: those more like the picture than the average word. All words if none is.
 
@@ -141,7 +140,6 @@ def raters(visual: Tensor, text: Tensor) -> Tensor:
     return above | ~above.any()
 
 
-@torch.no_grad()
 def rating(attention: Tensor, raters: Tensor, heads: int | None = None) -> ScoresN:
     """[N], the attention that each visual token receives from the raters, averaged over raters and heads.
 
@@ -199,7 +197,6 @@ def _clusters(dropped: int) -> int:
     return pool_size(dropped) // 10 + 1 if dropped else 0
 
 
-@torch.no_grad()
 def recycled(scores: ScoresN, features: FeaturesND, total: int) -> tuple[KeptK, MergedKD]:
     """The places that stay, [K] ascending, and the features at these places, [K, D].
 
@@ -225,7 +222,6 @@ def recycled(scores: ScoresN, features: FeaturesND, total: int) -> tuple[KeptK, 
     return places, torch.cat([features[best], means])[by_place]
 
 
-@torch.no_grad()
 def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     """The centres of density-peak clusters, [C] in the order of their scores, and the mean of each cluster, [C, D].
 

@@ -16,7 +16,6 @@ EPSILON = 1e-6
 """The engine's `numerical_threshold`."""
 
 
-@torch.no_grad()
 def split_cdpruner(features: FeaturesND, scores: ScoresN, budget: int, weight: float, split: bool) -> KeptK:
     """The tokens of one picture that are relevant and unlike each other: [K] indices, ascending.
 

@@ -63,7 +63,6 @@ class ToMe(MergingMethod):
         return merging + shape.projection_macs(sizes.budget)
 
 
-@torch.no_grad()
 def bipartite_matching(keys: KeysNE, merges: int) -> KeptK:
     """One round: for each token the index of the token that it joins, [N]. A token that joins none names itself.
 
@@ -91,7 +90,6 @@ def bipartite_matching(keys: KeysNE, merges: int) -> KeptK:
     return target.index_copy_(0, 2 * strongest, 2 * nearest[strongest] + 1)
 
 
-@torch.no_grad()
 def merge_to(keys: KeysNE, hidden: FeaturesND, budget: int) -> tuple[KeptK, MergedKD, Tensor]:
     """Merge tokens in rounds of `bipartite_matching` until K are left.
 

@@ -87,7 +87,6 @@ def raster(number: Tensor, count: int, *, one_picture: bool = True) -> Tensor:
     return torch.stack([row, number - row * side], dim=1) / max(side - 1, 1)
 
 
-@torch.no_grad()
 def costs(source: FeaturesND, target: FeaturesND, place: Tensor, weights: tuple[float, float, float]) -> Tensor:
     """[N, N], the cost of moving source i to target j: a weighted sum of three distances.
 
@@ -105,7 +104,6 @@ def costs(source: FeaturesND, target: FeaturesND, place: Tensor, weights: tuple[
     return weights[0] * (1 - unit_rows(source) @ unit_rows(target).T) + weights[1] * distance + weights[2] * centre
 
 
-@torch.no_grad()
 def contribution(cost: Tensor, temperature: float, iterations: int) -> ScoresN:
     """[N], how much each source contributes: the row sums of exp(−cost / temperature) after Sinkhorn's iterations.
 

@@ -16,7 +16,6 @@ MOST_DROPPED = 8
 """The largest number of patches that one round drops."""
 
 
-@torch.no_grad()
 def vispruner(hidden: FeaturesND, attention: ScoresN, budget: int, important: float = 0.5) -> KeptK:
     """The patches of one crop that are attended most, and of the others the least similar ones: [K] indices, ascending.
 

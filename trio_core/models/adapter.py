@@ -268,8 +268,8 @@ class Adapter(ToyFamily):
         kwargs: the decoder's keyword arguments. The features are popped from it.
         Returns, by the index of a layer, what to add to its input: [B, S, D] over the full sequence, zero at text.
         """
-        given = [(kwargs.pop(mask, None), kwargs.pop(features, None)) for mask, features in DEEPSTACK_PAIRS]
-        visual, features = next(((mask, values) for mask, values in given if values is not None), (None, None))
+        pairs = [(kwargs.pop(mask, None), kwargs.pop(features, None)) for mask, features in DEEPSTACK_PAIRS]
+        visual, features = next(((mask, values) for mask, values in pairs if values is not None), (None, None))
         if visual is None or features is None:
             return {}
         if not isinstance(features, dict):  # Qwen3-VL's list begins with what is added behind the first layer

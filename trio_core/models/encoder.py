@@ -122,7 +122,7 @@ class Tower(ABC):
 
     def __init__(self) -> None:
         self.recorded: dict[Any, Any] = {}
-        """What the hooks record in this forward of the model, by a name of ours."""
+        """The record of the hooks in this forward of the model, by a name of ours."""
         self.copies = 1
         """How often generate() repeats each sample behind the tower: for beams, or for several answers."""
 

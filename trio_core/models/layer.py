@@ -108,10 +108,10 @@ def gradients_checked(layer: nn.Module) -> Iterator[None]:
     """A context in which a module inside the layer raises UnsupportedModel if its output has lost the gradient."""
 
     def check(name: str, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        given = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
+        entered = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
         made = output[0] if isinstance(output, tuple) else output
-        if given is not None and isinstance(made, Tensor) and made.is_floating_point():
-            check_gradient(f"{name} of the probed layer", given, made)
+        if entered is not None and isinstance(made, Tensor) and made.is_floating_point():
+            check_gradient(f"{name} of the probed layer", entered, made)
 
     with ExitStack() as hooks:
         for name, module in layer.named_modules():

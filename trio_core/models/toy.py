@@ -108,14 +108,15 @@ class ToyFamily:
         seed: words and pixels depend on it.
         """
         random = Random(seed)
-        shown = cls.toy_videos(random, videos)
-        ids = torch.tensor([random.words(3) + shown.ids + random.words(after)])
-        return {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            **shown.inputs,
-            **cls.toy_token_types(ids),
-        }
+        clips = cls.toy_videos(random, videos)
+        return cls._toy_inputs(random.words(3) + clips.ids + random.words(after), clips)
+
+    @classmethod
+    def _toy_inputs(cls, ids: list[int], picture: "ToyPicture") -> dict[str, Tensor]:
+        """The arguments of the model's forward for a prompt with a picture or videos."""
+        ids_1S = torch.tensor([ids])
+        mask = torch.ones_like(ids_1S)
+        return {"input_ids": ids_1S, "attention_mask": mask, **picture.inputs, **cls.toy_token_types(ids_1S)}
 
     @classmethod
     def toy_videos(cls, random: "Random", count: int) -> "ToyPicture":
@@ -138,13 +139,7 @@ class ToyFamily:
         picture = cls.toy_picture(random, size)
         if cls.toy_video_tokens and size == "large":
             picture += video(random, cls.toy_video_tokens)
-        ids = torch.tensor([cls.toy_prompt(random.words(before), picture.ids, random.words(after))])
-        return {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            **picture.inputs,
-            **cls.toy_token_types(ids),
-        }
+        return cls._toy_inputs(cls.toy_prompt(random.words(before), picture.ids, random.words(after)), picture)
 
     @classmethod
     def toy_picture(cls, random: "Random", size: Size) -> "ToyPicture":
