@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError, first_line
-from trio_core.methods.crops import GAPS, TILES, TowerMethod, all_tokens, crop_by_crop, crops_of
+from trio_core.methods.crops import TowerMethod, all_tokens, crop_by_crop, crops_of
 from trio_core.methods.method import Reference
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
@@ -76,9 +76,8 @@ class CDPruner(TowerMethod):
         repository="Theia-4869/CDPruner",
         commit="9541616c40fcd5625de1cdb8ea6c33c129eb7864",
         note="By default the rule reads the question from the decoder's own embeddings, with the words of the "
-        "template. The released code asks CLIP's text tower. relevance='clip' does so. If the rank of the kernel is "
-        f"too low, the most relevant tokens complete the selection. {GAPS} The budget is divided over the crops. The "
-        f"released code keeps the same number in each. {TILES}",
+        "template. The released code asks CLIP's text tower, and relevance='clip' does so. If the rank of the kernel "
+        "is too low, the most relevant tokens complete the selection.",
     )
 
     def __post_init__(self) -> None:

@@ -21,18 +21,6 @@ from trio_core.rules.merging import joined
 from trio_core.rules.schedule import shares
 from trio_core.tensors import AttentionHN, FeaturesND, KeptK, KeysNE
 
-GAPS = (
-    "The released code makes a contiguous prompt on LLaVA. Here kept tokens keep their position ids, with gaps between "
-    "them. positions='compact' renumbers them."
-)
-"""A sentence of each note of a method whose released code shortens the prompt."""
-
-TILES = (
-    "Newline tokens of LLaVA-NeXT and LLaVA-OneVision are dropped, and padding is cut off the tiles first. The "
-    "released code keeps the padding."
-)
-"""A sentence of each note of a method whose released code switches LLaVA-NeXT's un-padding off."""
-
 
 @dataclass(frozen=True)
 class Crop:

@@ -84,11 +84,10 @@ class Dart(Method):
         repository="ZichenWen1/EPIC",
         commit="b2ed9cdfda546bd10c0100e92624d30ccf58af59",
         note="The repository is a later one of the same authors; the code of the paper itself is not public in full. "
-        "Pivots are visited in ascending order; the code visits them in the order of a Python set. The budget is met "
-        "exactly; the code keeps the visual pivots and adds equal shares (with 196, 132 and 68 tokens both give the "
-        "same). The budget is an average over layers; the code counts the tokens after layer 2, and "
-        "budget_rule='after-prune' does so. Keys are rotated from the first token of the sample, so that padding "
-        "changes nothing.",
+        "Pivots are visited in ascending order; the code visits them in the order of a Python set. The code keeps the "
+        "visual pivots and adds equal shares (with 196, 132 and 68 tokens that is the budget too), and it counts the "
+        "tokens after layer 2, as budget_rule='after-prune' does. Keys are rotated from the first token of the sample, "
+        "so that padding changes nothing.",
     )
 
     def select(self, view: View) -> Selection:
@@ -131,10 +130,9 @@ class DartOnEmbeddings(Dart):
         commit="2add2e29d55b0f4b6c6de73d02a6faf29a973e0d",
         note="The rule of TensorRT Edge-LLM (--visualPrune), read in a fork: NVIDIA's own may differ. Pivots and "
         "cosines come from the embeddings that enter the decoder, without norm and rotation. Text before the picture "
-        "counts too. Each run of visual tokens (a picture, a frame between texts) is pruned on its own. The budgets of "
-        "runs are exact, in proportion to their tokens. The engine rounds each of them up, and to one at least. It "
-        "visits the strongest pivot first; here pivots are visited in ascending order. The engine leaves prompts of "
-        "fewer than 16 visual tokens as they are. It has float16 embeddings, and we compute in float32.",
+        "counts too. Each run of visual tokens (a picture, a frame between texts) is pruned on its own, with a budget "
+        "in proportion to its tokens. The engine rounds each budget up. It visits the strongest pivot first; here "
+        "pivots are visited in ascending order. The engine leaves prompts of fewer than 16 visual tokens as they are.",
     )
 
     def select(self, view: View) -> Selection:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from trio_core.methods.crops import GAPS, TILES, Crop, CropMethod
+from trio_core.methods.crops import Crop, CropMethod
 from trio_core.methods.method import Reference
 from trio_core.methods.view import Selection, View
 from trio_core.rules.selection import top_k
@@ -35,8 +35,6 @@ class FasterVLM(CropMethod):
         arxiv="2412.01818",
         repository="Theia-4869/FasterVLM",
         commit="f5d5f12037e105a51865ecb4b28a73cd86eb4921",
-        note=f"Equal scores go to the lower index. {GAPS} The budget is divided over the crops. The released code "
-        f"keeps the same number in each. {TILES}",
     )
 
     def keep(self, crop: Crop) -> KeptK:

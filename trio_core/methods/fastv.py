@@ -28,9 +28,8 @@ class FastV(ScoreMethod):
         commit="d1659729b5bf1be225e99ee15783deeea80f63b1",
         licence="none stated",
         note="The paper averages the attention of all tokens. The code takes the last token's attention, and so does "
-        "this method. The budget is an average over layers. The code keeps round(N · (1 − r)) tokens after its "
-        "layer, and budget_rule='after-prune' does so. The selection of the prefill stays. You cannot select anew at "
-        "each new token, as the code without a cache does.",
+        "this method. The code keeps round(N · (1 − r)) tokens after its layer, and budget_rule='after-prune' does so. "
+        "You cannot select anew at each new token, as the code without a cache does.",
     )
 
     def score(self, view: View) -> Sequence[ScoresN]:

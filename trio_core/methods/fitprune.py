@@ -52,11 +52,10 @@ class FitPrune(ScoreMethod):
         repository="ywh187/FitPrune",
         commit="d28e418c920912b20dc888325651ecc6e214e6a1",
         licence="none at its root; its LLaVA folder is Apache-2.0",
-        note="The code drops tokens inside a layer, before the output projection. Here they leave after the layer, "
-        "so its projection and FFN run on them too. The tables were fitted on LLaVA-1.5. For other depths and "
-        "retentions, budgets are interpolated between the tables. Below the lowest table they follow its trend. "
-        "Equal scores go to the lower index. You cannot fit tables to another model or to your own pictures, as the "
-        "code can.",
+        note="The code drops tokens inside a layer, before the output projection. Here they leave after the layer, so "
+        "its projection and FFN run on them too. The tables were fitted on LLaVA-1.5. For other depths and retentions, "
+        "budgets are interpolated between the tables. Below the lowest table they follow its trend. You cannot fit "
+        "tables to another model or to your own pictures, as the code can.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:

@@ -66,10 +66,9 @@ class FrameFusion(Method):
         commit="fbec1d2e6bd383361c2c87ca13e73f80a8c1a9e9",
         note="The released code merges before the first layer and inside the next ones, between attention and FFN, "
         "until less than a tenth of the tokens are similar. Then it prunes once by attention, down to a cost. Here "
-        "both happen at one stage, one after the other, and the budget is exact. If more tokens are similar than may "
-        "go, the most similar ones merge and none is dropped, as released. Tokens in no frame do not merge, but they "
-        "compete in the pruning. The attention is that of the layer before the merging. In the released code the "
-        "layer runs on merged tokens. Cosines and means are taken in float32. Equal scores go to the lower index.",
+        "both happen at one stage, one after the other. If more tokens are similar than may go, the most similar ones "
+        "merge and none is dropped, as released. Tokens in no frame do not merge, but they compete in the pruning. The "
+        "attention is that of the layer before the merging. In the released code the layer runs on merged tokens.",
     )
 
     def select(self, view: View) -> Selection:

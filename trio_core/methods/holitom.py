@@ -115,14 +115,12 @@ class HoliTom(Method):
         commit="e9b2972f6895c9e7d7fe74eb8c3a2ecaab8056e0",
         note="The rule is that of the released code with its defaults, which keep tokens by attention alone (D = 0). "
         "The released code is for LLaVA-OneVision and LLaVA-Video. Each block of tokens has its share of the budget, "
-        "in proportion to its tokens, so that the sum is exact. The released code rounds each block by itself. If "
-        "averaging over time would leave fewer tokens than the budget, only the most similar places are averaged. The "
-        "released code keeps fewer then. At a retention of 0.1 it lowers the similarity to 0.65, and you can do so by "
-        "the option. Tokens in no frame are one block more, ranked by attention. A merged token stands at the place of"
-        " its centre, and the centre in the first frame of its segment. The released code puts the merged tokens of a "
-        "segment first. Tokens join in the decoder in their order. The released code renumbers the positions before "
-        "the decoder, and positions='compact' does so where it is defined. Means and cosines are taken in float32. "
-        "Equal scores go to the lower index. The released code adds noise.",
+        "in proportion to its tokens; the released code rounds each by itself. If averaging over time would leave "
+        "fewer tokens than the budget, only the most similar places are averaged. The released code keeps fewer then. "
+        "At a retention of 0.1 it lowers the similarity to 0.65, and you can do so by the option. Tokens in no frame "
+        "are one block more, ranked by attention. A merged token stands at the place of its centre, and the centre in "
+        "the first frame of its segment. The released code puts the merged tokens of a segment first. Tokens join in "
+        "the decoder in their order.",
     )
 
     def select(self, view: View) -> Selection:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.methods.crops import GAPS, TILES, TowerMethod, all_tokens, crops_of
+from trio_core.methods.crops import TowerMethod, all_tokens, crops_of
 from trio_core.methods.method import Reference, within
 from trio_core.methods.view import Sample, Selection, View
 from trio_core.rules.checks import check_budget, check_finite
@@ -89,12 +89,11 @@ class HoloV(TowerMethod):
         arxiv="2510.02912",
         repository="obananas/HoloV",
         commit="1d2e65e961e698ff0e7d5bb4625489177dd9deba",
-        note="The paper adds a variance to the score, but in the released code it cancels out. It is left out here. "
-        "If a strip receives a larger budget than it has tokens, it passes the rest on. The released code appends zero "
-        f"vectors. Kept tokens stand in raster order, not in the order of attention. {GAPS} {TILES} On Qwen the "
-        "released code cuts int(1024/576 · N/K) strips. It also leaves the attention in the order of the tower's "
-        "windows, so it scores the wrong tokens. Here there are `chunks` strips in every family, and the attention is "
-        "in raster order.",
+        note="The paper adds a variance to the score, but in the released code it cancels out. It is left out here. If "
+        "a strip receives a larger budget than it has tokens, it passes the rest on. The released code appends zero "
+        "vectors. Kept tokens stand in raster order, not in the order of attention. On Qwen the released code cuts "
+        "int(1024/576 · N/K) strips. It also leaves the attention in the order of the tower's windows, so it scores "
+        "the wrong tokens. Here there are `chunks` strips in every family, and the attention is in raster order.",
     )
 
     def select(self, view: View) -> Selection:

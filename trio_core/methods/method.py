@@ -56,7 +56,8 @@ class Reference:
     licence: of the code, where it restricts use or is missing; else empty.
     trained: whether the source trains the model for the rule: `no`, or `optional` if it has a form with training too.
         Nothing is trained here.
-    note: each deliberate difference from the source, and what a user must know.
+    note: each deliberate difference from the source, and what a user must know. docs/reference/methods.md begins with
+        the differences that all methods have.
     caution: at most 70 characters that tables and pages print beside the method. It takes the place of what `remark`
         says by itself.
     """

@@ -96,12 +96,11 @@ class Pact(Method):
         arxiv="2504.08966",
         repository="orailix/PACT",
         commit="cf9a0c9ff4820cb5bb1a4c97d9d92f4b838a3a52",
-        note="The cutoff follows from the budget: it is the one that leaves as many centres as the budget allows. "
-        "The code fixes the cutoff at 0.21, so that the picture decides how many tokens stay. You cannot give a "
-        "cutoff here. A centre is far from "
-        "every denser token; in the code it is far from every denser centre. In later layers the code also adds the "
-        "log of a cluster's size to the scores of its key (proportional attention). That needs an attention kernel "
-        "with a bias. You cannot have it here, because the model keeps its own kernel.",
+        note="The cutoff follows from the budget: it is the one that leaves as many centres as the budget allows. The "
+        "code fixes it at 0.21, so that the picture decides how many tokens stay. You cannot give a cutoff here. A "
+        "centre is far from every denser token; in the code it is far from every denser centre. In later layers the "
+        "code also adds the log of a cluster's size to the scores of its key (proportional attention). You cannot have "
+        "it here, because the model keeps its own kernel.",
     )
 
     def select(self, view: View) -> Selection:

@@ -105,14 +105,13 @@ class PruneVid(Method):
         licence="CC BY-NC-SA 4.0",
         note="The rule is written from its description, not from the code. The released code is for videos only. Here "
         "tokens in no frame are one block more, and a picture is that block alone. Each block has its share of the "
-        "budget, in proportion to its tokens, so that the sum is exact. The released code rounds half of each block "
-        "down, and leaves blocks of up to 14 tokens as they are. If averaging over time would leave fewer tokens than "
-        "the budget, only the most similar places are averaged. In the decoder the blocks are the frames: static "
-        "tokens compete with the others of the first frame of their segment. In the released code they are a block of "
-        "their own. A mean stands at the place of its centre. The released code puts the means of static tokens first. "
-        "The released code divides by zero in a segment of one frame. Here no place of it is static. Equal scores go "
-        "to the lower index. The released code adds noise. The caches of the layers before the second stage stay "
-        "whole. The released code trims them, and here you cannot.",
+        "budget, in proportion to its tokens. The released code rounds half of each block down, and leaves blocks of "
+        "up to 14 tokens as they are. If averaging over time would leave fewer tokens than the budget, only the most "
+        "similar places are averaged. In the decoder the blocks are the frames: static tokens compete with the others "
+        "of the first frame of their segment. In the released code they are a block of their own. A mean stands at the "
+        "place of its centre. The released code puts the means of static tokens first. It divides by zero in a segment "
+        "of one frame. Here no place of it is static. It trims the caches of the layers before the second stage, and "
+        "here you cannot.",
     )
 
     def select(self, view: View) -> Selection:

@@ -33,11 +33,10 @@ class PyramidDrop(ScoreMethod):
         repository="Cooperx521/PyramidDrop",
         commit="6444f304aee4b7edcb022839fb9e8cd07859704a",
         trained="optional",  # README.md at this commit: inference, and "Efficient Training"
-        note="The factor λ between stages is solved for, so that the retention is the average over layers. Budgets "
-        "are whole numbers that meet it exactly. The code rounds each of them down. The code projects queries, keys "
-        "and values of all tokens to get one row of attention. Here only the keys of all tokens are projected. The "
-        "code renumbers positions, and positions='compact' does so. In training the code ranks by all tokens before "
-        "the answers, and here you cannot.",
+        note="The factor λ between stages is solved for, so that the retention is the average over layers. The code "
+        "rounds each budget down. It projects queries, keys and values of all tokens to get one row of attention. Here "
+        "only the keys of all tokens are projected. In training the code ranks by all tokens before the answers, and "
+        "here you cannot.",
     )
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:

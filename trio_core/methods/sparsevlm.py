@@ -60,11 +60,9 @@ class SparseVLM(Method):
         commit="26a5f48813c46cd1c7364160354e7fdd3febaa67",
         note="Budgets take the proportion of the released list whose average is nearest to the retention, scaled to "
         "the retention. The paper adapts them to a rank instead. The code of v1 puts merged tokens behind the kept "
-        "ones and renumbers positions. Here each merged token stands at the centre of its cluster, and "
-        "positions='compact' renumbers. Equal densities go to the lower index. The code adds noise, so its merged "
-        "tokens differ from run to run. If no word is more visual than the average, all words count. The code has no "
-        "scores then. As in the code, v2's divisor is negative at some distances, from 1707 tokens on and with heads "
-        "of width 128.",
+        "ones. Here each merged token stands at the centre of its cluster. If no word is more visual than the average, "
+        "all words count. The code has no scores then. As in the code, v2's divisor is negative at some distances, "
+        "from 1707 tokens on and with heads of width 128.",
     )
 
     @property
