@@ -8,6 +8,9 @@ from torch import Tensor
 from trio_core.errors import TrioError
 from trio_core.rules.schedule import Schedule
 
+PerSample = Callable[[], tuple[Tensor, ...]]
+"""It returns a tensor for each sample. It runs when somebody reads the trace."""
+
 
 @dataclass(frozen=True)
 class StageTrace:
@@ -25,9 +28,9 @@ class StageTrace:
     tokens_before: int
     tokens_after: int
     kept: tuple[Tensor, ...]
-    rating: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+    rating: PerSample | None = field(default=None, repr=False, compare=False)
     merges: bool = False
-    destinations: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+    destinations: PerSample | None = field(default=None, repr=False, compare=False)
 
     @property
     def scores(self) -> tuple[Tensor, ...] | None:
@@ -63,20 +66,14 @@ class Trace:
     visual_tokens: tuple[int, ...] = ()
     num_layers: int = 0
     notes: tuple[str, ...] = ()
-    _left: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+    _left: PerSample | None = field(default=None, repr=False, compare=False)
 
-    def restart(
-        self,
-        visual_tokens: tuple[int, ...],
-        num_layers: int,
-        notes: tuple[str, ...],
-        left: Callable[[], tuple[Tensor, ...]] | None = None,
-    ) -> None:
+    def restart(self, visual_tokens: tuple[int, ...], num_layers: int, notes: tuple[str, ...], left: PerSample) -> None:
         """Forget the last prefill: a new one begins."""
         self.stages.clear()
         self.visual_tokens, self.num_layers, self.notes, self._left = visual_tokens, num_layers, notes, left
 
-    def set_places(self, left: Callable[[], tuple[Tensor, ...]]) -> None:
+    def set_places(self, left: PerSample) -> None:
         """Note which tokens are left now. left: returns `places`."""
         self._left = left
 

@@ -140,9 +140,8 @@ class Prefill(Pass):
             )
             for p in self.pictures
         )
-        before = max(len(p.rows) for p in pictures)
         if all(p.budget == len(p.rows) for p in pictures):
-            self._record(boundary, before, tuple(p.number for p in pictures), None, pictures)
+            self._record(boundary, tuple(p.number for p in pictures), None, pictures)
             return hidden, frame
         with span("selection"), torch.no_grad():
             selection = (
@@ -160,7 +159,7 @@ class Prefill(Pass):
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
                     hidden[sample, picture.rows] = self._without_gradient(merged.to(hidden.dtype), hidden)
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
-        self._record(boundary, before, numbers, selection, pictures)
+        self._record(boundary, numbers, selection, pictures)
         return hidden, smaller
 
     def _view(
@@ -237,12 +236,7 @@ class Prefill(Pass):
         return replace(selection, kept=tuple(held))
 
     def _record(
-        self,
-        layer: int,
-        before: int,
-        kept: tuple[Tensor, ...],
-        selection: Selection | None,
-        pictures: Sequence[Picture],
+        self, layer: int, kept: tuple[Tensor, ...], selection: Selection | None, pictures: Sequence[Picture]
     ) -> None:
         """Write the stage into the trace. What takes work is done when someone asks the trace.
 
@@ -256,7 +250,7 @@ class Prefill(Pass):
             if selection.merged is not None:
                 destinations = partial(_destinations, selection.merged, pictures)
         merges = selection is not None and selection.features is not None
-        after = max(len(numbers) for numbers in kept)
+        before, after = max(len(p.rows) for p in pictures), max(len(numbers) for numbers in kept)
         self.trace.stages.append(StageTrace(layer, before, after, kept, rating, merges, destinations))
 
     def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:

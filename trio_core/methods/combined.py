@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import gcd, sqrt
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar
 
 from trio_core.errors import OptionError, RetentionError
 from trio_core.methods.method import Method, Reference, Stage, within
@@ -109,17 +109,11 @@ class Combined(TwoParts):
 
     @classmethod
     def field_of(cls, option: str) -> str | None:
-        """The field that an option sets, or None. `visionzip.contextual_share` names the part too.
-
-        Raises OptionError for an option of both parts that names no part.
-        """
-        part, _, own = option.rpartition(".")
-        names = [method_name(part_class) for part_class in cls.part_classes]
-        if part in names:
-            return next((name for name, owner in cls.own_options.items() if owner == (names.index(part), own)), None)
-        if option not in cls.option_names() and sum(own == option for _, own in cls.own_options.values()) == 2:
-            names_in_full = " or ".join(f"{name}.{option}" for name in names)
-            raise OptionError(f"option {option!r} of {cls.name}: both parts have it; write {names_in_full}")
+        """The field that an option sets, or None. Raises OptionError for an option of both parts that names no part."""
+        if option not in cls.option_names() and f"encoder_{option}" in cls.own_options:
+            raise OptionError(
+                f"option {option!r} of {cls.name}: both parts have it; write encoder_{option} or decoder_{option}"
+            )
         return super().field_of(option)
 
     def __post_init__(self) -> None:
@@ -230,12 +224,11 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
     both = {option.name for option in own[0]} & {option.name for option in own[1]} | shared
     made: list[tuple[str, Any, Any]] = []
     owners: dict[str, tuple[int, str]] = {}
-    for place, part in enumerate(parts):
-        hints = get_type_hints(part)
+    for place, kind in enumerate(("encoder", "decoder")):
         for option in own[place]:
-            named = f"{('encoder', 'decoder')[place]}_{option.name}" if option.name in both else option.name
+            named = f"{kind}_{option.name}" if option.name in both else option.name
             same = field(default=option.default, default_factory=option.default_factory, metadata=option.metadata)
-            made.append((named, hints[option.name], same))
+            made.append((named, option.type, same))
             owners[named] = place, option.name
     for name_of_all in ("positions", "budget_rule"):
         ours, *theirs = (cls.__dataclass_fields__[name_of_all] for cls in (Method, decoder, encoder))

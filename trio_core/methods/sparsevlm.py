@@ -22,14 +22,11 @@ HEADS = 14
 PUBLISHED: dict[str, tuple[Schedule, ...]] = {
     # Tokens after each stage, for averages that the code calls 192, 128, 96 and 64. Of v1's, the code lists the kept
     # tokens alone (300, 200, 110 and so on); its merged tokens come on top.
-    "v1": tuple(
-        Schedule((3, 7, 16), budgets, 576, 32)
-        for budgets in ((309, 204, 113), (312, 117, 39), (249, 55, 27), (82, 32, 18))
-    ),
-    "v2": tuple(
-        Schedule((3, 7, 16), budgets, 576, 32)
-        for budgets in ((300, 200, 118), (238, 108, 60), (246, 54, 28), (66, 34, 20))
-    ),
+    version: tuple(Schedule((3, 7, 16), budgets, 576, 32) for budgets in ladders)
+    for version, ladders in {
+        "v1": ((309, 204, 113), (312, 117, 39), (249, 55, 27), (82, 32, 18)),
+        "v2": ((300, 200, 118), (238, 108, 60), (246, 54, 28), (66, 34, 20)),
+    }.items()
 }
 """The released budgets for LLaVA-1.5, by version. The code's averages count a pruning layer as pruned already; the
 layers really run on 206.5, 145.4, 114.1 and 82.25 tokens with v1, on 206.75, 144.1, 113.9 and 81.8 with v2."""

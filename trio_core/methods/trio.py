@@ -27,8 +27,7 @@ from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differenti
 
 _SHARED = (
     "The rest is the same in trio, trio-printed and trio-released. The norm before the head is the model's final norm, "
-    "as in the public code; the paper prints the norm of layer l. Logits are computed at the supervised rows only. "
-    "Equal scores go to the lower index; the public code leaves their order open."
+    "as in the public code; the paper prints the norm of layer l. Logits are computed at the supervised rows only."
 )
 
 

@@ -230,10 +230,9 @@ def _change_inside(module: nn.Module) -> tuple[str, str] | None:
 def _change_on(module: nn.Module) -> str | None:
     """The first hook of a module that may change values, or its replaced forward, in words. None for a plain one."""
     own = vars(module)
-    if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
-        for kind, words in _HOOKS.items():
-            if not all(map(_only_listens, own[kind].values())):
-                return words
+    for kind, words in _HOOKS.items():
+        if not all(map(_only_listens, own[kind].values())):
+            return words
     return "a replaced forward" if "forward" in own and not _calls_its_own(module) else None
 
 

@@ -15,7 +15,7 @@ from trio_profile.records.schema import Study
 def trace_by_hand() -> Trace:
     """Two samples. The first one has six tokens: four stay after layer 1, two after layer 3, where two merged."""
     trace = Trace()
-    trace.restart((6, 5), 4, ())
+    trace.restart((6, 5), 4, (), tuple)
     scores = torch.tensor([1.0, 5.0, 3.0, 2.0, 4.0, 1.5])
     first = StageTrace(1, 6, 4, (torch.tensor([1, 2, 3, 4]), torch.tensor([0])), lambda: (scores, scores[:5]))
     into = (torch.tensor([-1, 1, 1, 4, 4, -1]), torch.tensor([0, -1, -1, -1, -1]))
