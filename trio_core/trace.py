@@ -57,7 +57,7 @@ class Trace:
     stages: the stages that ran.
     visual_tokens[b]: V0, the visual tokens that entered the decoder for sample b; empty for a prompt without pictures.
     num_layers: L, the decoder's depth; 0 before the first prefill.
-    _left: returns `places`; None before the first prefill.
+    left: returns `places`; None before the first prefill.
     notes: what differs from what was asked, such as a prompt without pictures, which runs dense; and what a method
         tells, such as how long it took to compile.
     """
@@ -66,16 +66,12 @@ class Trace:
     visual_tokens: tuple[int, ...] = ()
     num_layers: int = 0
     notes: tuple[str, ...] = ()
-    _left: PerSample | None = field(default=None, repr=False, compare=False)
+    left: PerSample | None = field(default=None, repr=False, compare=False)
 
     def restart(self, visual_tokens: tuple[int, ...], num_layers: int, notes: tuple[str, ...], left: PerSample) -> None:
         """Forget the last prefill: a new one begins."""
         self.stages.clear()
-        self.visual_tokens, self.num_layers, self.notes, self._left = visual_tokens, num_layers, notes, left
-
-    def set_places(self, left: PerSample) -> None:
-        """Note which tokens are left now. left: returns `places`."""
-        self._left = left
+        self.visual_tokens, self.num_layers, self.notes, self.left = visual_tokens, num_layers, notes, left
 
     def add_notes(self, *notes: str) -> None:
         """Add notes, each once."""
@@ -87,7 +83,7 @@ class Trace:
 
         Text and kept visual tokens are among them. The model's logits at all other places are NaN.
         """
-        return () if self._left is None else self._left()
+        return () if self.left is None else self.left()
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:

@@ -131,29 +131,17 @@ class Prefill(Pass):
     ) -> tuple[LeftBSD, Frame | None]:
         """Select and drop. Returns the residual stream and the frame of the layers after `boundary`."""
         current = (frame or self.whole).on(hidden.device)
-        pictures = tuple(
-            replace(
-                p,
-                rows=p.rows.to(hidden.device),
-                number=p.number.to(hidden.device),
-                budget=p.schedule.budget_after(boundary),
-            )
-            for p in self.pictures
-        )
+        pictures = tuple(p.at_stage(boundary, hidden.device) for p in self.pictures)
         if all(p.budget == len(p.rows) for p in pictures):
             self._record(boundary, tuple(p.number for p in pictures), None, pictures)
             return hidden, frame
         with span("selection"), torch.no_grad():
-            selection = (
-                self._chosen(pictures, hidden.device)
-                if boundary == 0 and isinstance(self.setup.tower, ThinTower)
-                else self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
-            )
+            selection = self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
         selection = self._check(boundary, selection, pictures, int(hidden.shape[-1]))
         with span("compaction"):
             self.lengths = [n - len(p.rows) + p.budget for n, p in zip(self.lengths, pictures, strict=True)]
             rows, smaller, self.pictures = shrink(current, pictures, selection.kept, self.lengths)
-            self.trace.set_places(smaller.places)
+            self.trace.left = smaller.places
             hidden = take_rows(hidden, rows)
             if selection.features is not None:
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
@@ -183,16 +171,11 @@ class Prefill(Pass):
         if Signal.NORM in needs:
             signals[Signal.NORM] = adapter.final_norm
         if tower is not None and boundary == 0:
-            signals[Signal.ENCODER] = tower.collect([len(picture.rows) for picture in pictures])
+            signal = Signal.PIXELS if isinstance(tower, ThinTower) else Signal.ENCODER
+            signals[signal] = tower.collect([len(picture.rows) for picture in pictures])
         valid = (frame or self.whole).on(hidden.device).valid
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
         return View(boundary, hidden, valid, padded, pictures, signals)
-
-    def _chosen(self, pictures: Sequence[Picture], device: torch.device) -> Selection:
-        """The selection that was made before the tower ran."""
-        choices = cast(ThinTower, self.setup.tower).collect([len(picture.rows) for picture in pictures])
-        kept, scores = ([getattr(choice, name).to(device) for choice in choices] for name in ("kept", "scores"))
-        return Selection(tuple(kept), tuple(scores))
 
     def _without_gradient(self, merged: Tensor, hidden: HiddenBSD) -> Tensor:
         """Merged features, which a selection computes without a graph. A backward pass that reaches them raises."""

@@ -313,7 +313,7 @@ class ScoreMethod(Method):
 class PixelMethod(Method):
     """A method that chooses by pixels, before the vision tower runs. The tower then runs on the kept patches alone.
 
-    A subclass writes `keep_pixels`. The engine makes the selection of it.
+    A subclass writes `keep_pixels`, and `select` follows from it.
     """
 
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -329,6 +329,6 @@ class PixelMethod(Method):
         """
 
     def select(self, view: View) -> Selection:
-        """Not called: the tower has run on the choice of `keep_pixels`."""
-        del view
-        raise OptionError(f"method {self.name!r} chooses before the vision tower: its keep_pixels is called instead")
+        """The choice of `keep_pixels`, on which the tower has run."""
+        choices, device = view.signals[Signal.PIXELS], view.hidden.device
+        return Selection(*(tuple(getattr(c, name).to(device) for c in choices) for name in ("kept", "scores")))

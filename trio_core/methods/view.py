@@ -1,7 +1,7 @@
 """A stage as a method sees it (`View`, `Sample`, `Picture`), and its answer (`Selection`)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal
@@ -32,7 +32,7 @@ class Signal(StrEnum):
     EMBEDDINGS = "embeddings"
     """The embeddings that entered the decoder: the picture and the text after it (`View.embeddings`)."""
     PIXELS = "pixels"
-    """The pixels before the vision tower, which `PixelMethod.keep_pixels` gets. They are not in the view."""
+    """The pixels before the vision tower, which `PixelMethod.keep_pixels` gets. The view has the choice it made."""
     NORM = "norm"
     """The decoder's final norm (`View.norm`)."""
 
@@ -68,6 +68,11 @@ class Picture:
     schedule: Schedule
     first: int | None = None
     videos: tuple[Video, ...] = ()
+
+    def at_stage(self, layer: int, device: torch.device) -> "Picture":
+        """The picture on a device, with the budget of the stage after `layer`."""
+        rows, number = self.rows.to(device), self.number.to(device)
+        return replace(self, rows=rows, number=number, budget=self.schedule.budget_after(layer))
 
     def of(self, values: Tensor) -> Tensor:
         """[N, …], the picture's rows of one sample's values [S, …].
