@@ -2,16 +2,16 @@
 
 A pre-hook on the model reads where the pictures are. A pre-hook on each decoder layer runs the stage before it, and
 cuts the layer's masks and positions to the tokens left. transformers still works with the full sequence: it sizes masks
-and counts positions by the first layer's cache. Attention kernels are never touched.
+and counts positions by the first layer's cache. Attention kernels are never touched. torch.compile calls these hooks as
+they are: traced, they would fix one prompt's sizes.
 """
 
 import threading
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import torch
@@ -32,24 +32,6 @@ from trio_core.models.thin_tower import ThinTower
 from trio_core.trace import Trace
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-Hook = TypeVar("Hook", bound=Callable[..., Any])
-
-
-def _eager(hook: Hook) -> Hook:
-    """The hook, which torch.compile calls as it is. Tracing into it would fix one prompt's sizes."""
-    return cast(Hook, torch.compiler.disable(hook))
-
-
-@dataclass(frozen=True)
-class Wrappers:
-    """The modules around the model that a user may call instead of it.
-
-    entries: modules that call `model.forward` past the model's hooks (PEFT's tuners).
-    compiled: modules that run code which `torch.compile` made of the model.
-    """
-
-    entries: tuple[nn.Module, ...] = ()
-    compiled: tuple[nn.Module, ...] = ()
 
 
 def _interruptible(model: nn.Module, end_pass: Callable[[], None]) -> Replacement:
@@ -90,14 +72,18 @@ class Attachment:
         self._layers = [id(layer) for layer in setup.adapter.layers]
         self._parameters = list(signature(self.model.forward).parameters)
 
-    def open(self, wrappers: Wrappers) -> None:
-        """Register all hooks."""
+    def open(self, entries: Sequence[nn.Module], compiled: Sequence[nn.Module]) -> None:
+        """Register all hooks. The arguments are modules around the model that a user may call instead of it.
+
+        entries: those that call `model.forward` past the model's hooks (PEFT's tuners).
+        compiled: those that run code which `torch.compile` made of the model.
+        """
         adapter = self.setup.adapter
-        for entry in (self.model, *wrappers.entries):
+        for entry in (self.model, *entries):
             self._handles.append(entry.register_forward_pre_hook(self.before_model, with_kwargs=True))
             self._handles.append(entry.register_forward_hook(self.check_pass))
             self._handles.append(entry.register_forward_hook(self.end_pass, always_call=True))
-        for wrapper in wrappers.compiled:
+        for wrapper in compiled:
             self._handles.append(wrapper.register_forward_pre_hook(self.before_compiled))
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
         self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
@@ -131,7 +117,7 @@ class Attachment:
 
     # --- hooks -------------------------------------------------------------------------------------------------------
 
-    @_eager
+    @torch.compiler.disable
     def before_model(self, called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
@@ -153,7 +139,7 @@ class Attachment:
         else:
             self.running = self._prefill(inputs)
 
-    @_eager
+    @torch.compiler.disable
     def before_decoder(self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Take DeepStack's features from the decoder, which would add them to dropped tokens too."""
         now = self._now()
@@ -165,7 +151,7 @@ class Attachment:
         now.additions = self.setup.adapter.take_additions(kwargs)
         return args, kwargs
 
-    @_eager
+    @torch.compiler.disable
     def before_layer(self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Give the layer its input and its keyword arguments, pruned."""
         now = self._now()
@@ -181,13 +167,13 @@ class Attachment:
             self.head.listen(now.frames[index], now.logits_asked)  # not before: methods call the head at their stages
         return (hidden, *rest), kwargs
 
-    @_eager
+    @torch.compiler.disable
     def after_decoder(self, _decoder: nn.Module, _args: Any, output: Any) -> None:
         """Put hidden states and attention maps, where the caller asked for them, back at their places."""
         if (now := self.running) is not None and now.prunes and self._is_owner():
             restore(output, now)
 
-    @_eager
+    @torch.compiler.disable
     def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
         """Raise if a layer's hook did not run in this forward."""
         if self.running is None or not self._is_owner():
@@ -195,7 +181,7 @@ class Attachment:
         self.running.check_complete()
         self.head.check_ran()
 
-    @_eager
+    @torch.compiler.disable
     def end_pass(self, *_call: Any) -> None:
         """Guard the cache that the pass filled, and forget the pass, also after an error."""
         if not self._is_owner():

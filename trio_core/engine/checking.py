@@ -89,7 +89,8 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
         faults.append(
             f"decoding gives logits that differ from a longer prompt's by {generated:.1g} of the largest logit"
         )
-    if trial.picture is None and (unknown := trial.untried_arguments()):
+    arguments = signature(trial.adapter.decoder.forward).parameters
+    if trial.picture is None and (unknown := [name for name in arguments if name not in DECODER_ARGUMENTS]):
         faults.append(f"its decoder takes {unknown[0]!r}, and we could not make a picture to try it with")
     concerning_all, saliency = len(faults), ask(trial.saliency)
     for seed in range(1, PROMPTS):
@@ -158,10 +159,6 @@ class _Trial:
         self.picture = picture, visual_tokens
         with torch.no_grad():
             self.model(**self.inputs(self._prompt(visual_tokens)))
-
-    def untried_arguments(self) -> list[str]:
-        """The decoder's arguments that we do not know, and that only a picture could bring."""
-        return [name for name in signature(self.adapter.decoder.forward).parameters if name not in DECODER_ARGUMENTS]
 
     @contextmanager
     def words_for_the_picture(self) -> Iterator[None]:

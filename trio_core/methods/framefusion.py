@@ -79,7 +79,7 @@ class FrameFusion(Method):
 
     def _clusters(self, sample: Sample, attention: ScoresN) -> tuple[KeptK, Tensor]:
         """The tokens that stay, [K] ascending, and the number of the one that each token joined, [N], or −1."""
-        likeness, order = likeness_to_earlier(sample.features, _places(sample))
+        likeness, order = likeness_to_earlier(sample.features, sample.place)
         most_similar = likeness.argsort(descending=True, stable=True)[: len(likeness) - sample.budget]
         joins = torch.zeros_like(likeness, dtype=torch.bool).index_fill_(0, most_similar, 1)
         joins &= likeness >= self.similarity
@@ -90,13 +90,3 @@ class FrameFusion(Method):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row and of the means."""
         return shape.attention_row_macs(sizes.tokens) + sizes.visual * sizes.budget * shape.hidden
-
-
-def _places(sample: Sample) -> Tensor:
-    """[N], the place of each token in its frame, counted on from video to video; −1 for a token in no frame."""
-    place, before = sample.rows.new_full((sample.picture.schedule.visual_tokens,), -1), 0
-    for video in sample.videos:
-        tokens = video.number.shape[1]
-        place[video.number] = torch.arange(before, before + tokens, device=place.device)
-        before += tokens
-    return place[sample.picture.number]

@@ -13,15 +13,6 @@ from trio_core.rules.checks import check_budget, check_finite
 from trio_core.tensors import KeptK, ScoresN
 
 
-def chunk_sizes(count: int, chunks: int) -> list[int]:
-    """The sizes of consecutive chunks of `count` tokens. The first ones are longer by one token where need be.
-
-    There are fewer chunks if there are fewer tokens: none is empty.
-    """
-    chunks = min(chunks, count)
-    return [count // chunks + (i < count % chunks) for i in range(chunks)]
-
-
 def chunk_budgets(attention: ScoresN, budget: int, sizes: list[int]) -> Tensor:
     """[P]: how many tokens each chunk may keep. It may be more than the chunk has.
 
@@ -48,7 +39,7 @@ def holov(attention: ScoresN, budget: int, chunks: int = 16) -> KeptK:
 
     attention: [N], not negative, in raster order. Ties go to the lower index.
     budget: K, 1 … N.
-    chunks: how many consecutive chunks the tokens are cut into.
+    chunks: how many consecutive chunks the tokens are cut into. The first ones are longer by one token where need be.
 
     The host waits only for the check of the inputs.
     Raises OptionError for a budget out of range, and for NaN or infinity.
@@ -58,7 +49,8 @@ def holov(attention: ScoresN, budget: int, chunks: int = 16) -> KeptK:
     count = len(attention)
     check_budget(budget, count)
     check_finite("attention", attention)
-    sizes = chunk_sizes(count, chunks)
+    chunks = min(chunks, count)  # none is empty
+    sizes = [count // chunks + (i < count % chunks) for i in range(chunks)]
     budgets = chunk_budgets(attention, budget, sizes)
     within_budget = torch.cat(
         [

@@ -135,7 +135,8 @@ class PruneVid(Method):
             return dpc_knn(features, sample.budget)
         segments = self._segments(sample)
         states, part_of = over_time(features, segments)
-        blocks = [_others(sample), *(block for segment in segments for block in segment.blocks)]
+        in_no_frame = (sample.frame < 0).nonzero()[:, 0]
+        blocks = [in_no_frame, *(block for segment in segments for block in segment.blocks)]
         centre_of, kept = torch.full_like(part_of, -1), []
         for block, count in zip(blocks, proportional(sample.budget, [len(block) for block in blocks]), strict=True):
             if count:
@@ -164,11 +165,6 @@ class PruneVid(Method):
             pairs = sum(tokens**2 for tokens in shape.crops(sizes.visual)) if shape.frames else sizes.visual**2
             return (pairs + shape.frames**2 + sizes.visual * sizes.budget) * shape.hidden
         return shape.attention_row_macs(sizes.tokens, sizes.text_after)
-
-
-def _others(sample: Sample) -> Tensor:
-    """[M], ascending: the tokens in no frame."""
-    return (sample.frame < 0).nonzero()[:, 0]
 
 
 def top_of_each_frame(sample: Sample, scores: ScoresN) -> KeptK:

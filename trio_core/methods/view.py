@@ -311,12 +311,22 @@ class Sample:
     @property
     def frame(self) -> Tensor:
         """[N], the frame of each visual token, counted over all videos of the sample; −1 for a token in no frame."""
-        frame, before = self.rows.new_full((self.picture.schedule.visual_tokens,), -1), 0
+        return self._in_videos(0)
+
+    @property
+    def place(self) -> Tensor:
+        """[N], the place of each visual token in its frame, counted on from video to video; −1 for one in no frame."""
+        return self._in_videos(1)
+
+    def _in_videos(self, axis: int) -> Tensor:
+        """[N], the frames (axis 0) or the places in a frame (axis 1) of all videos, counted on from video to video."""
+        numbers, before = self.rows.new_full((self.picture.schedule.visual_tokens,), -1), 0
         for video in self.videos:
-            frames = len(video.number)
-            frame[video.number] = torch.arange(before, before + frames, device=frame.device)[:, None]
-            before += frames
-        return frame[self.picture.number]
+            count = video.number.shape[axis]
+            own = torch.arange(before, before + count, device=numbers.device)
+            numbers[video.number] = own if axis else own[:, None]
+            before += count
+        return numbers[self.picture.number]
 
     @property
     def text_rows(self) -> Tensor:
