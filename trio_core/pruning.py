@@ -137,11 +137,11 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
     return Setup(adapter, method, positions, _tower(adapter, method), num_layers, adapter.window), notes
 
 
-def _tower(adapter: Adapter, method: Method) -> Tower | None:
-    """The vision tower with the hooks that the method needs; None if it needs none."""
+def _tower(adapter: Adapter, method: Method) -> Tower:
+    """The vision tower with the hooks that the method needs."""
     chooser = method.encoder_part if isinstance(method, TwoParts) else method
     if not isinstance(chooser, PixelMethod):
-        return adapter.tower() if Signal.ENCODER in method.needs else None
+        return adapter.tower() if Signal.ENCODER in method.needs else Tower()
     if Signal.ENCODER in method.needs:
         raise OptionError(f"method {method.name!r} chooses before the vision tower and looks into it: use one of both")
     return adapter.thin_tower(chooser.keep_pixels)

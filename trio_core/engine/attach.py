@@ -2,8 +2,7 @@
 
 A pre-hook on the model reads where the pictures are. A pre-hook on each decoder layer runs the stage before it, and
 cuts the layer's masks and positions to the tokens left. transformers still works with the full sequence: it sizes masks
-and counts positions by the first layer's cache. Attention kernels are never touched. torch.compile calls these hooks as
-they are: traced, they would fix one prompt's sizes.
+and counts positions by the first layer's cache. Attention kernels are never touched.
 """
 
 import threading
@@ -11,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -32,6 +31,12 @@ from trio_core.models.thin_tower import ThinTower
 from trio_core.trace import Trace
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+def _eager(hook: Hook) -> Hook:
+    """The hook, which torch.compile calls as it is. Tracing into it would fix one prompt's sizes."""
+    return cast(Hook, torch.compiler.disable(hook))
 
 
 def _interruptible(model: nn.Module, end_pass: Callable[[], None]) -> Replacement:
@@ -88,8 +93,7 @@ class Attachment:
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
         self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
         self._handles.append(adapter.decoder.register_forward_hook(self.after_decoder))
-        if self.setup.tower is not None:
-            self._handles.extend(self.setup.tower.listen())
+        self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
             self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))
         self._handles.extend(self.guarded.install())
@@ -98,8 +102,7 @@ class Attachment:
     def close(self) -> None:
         """Take all hooks back. Pruned caches raise from now on."""
         self._forget_pass()
-        if self.setup.tower is not None:
-            self.setup.tower.forget()
+        self.setup.tower.forget()
         cache.close(self._frames_of)
         while self._handles:
             self._handles.pop().remove()
@@ -117,16 +120,15 @@ class Attachment:
 
     # --- hooks -------------------------------------------------------------------------------------------------------
 
-    @torch.compiler.disable
+    @_eager
     def before_model(self, called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
         self._forget_pass()
-        if (tower := self.setup.tower) is not None:
-            if not self.guarded.generating:
-                tower.forget()  # pictures that were encoded before this forward
-            elif tower.recorded:
-                tower.copies = self.guarded.copies  # generate() ran the tower, and then repeated the samples
+        if not self.guarded.generating:
+            self.setup.tower.forget()  # pictures that were encoded before this forward
+        elif self.setup.tower.recorded:
+            self.setup.tower.copies = self.guarded.copies  # generate() ran the tower, and then repeated the samples
         names = self._parameters if called is self.model else list(signature(called.forward).parameters)
         inputs = dict(zip(names, args, strict=False)) | kwargs
         check_run(self.setup, inputs)
@@ -139,7 +141,7 @@ class Attachment:
         else:
             self.running = self._prefill(inputs)
 
-    @torch.compiler.disable
+    @_eager
     def before_decoder(self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Take DeepStack's features from the decoder, which would add them to dropped tokens too."""
         now = self._now()
@@ -151,7 +153,7 @@ class Attachment:
         now.additions = self.setup.adapter.take_additions(kwargs)
         return args, kwargs
 
-    @torch.compiler.disable
+    @_eager
     def before_layer(self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Give the layer its input and its keyword arguments, pruned."""
         now = self._now()
@@ -167,13 +169,13 @@ class Attachment:
             self.head.listen(now.frames[index], now.logits_asked)  # not before: methods call the head at their stages
         return (hidden, *rest), kwargs
 
-    @torch.compiler.disable
+    @_eager
     def after_decoder(self, _decoder: nn.Module, _args: Any, output: Any) -> None:
         """Put hidden states and attention maps, where the caller asked for them, back at their places."""
         if (now := self.running) is not None and now.prunes and self._is_owner():
             restore(output, now)
 
-    @torch.compiler.disable
+    @_eager
     def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
         """Raise if a layer's hook did not run in this forward."""
         if self.running is None or not self._is_owner():
@@ -181,7 +183,7 @@ class Attachment:
         self.running.check_complete()
         self.head.check_ran()
 
-    @torch.compiler.disable
+    @_eager
     def end_pass(self, *_call: Any) -> None:
         """Guard the cache that the pass filled, and forget the pass, also after an error."""
         if not self._is_owner():
@@ -189,8 +191,7 @@ class Attachment:
         if isinstance(self.running, Prefill) and self.running.cache is not None:
             cache.guard(self.running.cache, self.running.frames)
         self._forget_pass()
-        if self.setup.tower is not None:
-            self.setup.tower.forget()
+        self.setup.tower.forget()
 
     def before_compiled(self, _wrapper: nn.Module, _args: Any) -> None:
         """Note how many forwards had run before compiled code begins."""
@@ -242,8 +243,7 @@ class Attachment:
             self._tell_tower(read_prompt(self.setup, inputs, inputs))
 
     def _tell_tower(self, prompt: Prompt) -> None:
-        if isinstance(self.setup.tower, ThinTower):
-            self.setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
+        self.setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
 
     def _forget_pass(self) -> None:
         self.running = None

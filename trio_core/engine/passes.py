@@ -38,7 +38,7 @@ class Setup:
     adapter: the model's family.
     method: the method that prunes.
     positions: whether kept tokens keep their position ids in this family, or are renumbered.
-    tower: the vision tower with hooks, or None.
+    tower: the vision tower with the hooks that the method needs.
     num_layers: L.
     window: the smallest sliding window of any layer. A flash kernel counts its tokens itself; elsewhere a mask decides.
     """
@@ -46,7 +46,7 @@ class Setup:
     adapter: Adapter
     method: Method
     positions: Positions
-    tower: Tower | None
+    tower: Tower
     num_layers: int
     window: int | None
 

@@ -19,7 +19,6 @@ from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
 from trio_core.models.layer import gradients_checked
-from trio_core.models.thin_tower import ThinTower
 from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
@@ -160,7 +159,7 @@ class Prefill(Pass):
         kwargs: Kwargs,
     ) -> View:
         """The view of the method at the stage after layer `boundary`."""
-        adapter, needs, tower = self.setup.adapter, self.setup.method.needs, self.setup.tower
+        adapter, needs = self.setup.adapter, self.setup.method.needs
         signals: dict[Signal, Any] = {Signal.EMBEDDINGS: self.embeddings} if Signal.EMBEDDINGS in needs else {}
         if Signal.LAYERS in needs:
             next_call = self._call(layer, hidden, self.cut(kwargs, frame, hidden, boundary))
@@ -170,9 +169,8 @@ class Prefill(Pass):
             signals[Signal.READOUT] = adapter.readout
         if Signal.NORM in needs:
             signals[Signal.NORM] = adapter.final_norm
-        if tower is not None and boundary == 0:
-            signal = Signal.PIXELS if isinstance(tower, ThinTower) else Signal.ENCODER
-            signals[signal] = tower.collect([len(picture.rows) for picture in pictures])
+        for signal in {Signal.ENCODER, Signal.PIXELS} & needs if boundary == 0 else ():
+            signals[signal] = self.setup.tower.collect([len(picture.rows) for picture in pictures])
         valid = (frame or self.whole).on(hidden.device).valid
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
         return View(boundary, hidden, valid, padded, pictures, signals)

@@ -331,4 +331,5 @@ class PixelMethod(Method):
     def select(self, view: View) -> Selection:
         """The choice of `keep_pixels`, on which the tower has run."""
         choices, device = view.signals[Signal.PIXELS], view.hidden.device
-        return Selection(*(tuple(getattr(c, name).to(device) for c in choices) for name in ("kept", "scores")))
+        kept, scores = (tuple(getattr(c, name).to(device) for c in choices) for name in ("kept", "scores"))
+        return Selection(kept, scores)
