@@ -247,14 +247,17 @@ def random_picture(model: PreTrainedModel, runs: Callable[[Inputs, int], Any], s
     runs: runs the model on a prompt with the picture and as many placeholders. It may raise anything.
     """
     arguments = signature(model.forward).parameters
+    inner: Any = model.base_model if hasattr(model.base_model, "get_image_features") else model
     for inputs in _forms(model.config, torch.Generator().manual_seed(seed)):
         if not inputs.keys() <= arguments.keys():
             continue
         inputs = {name: value.to(model.device) for name, value in inputs.items()}
         inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
         try:
-            tokens = _tokens(_features(model, inputs))
-            if tokens >= LEAST:
+            names = signature(inner.get_image_features).parameters
+            with torch.no_grad():
+                features = inner.get_image_features(**{name: inputs[name] for name in inputs.keys() & names.keys()})
+            if (tokens := _tokens(features)) >= LEAST:
                 runs(inputs, tokens)
                 return inputs, tokens
         except (torch.OutOfMemoryError, torch.AcceleratorError):  # after these nothing else could be tried either
@@ -262,14 +265,6 @@ def random_picture(model: PreTrainedModel, runs: Callable[[Inputs, int], Any], s
         except Exception:  # a class we do not know may break in any way on a form that is not its own
             continue
     return None
-
-
-def _features(model: PreTrainedModel, inputs: Inputs) -> Any:
-    """The output of the model's `get_image_features`."""
-    inner: Any = model.base_model if hasattr(model.base_model, "get_image_features") else model
-    names = signature(inner.get_image_features).parameters
-    with torch.no_grad():
-        return inner.get_image_features(**{name: value for name, value in inputs.items() if name in names})
 
 
 def _forms(config: Any, generator: torch.Generator) -> Iterator[Inputs]:

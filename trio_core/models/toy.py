@@ -138,7 +138,9 @@ class ToyFamily:
         random = Random(seed)
         picture = cls.toy_picture(random, size)
         if cls.toy_video_tokens and size == "large":
-            picture += video(random, cls.toy_video_tokens)
+            pixels = random.pixels(1, 2, 3, 16, 16)  # a word, and a video of two frames
+            ids = [*random.words(1), *[VIDEO] * cls.toy_video_tokens]
+            picture += ToyPicture({"pixel_values_videos": pixels}, ids)
         return cls._toy_inputs(cls.toy_prompt(random.words(before), picture.ids, random.words(after)), picture)
 
     @classmethod
@@ -189,12 +191,6 @@ class Random:
     def pixels(self, *shape: int) -> Tensor:
         """Pixel values of any shape, normally distributed."""
         return torch.randn(*shape, generator=self.generator)
-
-
-def video(random: Random, tokens: int) -> ToyPicture:
-    """A word and then a video of two frames of 16 × 16 pixels, for which `tokens` placeholders stand."""
-    pixels = random.pixels(1, 2, 3, 16, 16)
-    return ToyPicture({"pixel_values_videos": pixels}, [*random.words(1), *[VIDEO] * tokens])
 
 
 def build(cls: type[PreTrainedModel], config: PreTrainedConfig, attention: str, seed: int) -> PreTrainedModel:
