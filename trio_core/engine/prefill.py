@@ -18,7 +18,7 @@ from trio_core.engine.passes import Kwargs, Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
-from trio_core.models.layer import gradients_checked
+from trio_core.models.layer import extra_behaviour, gradients_checked
 from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
@@ -240,7 +240,7 @@ class Prefill(Pass):
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
         rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
         plain = {**kwargs, "past_key_values": None, "use_cache": False}
-        parts, extra = partial(adapter.attention_layer, layer), partial(adapter.extra_behaviour, layer, hidden)
+        parts, extra = partial(adapter.attention_layer, layer), partial(extra_behaviour, layer, hidden, adapter.known)
         return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, extra)
 
 

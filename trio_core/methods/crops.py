@@ -160,12 +160,8 @@ class CropMethod(TowerMethod):
 
         Raises OptionError for a budget larger than the number of patches.
         """
-        return Selection(
-            tuple(
-                all_tokens(sample) if sample.keeps_all else crop_by_crop(crops_of(sample), self.keep)
-                for sample in view.samples
-            )
-        )
+        kept = (all_tokens(s) if s.keeps_all else crop_by_crop(crops_of(s), self.keep) for s in view.samples)
+        return Selection(tuple(kept))
 
 
 class MergingMethod(TowerMethod):

@@ -10,7 +10,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
-from trio_core.models.layer import extra_behaviour, feed_forward, part, take_apart
+from trio_core.models.layer import feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
 from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
@@ -176,13 +176,6 @@ class Adapter(ToyFamily):
                 f"queries scale with their position: {self.family} cannot be taken apart; use saliency 'autograd'"
             )
         return take_apart(layer, partial(self.finish, layer), known=self.known)
-
-    def extra_behaviour(self, layer: nn.Module, hidden: HiddenBSD) -> str | None:
-        """The first thing that a decoder layer does beside its parts, such as a hook, in words. None for a plain layer.
-
-        hidden: [B, S, D], the layer's input.
-        """
-        return extra_behaviour(layer, hidden, known=self.known)
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.

@@ -44,7 +44,7 @@ _SPLITTING = ("torch.distributed.", "transformers.distributed.")
 """Where the classes of weights and modules come from that hold a part of a model, such as DTensor."""
 
 
-def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, known: bool = True) -> AttentionLayer:
+def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, known: bool) -> AttentionLayer:
     """The layer's norm, projections and scaling as callables.
 
     layer: a decoder layer in the layout of Llama, with `input_layernorm` and `self_attn`.
@@ -77,7 +77,7 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
     )
 
 
-def extra_behaviour(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> str | None:
+def extra_behaviour(layer: nn.Module, hidden: Tensor, known: bool) -> str | None:
     """The first thing that happens in a layer beside its modules' own forward, in words; None for a plain layer.
 
     Hooks on the layer itself do not count: they run before and after it. Those that only listen do not count either.
