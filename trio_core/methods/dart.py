@@ -110,10 +110,13 @@ class Dart(Method):
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the keys of all tokens, and of the cosines of visual tokens and pivots."""
-        keys = sizes.tokens * shape.hidden * shape.kv_width
+        return sizes.tokens * shape.hidden * shape.kv_width + self._cosine_macs(shape, sizes, sizes.text_after)
+
+    def _cosine_macs(self, shape: LayerShape, sizes: Sizes, text: int) -> int:
+        """MACs of the cosines of visual tokens and pivots. text: how many tokens may be text pivots."""
         if sizes.budget <= self.pivots_visual:
-            return keys
-        return keys + (self.pivots_visual + min(self.pivots_text, sizes.text_after)) * sizes.visual * shape.hidden
+            return 0
+        return (self.pivots_visual + min(self.pivots_text, text)) * sizes.visual * shape.hidden
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +155,4 @@ class DartOnEmbeddings(Dart):
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the cosines of visual tokens and pivots, for one run of tokens."""
-        if sizes.budget <= self.pivots_visual:
-            return 0
-        pivots = self.pivots_visual + min(self.pivots_text, sizes.tokens - sizes.visual)
-        return pivots * sizes.visual * shape.hidden
+        return self._cosine_macs(shape, sizes, sizes.tokens - sizes.visual)
