@@ -17,7 +17,7 @@ from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means, density_peaks, squared_distances
 from trio_core.rules.schedule import shares
 from trio_core.rules.selection import unit_rows
-from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
+from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
 
 NEIGHBOURS = 4
 """How many nearest tokens make a token's density. The token itself is one of them."""
@@ -84,13 +84,13 @@ def condense(
     return indices, states[indices].to(frames.dtype)
 
 
-def merged_into(anchors: KeptK, tokens: FeaturesND, salient: KeptK, anchor_weight: float) -> FeaturesND:
-    """[A, D]: each anchor, averaged with the mean of the tokens of its segment that are most similar to it.
+def merged_into(anchors: KeptK, tokens: FeaturesND, salient: Tensor, anchor_weight: float) -> MergedKD:
+    """Each anchor, averaged with the mean of the tokens of its segment that are most similar to it.
 
     The anchor's weight is 1 / (n + 1) where n tokens join it, and `anchor_weight` at least.
 
     tokens: [N, D], of the segment.
-    salient: indices of the salient tokens, which join no anchor. The anchors of other frames join too.
+    salient: [S], indices of the salient tokens, which join no anchor. The anchors of other frames join too.
     """
     unit = unit_rows(tokens)
     labels = (unit @ unit[anchors].T).argmax(dim=1).index_fill_(0, torch.cat([salient, anchors]), -1)
@@ -144,7 +144,7 @@ class FastVID(TowerMethod):
         kept, features = zip(*(self._sample(sample, scores[sample.index]) for sample in view.samples), strict=True)
         return Selection(kept, scores, features)
 
-    def _sample(self, sample: Sample, attention: ScoresN) -> tuple[KeptK, FeaturesND]:
+    def _sample(self, sample: Sample, attention: ScoresN) -> tuple[KeptK, MergedKD]:
         """[K] ascending, the tokens that stay of one sample, and [K, D], what stands there."""
         features = sample.features
         if sample.keeps_all:

@@ -96,4 +96,4 @@ def _scores(sample: Sample) -> ScoresN:
         before = (to_video + to_frame).argsort(dim=1, stable=True).argsort(dim=1)
         return parts[:, None] - before + 2 * count * (before == 0)
 
-    return sample.by_frame(of_video, 4 * count)
+    return sample.by_frame(of_video, 4.0 * count)

@@ -205,7 +205,7 @@ def test_a_prompt_whose_pictures_the_tower_did_not_see_is_refused():
 
 @pytest.mark.parametrize("kept", [[], [0, 1], [2, 1, 0, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 19], [-1, 1, 2, 3, 4, 5, 6]])
 def test_a_choice_that_misses_its_contract_is_refused(kept, monkeypatch):
-    choice = Choice(torch.tensor(kept), torch.zeros(19))
+    choice = Choice(torch.tensor(kept, dtype=torch.long), torch.zeros(19))
     monkeypatch.setattr(PixelPrune, "keep_pixels", lambda _self, _pictures, _budget: choice)
     with tiny.refused(TrioError, "keep_pixels chose .* expected are 7 of 19 tokens, ascending"):
         tiny.run(tiny.model("qwen2_vl"), pictures(*GRIDS), METHOD)
