@@ -46,10 +46,8 @@ def test_factors_and_times_have_the_digits_of_their_interval():
     assert units.interval((1.0, 3.0), digits=0) == "[1, 3]"
     assert units.interval((1.5, 1.5)) == "[1.5000, 1.5000]"
     assert units.times_within(0.94, (0.88, 0.9996)) == "0.9400× [0.8800, 0.9996]"
-    assert units.tiny(2.886e-07) == "2.9 × 10⁻⁷"
+    assert units.power(2.886e-07) == "2.9 × 10⁻⁷"
     assert units.factor(2.67e-8) == "2.7 × 10⁻⁸" and units.factor(-2.67e-8) == "−2.7 × 10⁻⁸"
-    assert units.probability(3e-5) == "3 × 10⁻⁵" and units.probability(0.0042) == "0.004"
-    assert units.probability(0) == "0"
     assert units.factor(0.18349) == "0.183"
     assert units.short(0.012345) == "0.0123"
     for value, text in ((0.1834, "0.183"), (0.000213, "2.1 × 10⁻⁴"), (-2e-5, "−2.0 × 10⁻⁵"), (0, "0")):

@@ -9,12 +9,12 @@ KV_BYTES = Quantity(
     gated="kv_bytes",
     summarise=lambda record: record.kv_bytes,
     columns=(
-        Column("KV", lambda cell, dense: entries.ratio(cell.kv_bytes, dense and dense.kv_bytes, 0, "bytes")),
+        Column("KV", lambda cell, dense: entries.ratio(cell.kv_bytes, dense and dense.kv_bytes, "bytes")),
         exactly("held", "kv_bytes", entries.num_bytes),
     ),
 )
 KV_BYTES_PREDICTED = Quantity(
     name="kv_bytes_predicted",
     summarise=lambda record: record.kv_bytes_predicted,
-    columns=(exactly("predicted", "kv_bytes_predicted", entries.num_bytes, over_dense=False),),
+    columns=(exactly("predicted", "kv_bytes_predicted", entries.num_bytes),),
 )

@@ -62,7 +62,7 @@ def agreement(document: TheoryDocument) -> Chart:
         series=[
             _by_layer("rank correlation", 0, correlations, lambda found: units.correlation(found.value, found.ci95)),
             _by_layer(f"{top} in common", 1, overlaps, lambda found: units.percent_within(found.value, found.ci95)),
-            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", marker=None, width=1),
+            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", points=False, width=1),
         ],
         levels=[0],
         uprights=_stages(document),
