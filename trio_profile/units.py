@@ -85,7 +85,7 @@ def points(difference: float, bounds: Sequence[float]) -> str:
 
 
 def points_lost(difference: float, bounds: Sequence[float] = ()) -> str:
-    """What is lost against dense, in percentage points, with its interval if it has one: −0.14 → `14.0 [8.9, 18.8]`."""
+    """The loss against dense, in percentage points, with its interval if it has one: −0.14 → `14.0 [8.9, 18.8]`."""
     # Adding 0 makes −0 to 0.
     value, *ends = (_minus(f"{round(-100 * part, 1) + 0.0:.1f}") for part in (difference, *reversed(bounds)))
     return f"{value} [{', '.join(ends)}]" if ends else value

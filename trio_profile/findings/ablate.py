@@ -9,7 +9,7 @@ from trio_profile.findings.study_page import reminders, report_of
 from trio_profile.findings.table import Key, grid, table
 from trio_profile.quantities import entries
 from trio_profile.quantities.closeness import DIVERGENCE
-from trio_profile.quantities.quantity import Column
+from trio_profile.quantities.quantity import Column, over_dense
 from trio_profile.text import listed
 
 GROUPS = {
@@ -25,9 +25,10 @@ GROUPS = {
     "saliency": "`autograd` is the paper's procedure: a forward and a backward of the whole probed layer. `tail` "
     "computes the same for the supervised rows alone. Both select the same tokens, to rounding. They differ in cost.",
 }
-"""What is changed in each ablation."""
+"""The change that each ablation makes."""
 _TO_DEFAULT = Column("points to default", lambda row, _: entries.points(row.default_difference), needs_answers=True)
 _PAPER = Column("paper", lambda row, _: Entry("–" if row.printed is None else units.score(row.printed)))
+_MACS = over_dense("MACs", "counted_macs", digits=1)
 _VARIANT = Key("variant", lambda _, row: Entry(row.variant, note="default" if row.default else ""))
 _PRINTED = "The paper's column is for LLaVA-1.5-7B at 64 tokens: the share of the dense scores kept, in layers POPE"
 
@@ -79,7 +80,7 @@ def _table(document: Ablation) -> Table:
     """All variants of all groups: answers, speed and cost."""
     of = {id(row): group.name for group in document.groups for row in group.rows}
     cells = grid(document, document.summaries)
-    columns: list[str | Column] = ["right", _TO_DEFAULT, "prefill", "MACs", "mean KL, nats", "total", "KV"]
+    columns: list[str | Column] = ["right", _TO_DEFAULT, "prefill", _MACS, "mean KL, nats", "total", "KV"]
     columns += ["points lost", cells.changed, *DIVERGENCE[1:], "selection of MACs", "tokens kept"]
     columns += [_PAPER] if any(row.printed is not None for row in document.summaries) else []
     keys: list[str | Key] = [Key("ablation", lambda _, row: Entry(of[id(row)])), _VARIANT]

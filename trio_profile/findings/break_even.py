@@ -31,15 +31,17 @@ def pays(document: Any, method: str, quantity: str) -> str:
 def table(document: Any, first: str) -> Table:
     """The three ranges of each method and quantity, those of `first` on top. Those with the same ranges share a row."""
     methods, rows = document.study.methods, list[list[Entry]]()
+    several = len(methods) > 1
     for method in dict.fromkeys((first, *methods)):
         by_ranges: dict[tuple[Entry, ...], list[str]] = {}
         for quantity in document.break_even:
             by_ranges.setdefault(_ranges(find(document, method, quantity)), []).append(QUANTITIES[quantity].label)
         if counted := document.break_even_counted_gamma.get(method):
             by_ranges.setdefault(_ranges(counted), []).append("MACs by formula, γ as counted")
-        rows += [[Entry(method), Entry("; ".join(labels)), *ranges] for ranges, labels in by_ranges.items()]
-    heads = ["method", "quantity", "pays up to", "undecided", "costs more from", "curve crosses 1 at"]
-    return Table("Break-even, as retentions", heads, rows, keys=2, most=6)
+        name = [Entry(method)] * several
+        rows += [[*name, Entry("; ".join(labels)), *ranges] for ranges, labels in by_ranges.items()]
+    heads = [*["method"] * several, "", "pays up to", "undecided", "costs more from", "curve crosses 1 at"]
+    return Table("Break-even, as retentions", heads, rows, keys=1 + several, most=6)
 
 
 def _ranges(ranges: BreakEven) -> tuple[Entry, ...]:

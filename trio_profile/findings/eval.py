@@ -172,9 +172,9 @@ def score_table(document: Evaluation) -> Table:
     columns += [
         "prefill",
         "total",
-        _same("realised retention", lambda row: _share(row.retention)),
-        _same("mean f(n)", lambda row: _amount(row.fastv_macs, work, units.count)),
-        _same("mean KV", lambda row: _amount(row.kv_bytes, cache, units.size)),
+        _same("realised", lambda row: _share(row.retention)),
+        _same("f(n)", lambda row: _amount(row.fastv_macs, work, units.count)),
+        _same("KV", lambda row: _amount(row.kv_bytes, cache, units.size)),
         _same("prefill time", lambda row: entries.milliseconds(row.prefill_ms)),
         _same("total time", lambda row: entries.milliseconds(row.total_ms)),
     ]
@@ -272,9 +272,9 @@ def _score_column(benchmark: Benchmark) -> Column:
         if score is None:
             return NOTHING
         largest = max(abs(score.value), abs(score.dense or 0.0), benchmark.scale / 10)
-        beside = _signed(score.difference, largest, score.ci95)
-        title = f"{beside.text} to dense" if score.difference is not None else ""
-        return Entry(units.task_score(score.value, largest), title=title, tone=beside.tone, order=score.value)
+        to_dense = _signed(score.difference, largest, score.ci95)
+        title = f"{to_dense.text} to dense" if score.difference is not None else ""
+        return Entry(units.task_score(score.value, largest), title=title, tone=to_dense.tone, order=score.value)
 
     return _same(benchmark.name, entry)
 

@@ -14,6 +14,7 @@ from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, 
 from trio_profile.findings.definitions import environment_terms, numbers_page
 from trio_profile.findings.table import grid, table
 from trio_profile.findings.tokens import tokens_page
+from trio_profile.quantities.quantity import over_dense
 from trio_profile.records.schema import Cell, Record, Session, Study
 from trio_profile.text import as_text, listed
 
@@ -49,7 +50,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
 
 
 def pixel_facts(study: Study) -> list[str]:
-    """What a heading says of the pixels of a picture. Empty if the checkpoint's processor decides them."""
+    """The facts of a heading on the pixels of a picture. Empty if the checkpoint's processor decides them."""
     return [] if study.pixels is None else [f"pictures of {units.span(*study.pixels)} pixels"]
 
 
@@ -74,17 +75,23 @@ def unfinished(summaries: Iterable[Any]) -> list[str]:
 
 
 def reminders(document: Any, *lines: str) -> list[Block]:
-    """The last blocks of a verdict: what weakens the findings, and special budgets. Empty without any.
+    """The last blocks of a verdict: what weakens the findings, missing cells, and special budgets. Empty without any.
 
     document: as in `report_of`. lines: the first ones.
     """
     cells = document.summaries
-    lines = (*lines, *unfinished(cells), *notes((cell.cell.variant, cell.notes) for cell in cells))
+    if missing := dict.fromkeys(cell.cell.variant for cell in cells if cell.status != "done"):
+        lines += (f"Some cells failed or were refused, and have no numbers: {listed([*missing])}.",)
+    lines += tuple(notes((cell.cell.variant, cell.notes) for cell in cells))
     lines += tuple(f"{run.key} was given up: {run.failed}." for run in document.runs if run.failed)
     if document.doubts:
         lines += (doubts.summary(document.doubts, finished_cells(cells)),)
     budgets = [*budget_notes(getattr(document, "clamped_above", {}), getattr(document, "idle_stages", ()))]
-    blocks = [Sentences("Keep in mind", lines, tone="doubt"), Sentences("Budgets", budgets, detail=True)]
+    blocks = [
+        Sentences("Keep in mind", lines, tone="doubt"),
+        Sentences("Cells without numbers", unfinished(cells), detail=True),
+        Sentences("Budgets", budgets, detail=True),
+    ]
     return [block for block in blocks if block.lines]
 
 
@@ -109,7 +116,7 @@ def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Repo
 
 
 def study_page(document: Any) -> Page:
-    """What was asked, and where it was measured."""
+    """The study as it was asked, and the environment and the sessions that measured it."""
     return Page(
         "study",
         "Study and environment",
@@ -158,7 +165,9 @@ def all_cells(document: Any) -> list[Page]:
     """The page with a table of all finished cells, whose caption says the conventions. Empty for another document."""
     if not isinstance(document, GridDocument):
         return []
-    columns = ("prefill", "total", "MACs", "f(n)", "KV", "right [95 %]", "points lost")
+    counts = [over_dense("MACs", "counted_macs", digits=1), over_dense("f(n)", "fastv_macs", digits=1)]
+    counts.append(over_dense("KV", "kv_bytes", "bytes", digits=1))
+    columns = ["prefill", "total", *counts, "right [95 %]", "points lost"]
     cells = table(grid(document, document.summaries), _caption(document), columns)
     return [Page("all-cells", "Table of all cells", "", [cells])]
 

@@ -1,7 +1,7 @@
 """The counted work of one prefill, with and without the work of the selections."""
 
 from trio_profile.quantities import entries
-from trio_profile.quantities.quantity import Column, Quantity, exactly
+from trio_profile.quantities.quantity import Column, Quantity, exactly, over_dense
 
 COUNTED_MACS = Quantity(
     name="counted_macs",
@@ -9,7 +9,7 @@ COUNTED_MACS = Quantity(
     gated="counted_macs",
     summarise=lambda record: record.counted and record.counted.torch_flops // 2,
     columns=(
-        Column("MACs", lambda cell, dense: entries.ratio(cell.counted_macs, dense and dense.counted_macs)),
+        over_dense("MACs", "counted_macs"),
         exactly("counted", "counted_macs", entries.macs),
         Column("selection of MACs", lambda cell, _: entries.ratio(cell.selection_macs, cell.counted_macs)),
     ),

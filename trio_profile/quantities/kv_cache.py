@@ -1,7 +1,7 @@
 """The size of the key-value cache after a prefill, measured and by formula."""
 
 from trio_profile.quantities import entries
-from trio_profile.quantities.quantity import Column, Quantity, exactly
+from trio_profile.quantities.quantity import Quantity, exactly, over_dense
 
 KV_BYTES = Quantity(
     name="kv_bytes",
@@ -9,7 +9,7 @@ KV_BYTES = Quantity(
     gated="kv_bytes",
     summarise=lambda record: record.kv_bytes,
     columns=(
-        Column("KV", lambda cell, dense: entries.ratio(cell.kv_bytes, dense and dense.kv_bytes, "bytes")),
+        over_dense("KV", "kv_bytes", "bytes"),
         exactly("held", "kv_bytes", entries.num_bytes),
     ),
 )

@@ -79,6 +79,13 @@ def dense_and_pruned(words: str, time: str) -> tuple[Column, Column]:
     )
 
 
+def over_dense(name: str, field: str, unit: str = "MACs", digits: int = 0) -> Column:
+    """Return the column of an exact count as a share of the dense model's. field: of CellSummary and DenseSummary."""
+    return Column(
+        name, lambda cell, dense: entries.ratio(getattr(cell, field), getattr(dense, field, None), unit, digits)
+    )
+
+
 def exactly(name: str, field: str, entry: Callable[..., Entry]) -> Column:
     """Return the column of an exact count, which also has an entry for the dense model.
 

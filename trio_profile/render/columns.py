@@ -75,7 +75,7 @@ def with_note(entry: Entry) -> str:
 
 
 def doubted(table: Table) -> str:
-    """What stands below a table with doubted entries: the mark, and the reasons if they are few."""
+    """The line below a table with doubted entries: the mark, and the reasons if they are few."""
     reasons = list(dict.fromkeys(entry.doubt for row in table.rows for entry in row if entry.doubt))
     if not reasons:
         return ""

@@ -40,7 +40,7 @@ def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument)
     assert isinstance(what, Sentences) and len(what.lines) == 2
     assert what.lines[1].startswith("By prefill time, trio pays certainly up to ")
     assert isinstance(chart, Chart) and chart.id == "prefill"
-    assert [type(block) for block in others] == [Table, Table, Sentences, Sentences]
+    assert [type(block) for block in others] == [Table, Table, Sentences, Sentences, Sentences]
 
 
 def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepDocument):
