@@ -211,12 +211,9 @@ def moment(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def times(ratio: float, interval: Sequence[float] | None = None, digits: int | None = None) -> str:
-    """A speed-up: 1.2345 in [1.20, 1.27] → `1.23×`. A wide interval gets fewer digits.
-
-    digits: the number of decimals; None for as many as the interval needs.
-    """
-    return f"{ratio:.{ratio_digits(interval) if digits is None else digits}f}×"
+def times(ratio: float, interval: Sequence[float] | None = None) -> str:
+    """A speed-up: 1.2345 in [1.20, 1.27] → `1.23×`. A wide interval gets fewer digits."""
+    return f"{ratio:.{_ratio_digits(interval)}f}×"
 
 
 def times_within(ratio: float, bounds: Sequence[float]) -> str:
@@ -224,13 +221,13 @@ def times_within(ratio: float, bounds: Sequence[float]) -> str:
     return f"{times(ratio, bounds)} {interval(bounds)}"
 
 
-def interval(bounds: Sequence[float], digits: int | None = None) -> str:
-    """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits, unless `digits` says how many."""
-    digits = ratio_digits(bounds) if digits is None else digits
+def interval(bounds: Sequence[float]) -> str:
+    """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits."""
+    digits = _ratio_digits(bounds)
     return f"[{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
 
 
-def ratio_digits(bounds: Sequence[float] | None) -> int:
+def _ratio_digits(bounds: Sequence[float] | None) -> int:
     """The number of decimals of a speed-up. No end of the interval may be rounded to 1, unless it is 1."""
     if bounds is None:
         return 2

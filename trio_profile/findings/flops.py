@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.flops import CountedOp, Factor, FlopsDocument, UncountedOp
+from trio_profile.analysis.flops import CountedOp, Factor, FlopsDocument, FormulaTotal, UncountedOp
 from trio_profile.cost.conventions import Convention, Match
 from trio_profile.cost.reconciliation import Term
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Terms, Waterfall, tabulate
+from trio_profile.quantities.entries import NOTHING
 from trio_profile.text import listed
 
 
@@ -309,22 +310,21 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
     for factor in FACTORS:
         if (value := getattr(document.gammas, factor)) is not None:
             known[factor] = value
+
+    def of_total(factor: Factor, entry: Callable[[FormulaTotal], Entry]) -> Entry:
+        return entry(totals[factor]) if factor in totals else NOTHING
+
     columns: dict[str, Callable[[Factor], Entry]] = {
         "overhead factor": lambda factor: Entry(FACTORS[factor]),
         "value": lambda factor: Entry(units.factor(known[factor])),
+        f"F_total, {unit.name}": lambda factor: of_total(factor, lambda total: Entry(unit.short(total.fastv_macs))),
+        "Saved": lambda factor: of_total(factor, lambda total: Entry(units.percent(total.fastv_saved))),
     }
-    caption = "Work of the selection, divided by one forward of each layer that it probed"
-    if totals:
-        columns[f"F_total, {unit.name}"] = lambda factor: Entry(
-            unit.short(totals[factor].fastv_macs), title=unit.exact(totals[factor].fastv_macs)
-        )
-        columns["Saved"] = lambda factor: Entry(units.percent(totals[factor].fastv_saved))
-        dense = f"{document.num_layers} · f({document.visual_tokens})"
-        caption = f"The paper's formula with each factor: Saved = 1 − F_total / ({dense})"
-    return [
-        tabulate(caption, columns, [factor for factor in known if not totals or factor in totals]),
-        *([Sentences("", [OF_GAMMA])] if totals else []),
-    ]
+    caption = (
+        "Work of the selection, divided by one forward of each layer that it probed, and the paper's formula with it: "
+        f"Saved = 1 − F_total / ({document.num_layers} · f({document.visual_tokens}))"
+    )
+    return [tabulate(caption, columns, known), *([Sentences("", [OF_GAMMA])] if totals else [])]
 
 
 def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Block]:

@@ -133,24 +133,21 @@ def _differences(document: SideBySide) -> Iterator[str]:
 
 
 def _ratios(document: SideBySide) -> Iterator[str]:
-    """In how many cells each further study gains more, less, or no measurable difference."""
+    """In how many cells each further study gains measurably more or less than the first one."""
     first = document.sides[0].name
     for number, side in list(enumerate(document.sides))[1:]:
         ratios = [(cell, ratio) for cell in document.cells if (ratio := cell.prefill_ratios[number]) is not None]
-        apart = [(cell, ratio) for cell, ratio in ratios if entries.tone(ratio.ci95, 1)]
-        cells = units.number_of(len(ratios), "common cell")
-        if not ratios:
-            yield f"{side.name} and {first} have no timed cell in common."
-        elif not apart:
-            yield f"Prefill speed-ups of {side.name} and {first} do not differ measurably in any of {cells}."
-        else:
-            more = sum(ratio.ci95[0] > 1 for _, ratio in apart)
-            farthest, ratio = max(apart, key=lambda pair: abs(log(pair[1].value)))
-            yield (
-                f"Of {cells}, the prefill speed-up of {side.name} is larger than that of {first} in {more} and smaller "
-                f"in {len(apart) - more}; farthest apart: {farthest.method} at "
-                f"{units.percent(farthest.nominal_retention)}, {units.times_within(ratio.value, ratio.ci95)}."
-            )
+        tones = [entries.tone(ratio.ci95, 1) for _, ratio in ratios]
+        text = (
+            f"Of {units.number_of(len(ratios), 'common cell')}, the prefill speed-up of {side.name} is measurably "
+            f"larger than that of {first} in {tones.count('gain')} and smaller in {tones.count('loss')}."
+        )
+        apart = [pair for pair, tone in zip(ratios, tones, strict=True) if tone]
+        if apart:
+            cell, ratio = max(apart, key=lambda pair: abs(log(pair[1].value)))
+            place = f"{cell.method} at {units.percent(cell.nominal_retention)}"
+            text += f" Farthest apart: {place}, {units.times_within(ratio.value, ratio.ci95)}."
+        yield text
 
 
 # The table

@@ -8,7 +8,7 @@ from trio_profile import units
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.findings import doubts
 from trio_profile.findings.blocks import Entry, Table
-from trio_profile.quantities.entries import NOTHING, with_equal_digits
+from trio_profile.quantities.entries import NOTHING
 from trio_profile.quantities.quantity import Column
 from trio_profile.quantities.registry import COLUMNS, FURTHER
 from trio_profile.quantities.right_answers import of_kind
@@ -96,10 +96,9 @@ def table(
     chosen = [COLUMNS[column] if isinstance(column, str) else column for column in columns]
     chosen = [column for column in chosen if grid.answered or not column.needs_answers]
     heads = [*(key.head for key in named), *(column.name for column in chosen)]
-    by_column = [with_equal_digits([column.entry(summary, grid.dense) for summary in grid.rows]) for column in chosen]
     rows = [
-        [*_name(grid, summary, named), *(column[number] for column in by_column)]
-        for number, summary in enumerate(grid.rows)
+        [*_name(grid, summary, named), *(column.entry(summary, grid.dense) for column in chosen)]
+        for summary in grid.rows
     ]
     if with_dense and grid.dense is not None:
         dense = [NOTHING if column.of_dense is None else column.of_dense(grid.dense) for column in chosen]

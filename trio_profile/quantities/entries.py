@@ -1,7 +1,7 @@
 """One field of a table, and the values that fields show: a value as text, its interval as note or title."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
@@ -20,7 +20,6 @@ class Entry:
     doubt: why the entry is doubted; empty if it is not. The page marks it, and links to the doubts.
     colour: number of a method's colour, drawn as a dot before the text.
     order: the number by which a column is sorted; None for the text.
-    ratio: a speed-up and the ends of its interval. All speed-ups of a column are written with as many digits.
     """
 
     text: str
@@ -30,7 +29,6 @@ class Entry:
     tone: Tone = ""
     colour: int | None = None
     order: float | None = None
-    ratio: tuple[float, float, float] | None = None
 
 
 NOTHING = Entry("–")
@@ -47,18 +45,7 @@ def speedup(ratio: Estimate | None) -> Entry:
     if ratio is None:
         return NOTHING
     text, note = units.times(ratio.value, ratio.ci95), units.interval(ratio.ci95)
-    return Entry(text, note=note, tone=tone(ratio.ci95, 1), order=ratio.value, ratio=(ratio.value, *ratio.ci95))
-
-
-def with_equal_digits(column: Sequence[Entry]) -> list[Entry]:
-    """The entries of a column, its speed-ups with the same number of digits, at most two decimals."""
-    digits = min(max((units.ratio_digits(entry.ratio[1:]) for entry in column if entry.ratio), default=0), 2)
-    return [
-        replace(entry, text=units.times(entry.ratio[0], digits=digits), note=units.interval(entry.ratio[1:], digits))
-        if entry.ratio
-        else entry
-        for entry in column
-    ]
+    return Entry(text, note=note, tone=tone(ratio.ci95, 1), order=ratio.value)
 
 
 def milliseconds(time: Measured | None) -> Entry:

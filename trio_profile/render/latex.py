@@ -19,8 +19,6 @@ SYMBOLS = {
     **{chr(ord("α") + place): rf"$\{name}$" for place, name in enumerate(_GREEK.split()) if name != "."},
     **{char: rf"\textsuperscript{{{text}}}" for char, text in _SUPERSCRIPTS.items()},
     **{char: f"$_{text}$" for char, text in _SUBSCRIPTS.items()},
-    "Δ": r"$\Delta$",
-    "Ω": r"$\Omega$",
     "√": r"$\sqrt{\ }$",
     "∂": r"$\partial$",
     "≈": r"$\approx$",

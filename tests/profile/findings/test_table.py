@@ -5,10 +5,7 @@ from dataclasses import replace
 from tests.profile.examples import document, failed, measurement, study
 from trio_profile.findings.blocks import Entry
 from trio_profile.findings.table import Key, grid, table
-from trio_profile.quantities import entries
-from trio_profile.quantities.entries import with_equal_digits
 from trio_profile.quantities.quantity import Column
-from trio_profile.records.estimate import Ratio
 from trio_profile.records.schema import Cell
 
 ASKED = study(retentions=(0.11, 0.33, 0.55))
@@ -42,10 +39,3 @@ def test_the_last_key_marks_a_doubt():
 def test_the_dense_model_is_the_first_row_if_asked_for():
     first, *_ = table(CELLS, "caption", ["prefill", "held"], with_dense=True).rows
     assert [entry.text for entry in first[:3]] == ["dense", "100.0 %", "–"] and first[3].text.endswith("MiB")
-
-
-def test_the_speed_ups_of_a_column_have_the_same_number_of_digits():
-    bounds = ((1.5, (1.2, 1.9)), (1.25, (1.245, 1.255)))
-    wide, narrow = (Ratio(median=middle, ci95=ci95, samples=9, stopped="budget") for middle, ci95 in bounds)
-    first, second = with_equal_digits([entries.speedup(wide), entries.speedup(narrow)])
-    assert (first.text, first.note, second.text) == ("1.50×", "[1.20, 1.90]", "1.25×")
