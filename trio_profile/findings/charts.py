@@ -34,16 +34,16 @@ def line(name: str, points: Sequence[tuple[float, Estimate, str]], scale: float 
     return Series(name, [x for x, _, _ in points], y, text, low, high, **look)
 
 
-def speedups(document: Any, id: str, caption: str, quantity: str, method: str) -> Chart:
+def speedups(document: Any, id: str, caption: str, method: str) -> Chart:
     """The speed-up of one time by retention, with the claimed one above it, and where the gain is certain.
 
-    id: of the chart.
-    quantity: the name of the time.
+    id: of the chart: `prefill` or `total`, the time without its unit.
     method: the method whose certain gain and certain loss are drawn.
     """
+    quantity = f"{id}_ms"
     name, methods = QUANTITIES[quantity].speedup, document.study.methods
     series = [*_by_retention(document, lambda cell: getattr(cell, name))]
-    series += _claimed(document) if quantity == "prefill_ms" else []
+    series += _claimed(document) if id == "prefill" else []
     pays = "; ".join(f"{each} {break_even.pays(document, each, quantity)}" for each in methods)
     bounds = [1.0, *(value for drawn in series for value in (*drawn.y, *drawn.low, *drawn.high))]
     margin = 0.06 * (max(bounds) - min(bounds)) + 0.02

@@ -70,9 +70,6 @@ def verdict_page(document: SideBySide) -> Page:
     if _shared(document):
         picks = [f"{side.name}: {recommendation.sentence(side.recommendation)}" for side in document.sides]
         blocks = [Sentences("", [*_ratios(document)]), _table(document), Sentences("What each study recommends", picks)]
-        for number, side in enumerate(document.sides):
-            if lines := unfinished(_cells_of(document, number)):
-                blocks.append(Sentences(f"{side.name}: cells without numbers", lines, tone="doubt"))
     if document.unlike:
         blocks.append(Sentences("In what the studies differ", [*_differences(document)], tone="doubt"))
     else:
@@ -81,11 +78,12 @@ def verdict_page(document: SideBySide) -> Page:
 
 
 def doubts_page(document: SideBySide) -> Page:
-    """The doubts of each study."""
+    """The doubts of each study, and its cells without numbers."""
     blocks: list[Block] = []
     for number, side in enumerate(document.sides):
-        cells = finished_cells(_cells_of(document, number))
-        blocks.append(Sentences(side.name, [doubts.summary(side.doubts, cells)], detail=True))
+        cells = [summary for cell in document.cells if (summary := cell.cells[number]) is not None]
+        lines = [doubts.summary(side.doubts, finished_cells(cells)), *unfinished(cells)]
+        blocks.append(Sentences(side.name, lines, detail=True))
         blocks += doubts.blocks_of(side.doubts, side.name)
     return Page("doubts", "Doubts", doubts.PUBLISHED, blocks, folded="Show the doubts")
 
@@ -108,11 +106,6 @@ def _device(where: Environment) -> str:
 def _shared(document: SideBySide) -> bool:
     """Whether any cell belongs to more than one study."""
     return any(sum(summary is not None for summary in cell.cells) > 1 for cell in document.cells)
-
-
-def _cells_of(document: SideBySide, number: int) -> list[CellSummary]:
-    """The cells of a study. number: of the study, from 0."""
-    return [summary for cell in document.cells if (summary := cell.cells[number]) is not None]
 
 
 # Sentences

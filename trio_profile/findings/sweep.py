@@ -6,7 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.accuracy import AccuracyKept
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import break_even, charts, pareto, recommendation
-from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.findings.study_page import reminders, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
 from trio_profile.quantities.closeness import DIVERGENCE
@@ -34,15 +34,11 @@ def verdict_page(document: SweepDocument) -> Page:
     """The recommendation, the speed-up over retention, each method in a table, and the break-even of every quantity."""
     blocks: list[Block] = [Sentences("", [recommendation.sentence(document.recommendation), *_range(document)])]
     if any(cell.status == "done" for cell in document.cells):
-        blocks += [speedup(document), _summary(document)]
+        chart = charts.speedups(document, "prefill", "Speed-up of the prefill", _picked(document))
+        blocks += [chart, _summary(document)]
         blocks += [break_even.table(document, _picked(document))] if document.dense is not None else []
     blocks += reminders(document, *recommendation.further(document.recommendation), *_incomplete(document))
     return Page("verdict", "Verdict", "", blocks)
-
-
-def speedup(document: SweepDocument) -> Chart:
-    """The speed-up of the prefill, with the certain gain of the recommended method, or of the first one."""
-    return charts.speedups(document, "prefill", "Speed-up of the prefill", "prefill_ms", _picked(document))
 
 
 def _range(document: SweepDocument) -> list[str]:
@@ -64,7 +60,7 @@ def charts_page(document: SweepDocument) -> Page:
     methods = document.study.methods
     blocks: list[Block] = []
     if any(cell.total_speedup for cell in document.cells) and document.study.new_tokens > 1:
-        blocks.append(charts.speedups(document, "total", f"Prefill and {tokens}", "total_ms", methods[0]))
+        blocks.append(charts.speedups(document, "total", f"Prefill and {tokens}", methods[0]))
     chart = pareto.chart(document.cells, methods, document.dense) if len(methods) > 1 else None
     blocks += [chart] if chart is not None else []
     how = "Each point is the median of paired ratios, dense time over pruned time, with its 95 % interval."

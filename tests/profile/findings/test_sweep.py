@@ -44,7 +44,8 @@ def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument)
 
 
 def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepDocument):
-    chart = sweep.speedup(several)
+    chart = sweep.verdict_page(several).blocks[1]
+    assert isinstance(chart, Chart)
     found = several.break_even["prefill_ms"]
     lines = [one for one in chart.series if one.line == "solid"]
     claims = [one for one in chart.series if one.line == "dot"]
