@@ -7,13 +7,13 @@ from typing import Any, Literal
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.cost.printed import Printed
 from trio_profile.errors import StudyError
 from trio_profile.findings import doubts
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, tabulate
 from trio_profile.judge.audit.claims import Claims
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.measured import NEAR
-from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.judge.audit.reader import read
 from trio_profile.quantities import entries
@@ -79,7 +79,7 @@ def _figures(claims: Claims) -> Iterator[Figure]:
     for line in Facts.of(claims).lines:
         row = line.row
         if not row.dense and (retention := _retention(line)) is not None:
-            where = line.table.where or line.table.label
+            where = line.table.where or line.label
             for name, value, text in (*_stated(line), *_quotients(line)):
                 yield Figure(name, row.method, row.model, retention, value, text, where)
 
