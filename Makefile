@@ -34,7 +34,6 @@ tests: $(ALL)
 
 test-all: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/core/rules/test_compiled.py  # torch.compile cannot trace checked shapes
 
 oldest: .venv-oldest/core/.installed .venv-oldest/run/.installed
 	OMP_NUM_THREADS=1 .venv-oldest/core/bin/python -m pytest tests/core -n $(JOBS) --dist worksteal

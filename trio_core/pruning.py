@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from trio_core import methods
-from trio_core.engine.attach import Attachment, Wrappers
+from trio_core.engine.attach import Attachment
 from trio_core.engine.checking import check_unknown
 from trio_core.engine.passes import Setup
 from trio_core.engine.prompt import PRUNE_WITH, is_prunable
@@ -45,7 +45,7 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
     its budget or does not ascend, and UnsupportedInput or UnsupportedModel where pruning could give a wrong result.
     """
     selected = _as_method(method, options)
-    unwrapped, wrappers = unwrap(model)
+    unwrapped, *wrappers = unwrap(model)
     if unwrapped in _pruned_now:
         raise _already(unwrapped)
     setup, notes = _setup(adapter_for(unwrapped), selected)
@@ -57,7 +57,7 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
             raise _already(unwrapped)
         _pruned_now.add(unwrapped)
     try:
-        attachment.open(wrappers)
+        attachment.open(*wrappers)
         yield trace
         attachment.finish()
     finally:
@@ -70,12 +70,11 @@ def check_prunable(model: nn.Module, method: Method) -> None:
 
     It also serves a model on the meta device, whose forward nobody will run.
     """
-    unwrapped, _ = unwrap(model)
-    _setup(adapter_for(unwrapped), method)
+    _setup(adapter_for(unwrap(model)[0]), method)
 
 
-def unwrap(model: nn.Module) -> tuple[PreTrainedModel, Wrappers]:
-    """The transformers model inside PEFT's and torch.compile's wrappers, and the wrappers to watch.
+def unwrap(model: nn.Module) -> tuple[PreTrainedModel, list[nn.Module], list[nn.Module]]:
+    """The transformers model inside PEFT's and torch.compile's wrappers, and the wrappers: PEFT's and torch.compile's.
 
     Raises UnsupportedModel for anything else, for a model that is split over processes, and for one that
     `model.compile()` made skip its hooks.
@@ -101,7 +100,7 @@ def unwrap(model: nn.Module) -> tuple[PreTrainedModel, Wrappers]:
             f"{type(inside).__name__} was compiled as a whole (model.compile()), and such code skips hooks, so that "
             "nothing would be pruned: compile layer by layer (layer.compile()), or not at all"
         )
-    return inside, Wrappers(tuple(entry for entry in entries if entry is not inside), tuple(compiled))
+    return inside, [entry for entry in entries if entry is not inside], compiled
 
 
 def _already(model: PreTrainedModel) -> OptionError:
@@ -138,11 +137,11 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
     return Setup(adapter, method, positions, _tower(adapter, method), num_layers, adapter.window), notes
 
 
-def _tower(adapter: Adapter, method: Method) -> Tower | None:
-    """The vision tower with the hooks that the method needs; None if it needs none."""
+def _tower(adapter: Adapter, method: Method) -> Tower:
+    """The vision tower with the hooks that the method needs."""
     chooser = method.encoder_part if isinstance(method, TwoParts) else method
     if not isinstance(chooser, PixelMethod):
-        return adapter.tower() if Signal.ENCODER in method.needs else None
+        return adapter.tower() if Signal.ENCODER in method.needs else Tower()
     if Signal.ENCODER in method.needs:
         raise OptionError(f"method {method.name!r} chooses before the vision tower and looks into it: use one of both")
     return adapter.thin_tower(chooser.keep_pixels)

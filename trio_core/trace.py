@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from torch import Tensor
 
 from trio_core.errors import TrioError
 from trio_core.rules.schedule import Schedule
+
+PerSample = Callable[[], tuple[Tensor, ...]]
+"""It returns a tensor for each sample. It runs when somebody reads the trace."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class StageTrace:
     tokens_before: int
     tokens_after: int
     kept: tuple[Tensor, ...]
-    rating: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+    rating: PerSample | None = field(default=None, repr=False, compare=False)
     merges: bool = False
-    destinations: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+    destinations: PerSample | None = field(default=None, repr=False, compare=False)
 
     @property
     def scores(self) -> tuple[Tensor, ...] | None:
@@ -55,7 +57,7 @@ class Trace:
     stages: the stages that ran.
     visual_tokens[b]: V0, the visual tokens that entered the decoder for sample b; empty for a prompt without pictures.
     num_layers: L, the decoder's depth; 0 before the first prefill.
-    _left: returns `places`; None before the first prefill.
+    left: returns `places`; None before the first prefill.
     notes: what differs from what was asked, such as a prompt without pictures, which runs dense; and what a method
         tells, such as how long it took to compile.
     """
@@ -64,22 +66,12 @@ class Trace:
     visual_tokens: tuple[int, ...] = ()
     num_layers: int = 0
     notes: tuple[str, ...] = ()
-    _left: Callable[[], tuple[Tensor, ...]] | None = field(default=None, repr=False, compare=False)
+    left: PerSample | None = field(default=None, repr=False, compare=False)
 
-    def restart(
-        self,
-        visual_tokens: tuple[int, ...],
-        num_layers: int,
-        notes: tuple[str, ...],
-        left: Callable[[], tuple[Tensor, ...]] | None = None,
-    ) -> None:
+    def restart(self, visual_tokens: tuple[int, ...], num_layers: int, notes: tuple[str, ...], left: PerSample) -> None:
         """Forget the last prefill: a new one begins."""
         self.stages.clear()
-        self.visual_tokens, self.num_layers, self.notes, self._left = visual_tokens, num_layers, notes, left
-
-    def set_places(self, left: Callable[[], tuple[Tensor, ...]]) -> None:
-        """Note which tokens are left now. left: returns `places`."""
-        self._left = left
+        self.visual_tokens, self.num_layers, self.notes, self.left = visual_tokens, num_layers, notes, left
 
     def add_notes(self, *notes: str) -> None:
         """Add notes, each once."""
@@ -91,7 +83,7 @@ class Trace:
 
         Text and kept visual tokens are among them. The model's logits at all other places are NaN.
         """
-        return () if self._left is None else self._left()
+        return () if self.left is None else self.left()
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:
@@ -113,16 +105,7 @@ class Trace:
         """
         if not self.num_layers:
             raise TrioError("no prefill has run in this context yet: nothing was realised")
-        if not self.visual_tokens:
+        if not self.stages:
             return 1.0
-        return sum(self._tokens_by_layer(b) for b in range(len(self.visual_tokens))) / (
-            self.num_layers * sum(self.visual_tokens)
-        )
-
-    def _tokens_by_layer(self, sample: int) -> int:
-        """The visual tokens that the decoder's layers ran on, summed over the layers."""
-        ends = [*(stage.layer for stage in self.stages), self.num_layers]
-        total = ends[0] * self.visual_tokens[sample]
-        for stage, (start, end) in zip(self.stages, pairwise(ends), strict=True):
-            total += (end - start) * len(stage.kept[sample])
-        return total
+        kept = sum(sum(schedule.tokens_by_layer) for schedule in self.schedules)
+        return kept / (self.num_layers * sum(self.visual_tokens))

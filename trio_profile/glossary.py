@@ -3,8 +3,6 @@
 Help texts, reports and docs/glossary.md take the meanings from here.
 """
 
-import re
-from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -67,7 +65,7 @@ def by_key() -> dict[str, Term]:
 
 
 def key(text: str) -> str:
-    """What spellings of one word have in common: `Break even` and `break-even` are both `break even`."""
+    """The common form of the spellings of one word: `Break even` and `break-even` are both `break even`."""
     return " ".join(text.casefold().replace("-", " ").replace("_", " ").split())
 
 
@@ -86,29 +84,5 @@ def neighbours(term: Term) -> list[Term]:
     return [find(name) for name in term.see]
 
 
-def named_in(texts: Iterable[str]) -> list[Term]:
-    """The terms that stand in these texts as whole words, each once, in the order of their first places."""
-    known = by_key()
-    return list(dict.fromkeys(known[key(match[0])] for text in texts for match in _any().finditer(text)))
-
-
-@cache
-def _any() -> re.Pattern[str]:
-    """Any spelling as whole words. The longest one wins: `tail saliency` before `saliency`.
-
-    Only spellings without capitals match in any case: `flops` is a verb of the command line, `FLOPs` is a unit.
-    """
-    spellings = sorted((text for term in terms() for text in term.spellings), key=len, reverse=True)
-    # A hyphen joins words: `multi-stage` is another word than `stage`.
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(_pattern, spellings))})(?![\w-])")
-
-
-def _pattern(spelling: str) -> str:
-    words = r"\s+".join(map(re.escape, spelling.split()))
-    return f"(?i:{words})" if spelling == spelling.lower() else words
-
-
 def _plural(text: str) -> str:
-    if text.endswith("y"):
-        return f"{text[:-1]}ies"
-    return f"{text}s"
+    return f"{text[:-1]}ies" if text.endswith("y") else f"{text}s"

@@ -1,7 +1,7 @@
-"""What the extras of this package bring, the error if they are not installed, and a torchvision that is broken."""
+"""The extras of this package, the error if they are not installed, and a torchvision that is broken."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -12,11 +12,11 @@ from trio_profile.text import first_line, listed
 RUN = ("torch", "transformers", "trio_core", "fvcore")
 """The modules that the extra `run` brings and that every model needs."""
 TORCHVISION = "torchvision"
-"""A module that transformers uses where it is installed. We never import it ourselves."""
+"""A module that transformers uses where it is installed."""
 
 
 class _State:
-    """What `set_broken_torchvision_aside` found.
+    """The result of `set_broken_torchvision_aside`.
 
     fault: the error of torchvision's import, as one line; empty if there was none.
     """
@@ -39,10 +39,8 @@ def require_run(who: str, modules: Sequence[str] = RUN) -> None:
 def require(who: str, extra: str, modules: Sequence[str]) -> None:
     """Raise StudyError if one of the modules of an extra is not installed. who: the verb that needs it."""
     if missing := [name for name in modules if find_spec(name) is None]:
-        verb = "is" if len(missing) == 1 else "are"
         raise StudyError(
-            f"{who} needs the extra {extra!r} ({listed(missing)} {verb} not installed): "
-            f"pip install 'trio-profile[{extra}]'"
+            f"{who} needs the extra {extra!r} (not installed: {listed(missing)}): pip install 'trio-profile[{extra}]'"
         )
 
 
@@ -67,23 +65,16 @@ def set_broken_torchvision_aside(*, say: bool = True) -> None:
     if TORCHVISION in sys.modules or "transformers.modeling_utils" in sys.modules or find_spec(TORCHVISION) is None:
         return
     try:
-        import_module("transformers.modeling_utils")  # it imports torchvision
+        import_module(TORCHVISION)
     except Exception as error:
-        fault = next(filter(_comes_from_torchvision, _chain(error)), None)
-        if fault is None:  # another fault, which the one who needs transformers reports
-            return
-        _State.fault = first_line(fault)
+        _State.fault = first_line(error)
         _hide_torchvision()
         if say:
-            _warn()
-
-
-def _warn() -> None:
-    print(
-        f"trio-profile: warning: torchvision cannot be imported and is not used ({_State.fault}): videos are refused; "
-        "install the build of torchvision that belongs to this torch, or remove it",
-        file=sys.stderr,
-    )
+            print(
+                f"trio-profile: warning: torchvision cannot be imported and is not used ({_State.fault}): videos are "
+                "refused; install the build of torchvision that belongs to this torch, or remove it",
+                file=sys.stderr,
+            )
 
 
 def torchvision_fault() -> str:
@@ -99,20 +90,3 @@ def _hide_torchvision() -> None:
     for name, known in vars(import_module("transformers.utils.import_utils")).items():
         if TORCHVISION in name and hasattr(known, "cache_clear"):
             known.cache_clear()
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and the errors that led to it, the latest first."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _comes_from_torchvision(error: BaseException) -> bool:
-    """Return whether code of torchvision was running when the error was raised."""
-    trace = error.__traceback__
-    while trace is not None:
-        if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] == TORCHVISION:
-            return True
-        trace = trace.tb_next
-    return False

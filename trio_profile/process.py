@@ -6,6 +6,8 @@ loads reads its variables once.
 
 import ctypes
 import os
+import platform
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,10 +20,6 @@ CPU from the thread that it waits for. A thread that sleeps at once is slow on a
 than a small operation. So a waiting thread checks for work 2,000 times, and then sleeps. docs/how-to/machine.md has the
 measured times.
 """
-_BRIEF = 10_000
-"""A thread that looks no more often than this spins briefly."""
-_OTHER_VARIABLES = ("KMP_LIBRARY",)
-"""Further variables that say how threads wait. If the user has set any of them, all stay as they are."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST_KEPT, _KEPT = 32 * 2**20, 2**31 - 1
@@ -33,10 +31,10 @@ _OTHER_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 
 
 class _State:
-    """What `prepare` has done in this process.
+    """The state of this process after `prepare`.
 
     is_prepared: whether it was called.
-    policy: `brief`, `passive` or `active`; empty if it is not known.
+    policy: see `wait_policy`.
     keeps_memory: whether malloc keeps freed memory.
     """
 
@@ -52,31 +50,30 @@ def prepare() -> None:
     """
     if _State.is_prepared:
         return
-    added = wait_variables(os.environ)
-    _State.policy = _known_policy() if "torch" in sys.modules else _asked_policy({**os.environ, **added})
-    os.environ.update(added)
+    if "torch" in sys.modules:
+        _State.policy = _policy_of(os.environ)
+    os.environ.update(wait_variables(os.environ))
+    _State.policy = _State.policy or _policy_of(os.environ)
     _State.keeps_memory = _keep_memory()
     _State.is_prepared = True
 
 
 def wait_policy() -> str:
-    """Return what OpenMP's threads do while they wait: `brief` (spin, then sleep), `passive` (sleep), `active` (spin).
+    """Return how OpenMP's threads wait: `brief` (spin, then sleep), `passive` (sleep), `active` (spin).
 
-    Empty if the environment does not tell, because a variable was set after this process had started.
+    Where the user has set GOMP_SPINCOUNT, it is that variable with its value.
     """
-    return _State.policy if _State.is_prepared else _known_policy()
+    return _State.policy or _policy_of(os.environ)
 
 
 def wait_policy_of_workers() -> str:
-    """Return what threads do while they wait in a process that this one starts and that calls `prepare`."""
-    return _asked_policy({**os.environ, **wait_variables(os.environ)})
+    """Return how threads wait in a process that this one starts and that calls `prepare`."""
+    return _policy_of(os.environ | wait_variables(os.environ))
 
 
 def wait_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to add to an environment, so that threads wait briefly. Empty if the user has set one."""
-    if any(name in environment for name in (*BRIEF_WAIT, *_OTHER_VARIABLES)):
-        return {}
-    return dict(BRIEF_WAIT)
+    return {} if any(name in environment for name in (*BRIEF_WAIT, "KMP_LIBRARY")) else dict(BRIEF_WAIT)
 
 
 def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -87,34 +84,17 @@ def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return wait_variables(environment) | ({} if _sets_malloc(environment) else _MALLOC)
 
 
-def _known_policy() -> str:
-    """Return the policy of a runtime that may have read its variables already; empty if it cannot be known."""
-    now, at_start = _asked_policy(os.environ), _asked_policy(_environment_at_start())
-    return now if now == at_start else ""
-
-
-def _asked_policy(environment: Mapping[str, str]) -> str:
-    """Return the policy that an environment asks for. Without any variable threads spin.
+def _policy_of(environment: Mapping[str, str]) -> str:
+    """Return how the threads of a process with this environment wait. Without any variable they spin.
 
     GNU's runtime lets its own variable overrule OpenMP's.
     """
-    if spins := environment.get("GOMP_SPINCOUNT", "").strip():
-        count = int(spins.lstrip("0")[:9] or 0) if spins.isdecimal() else _BRIEF + 1  # such as `infinity` or `300k`
-        return "active" if count > _BRIEF else "brief" if count else "passive"
-    asked = environment.get("OMP_WAIT_POLICY", "").strip().lower()
-    if asked in ("passive", "active"):
-        return asked
+    if spins := environment.get("GOMP_SPINCOUNT"):
+        return "brief" if spins == BRIEF_WAIT["GOMP_SPINCOUNT"] else f"GOMP_SPINCOUNT={spins}"
+    policy = environment.get("OMP_WAIT_POLICY", "").strip().lower()
+    if policy in ("passive", "active"):
+        return policy
     return "passive" if environment.get("KMP_BLOCKTIME") == "0" else "active"
-
-
-def _environment_at_start() -> dict[str, str]:
-    """Return the variables with which this process was started. Where Linux's /proc is missing, those of now."""
-    try:
-        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
-    except OSError:
-        return dict(os.environ)
-    pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
-    return {name: value for name, _, value in pairs}
 
 
 def allocator(*, fresh: bool = False) -> str:
@@ -123,12 +103,9 @@ def allocator(*, fresh: bool = False) -> str:
     `keeps memory`: `prepare` has told glibc to keep it. `returns memory`: glibc's default, or as the user's variables
     (`MALLOC_…_THRESHOLD_`) say. Otherwise the name of another allocator that replaces malloc, or `system`.
     """
-    replaced = _replaced()
-    if replaced:
-        return replaced
-    if _State.keeps_memory or (fresh and _has_glibc() and not _sets_malloc(os.environ)):
-        return "keeps memory"
-    return "returns memory" if _has_glibc() else "system"
+    if not _has_glibc() or _replaced():
+        return _replaced() or "system"
+    return "keeps memory" if _State.keeps_memory or (fresh and not _sets_malloc(os.environ)) else "returns memory"
 
 
 def _keep_memory() -> bool:
@@ -152,10 +129,7 @@ def _sets_malloc(environment: Mapping[str, str]) -> bool:
 
 
 def _has_glibc() -> bool:
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
-    except (ValueError, OSError, AttributeError):
-        return False
+    return platform.libc_ver()[0] == "glibc"
 
 
 def _replaced() -> str:
@@ -164,7 +138,5 @@ def _replaced() -> str:
         mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    libraries = {line.rpartition("/")[2] for line in mapped.splitlines() if "/" in line}
-    return next(
-        (name for name in _OTHER_ALLOCATORS if any(library.startswith(f"lib{name}") for library in libraries)), ""
-    )
+    library = re.search(rf"/lib({'|'.join(_OTHER_ALLOCATORS)})[^/\n]*$", mapped, re.MULTILINE)
+    return library[1] if library else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """What a study does at the moment.
+    """The step that a study is at.
 
     text: a description for people, such as `trio at 0.22: pair 12`.
     done: expected seconds of the finished work.

@@ -10,12 +10,13 @@ import math
 import os
 import stat
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 MOST_BYTES = 512 * 1024 * 1024
 """The largest file that is read. A large store has some megabytes."""
-_BLOCK = 1024 * 1024
 DEEPEST = 64
 """The deepest nesting of a JSON or TOML text."""
 LARGEST_INTEGER = 2**63 - 1
@@ -51,13 +52,9 @@ def is_regular(path: Path) -> bool:
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """The bytes of a regular file. Raises OSError if it cannot be read, or if it has more than `most` bytes."""
     with open_regular(path) as file:
-        size, found = os.fstat(file.fileno()).st_size, bytearray()
-        # The size alone does not tell: a file may grow, and files below /proc have the size 0.
-        while max(size, len(found)) <= most and (block := file.read(_BLOCK)):
-            found += block
-    if max(size, len(found)) > most:
-        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
-    return bytes(found)
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+        return file.read()
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
@@ -82,26 +79,25 @@ def parse_json(text: str | bytes) -> Any:
     Raises ValueError if it is not JSON, nests deeper than DEEPEST, or holds NaN, Infinity, a number beyond
     64 bits or half a character.
     """
-    try:
-        found = json.loads(decode_utf8(text) if isinstance(text, bytes) else text, parse_constant=_refuse)
-        _require_plain(found)
-    except RecursionError as error:
-        raise ValueError(f"it nests deeper than {DEEPEST}") from error
-    return found
+    return _parsed(partial(json.loads, parse_constant=_refuse), decode_utf8(text) if isinstance(text, bytes) else text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text. Raises ValueError as `parse_json` does."""
+    return _parsed(tomllib.loads, text)
+
+
+def _parsed(parse: Callable[[str], Any], text: str) -> Any:
     try:
-        found = tomllib.loads(text)
-        _require_plain(found)
+        tree = parse(text)
+        _require_plain(tree)
     except RecursionError as error:
         raise ValueError(f"it nests deeper than {DEEPEST}") from error
-    return found
+    return tree
 
 
 def kind_of_file(mode: int) -> str | None:
-    """What a file of this mode is, such as `a pipe`; None for a regular file."""
+    """The kind of a file of this mode, such as `a pipe`; None for a regular file."""
     if stat.S_ISREG(mode):
         return None
     kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -130,13 +126,8 @@ def _require_plain(tree: Any) -> None:
             elif isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"it contains {value}, which is not finite")
             elif isinstance(value, str) and not value.isascii():
-                _require_whole(value)
+                try:
+                    value.encode()
+                except UnicodeEncodeError as error:  # JSON can escape half a character, and no file can hold it
+                    raise ValueError(f"it contains half a character, {value[error.start]!a}") from error
         level, depth = below, depth + 1
-
-
-def _require_whole(text: str) -> None:
-    """Raise ValueError for half a character: JSON can escape one, and no file can hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"it contains half a character, {text[error.start]!a}") from error

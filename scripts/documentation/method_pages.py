@@ -17,7 +17,15 @@ from trio_profile.inputs.catalogue import facts_of
 TOP = """# Methods
 
 `trio-profile methods --json` has each deliberate difference of a method from its paper or its code. [Your own
-method](../tutorials/your-method.md) needs no fork.
+method](../tutorials/your-method.md) needs no fork. Five differences are the same in all methods:
+
+- The [budget](../glossary.md#budget) is met exactly. Much released code rounds it in each crop, frame or block.
+- Equal scores go to the lower index. Released code leaves their order open, or adds noise.
+- Scores, cosines and means are computed in float32 or wider, not in the model's precision.
+- Kept tokens keep their position ids, with gaps between them. Much released code renumbers them on LLaVA, as
+  `positions=compact` does.
+- Methods that look into the vision tower divide the budget over the crops of a picture. They drop the newline tokens of
+  LLaVA-NeXT and LLaVA-OneVision, and see the tiles without their padding. Released code keeps the padding.
 
 A [method](../glossary.md#method) acts before the decoder, between its layers, or at both places. It
 [needs](../tutorials/your-method.md#signals) the signals that it reads besides the hidden states. The cost is the work

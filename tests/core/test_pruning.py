@@ -1,7 +1,9 @@
 """`prune` on the real classes at toy size: a pruned model is the model on a shorter sequence."""
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import ClassVar
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from tests.core import reference, tiny
 from tests.core.models.test_families import CLOSE, LAYERS, METHOD, apart, check, listening
 from tests.core.reference import stages_of
 from tests.core.tiny import ATTENTION, BY_HAND, NUM_LAYERS
-from trio_core import Trio, TrioError, prune
+from trio_core import Schedule, Trio, TrioError, prune
 from trio_core.methods.method import Method
 from trio_core.trace import Trace
 
@@ -143,3 +145,29 @@ def test_the_trace_is_of_the_latest_prefill_and_a_decode_step_leaves_it():
         tiny.generate(model, tiny.sample("llava", "small"), 3)
         assert trace.schedules[0].visual_tokens == 16
         assert len(trace.stages) == len(LAYERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnLayers(Trio):
+    """A small picture is pruned after layer 3, a large one after layer 1."""
+
+    name: ClassVar[str] = ""
+
+    def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
+        return Schedule((3 if visual_tokens < 20 else 1,), (visual_tokens // 2,), visual_tokens, num_layers)
+
+
+def test_samples_of_a_batch_may_have_stages_after_different_layers():
+    model, samples, method = tiny.model("llava"), tiny.unequal_spans("llava"), OwnLayers(retention=1.0)
+    sizes = [len(tiny.visual_rows(sample)) for sample in samples]
+    assert sizes[0] < 20 <= sizes[1]
+    with torch.inference_mode(), prune(model, method) as trace:
+        model(**tiny.batch(samples), use_cache=False)
+        together, stages = trace.schedules, [stage.kept for stage in trace.stages]
+        alone = []
+        for sample in samples:
+            model(**sample, use_cache=False)
+            alone.append((trace.schedules[0], trace.stages[0].kept[0]))
+    assert [schedule.layers for schedule, _ in alone] == [(3,), (1,)]
+    assert [schedule.tokens_by_layer for schedule in together] == [own.tokens_by_layer for own, _ in alone]
+    assert [kept.tolist() for kept in stages[-1]] == [kept.tolist() for _, kept in alone]

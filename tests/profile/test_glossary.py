@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from trio_profile.errors import GlossaryError
-from trio_profile.glossary import find, key, named_in, neighbours, terms
+from trio_profile.glossary import find, key, neighbours, terms
 
 
 def test_no_spelling_stands_for_two_terms():
@@ -37,13 +37,3 @@ def test_a_symbol_and_an_anchor_find_their_term():
 def test_an_unknown_term_is_refused_with_the_nearest_one(name: str, says: str):
     with pytest.raises(GlossaryError, match=re.escape(f"no term is called {name!r}; {says}")):
         find(name)
-
-
-def test_words_in_a_text_are_whole_words_once_each_in_order():
-    text = "Cells of a study: tail saliency, then cell by cell, studied in multi-stage runs. Total of the kv-caches."
-    assert [term.term for term in named_in([text])] == ["cell", "study", "tail saliency", "total"]
-    assert [term.term for term in named_in(["visual\n  tokens", "a visual token"])] == ["visual token"]
-
-
-def test_capitals_count_where_a_term_has_them():
-    assert [term.term for term in named_in(["flops prints FLOPs, Prefill"])] == ["FLOP", "prefill"]

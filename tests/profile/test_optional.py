@@ -16,7 +16,7 @@ def without_torch(monkeypatch):
 @pytest.mark.parametrize("name", [kind.name for kind in KINDS.values() if kind.runs_a_model])
 def test_a_verb_that_runs_a_model_names_the_extra(without_torch, capsys, name):
     line = complaint(capsys, name)
-    assert line.startswith(f"trio-profile: error: {name} needs the extra 'run' (torch and fvcore are not installed): ")
+    assert line.startswith(f"trio-profile: error: {name} needs the extra 'run' (not installed: torch and fvcore): ")
     assert line.endswith("pip install 'trio-profile[run]'")
 
 
@@ -24,7 +24,7 @@ def test_what_only_lists_needs_no_torch_and_the_rest_names_the_extra(without_tor
     assert document(capsys, "models")["models"][0]["name"] == "llava-1.5-7b"
     assert document(capsys, "methods", "trio")["methods"][0]["stage"] == "decoder layers"
     assert "models needs the extra 'run'" in complaint(capsys, "models", "--check")
-    assert "methods needs the extra 'run' (torch is not installed)" in complaint(capsys, "methods", "visionzip+trio")
+    assert "methods needs the extra 'run' (not installed: torch)" in complaint(capsys, "methods", "visionzip+trio")
 
 
 def test_another_release_of_trio_core_is_refused(monkeypatch):

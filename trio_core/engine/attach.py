@@ -7,8 +7,7 @@ and counts positions by the first layer's cache. Attention kernels are never tou
 
 import threading
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, NoReturn, TypeVar, cast
@@ -29,8 +28,6 @@ from trio_core.engine.prompt import Prompt, check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.models.layer import Replacement, check_whole
 from trio_core.models.thin_tower import ThinTower
-from trio_core.rules.cost import PromptSizes
-from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -40,18 +37,6 @@ Hook = TypeVar("Hook", bound=Callable[..., Any])
 def _eager(hook: Hook) -> Hook:
     """The hook, which torch.compile calls as it is. Tracing into it would fix one prompt's sizes."""
     return cast(Hook, torch.compiler.disable(hook))
-
-
-@dataclass(frozen=True)
-class Wrappers:
-    """The modules around the model that a user may call instead of it.
-
-    entries: modules that call `model.forward` past the model's hooks (PEFT's tuners).
-    compiled: modules that run code which `torch.compile` made of the model.
-    """
-
-    entries: tuple[nn.Module, ...] = ()
-    compiled: tuple[nn.Module, ...] = ()
 
 
 def _interruptible(model: nn.Module, end_pass: Callable[[], None]) -> Replacement:
@@ -88,25 +73,27 @@ class Attachment:
         self._handles: list[Any] = []
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
-        self._schedules: dict[PromptSizes | int, Schedule] = {}
         self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self._layers = [id(layer) for layer in setup.adapter.layers]
         self._parameters = list(signature(self.model.forward).parameters)
 
-    def open(self, wrappers: Wrappers) -> None:
-        """Register all hooks."""
+    def open(self, entries: Sequence[nn.Module], compiled: Sequence[nn.Module]) -> None:
+        """Register all hooks. The arguments are modules around the model that a user may call instead of it.
+
+        entries: those that call `model.forward` past the model's hooks (PEFT's tuners).
+        compiled: those that run code which `torch.compile` made of the model.
+        """
         adapter = self.setup.adapter
-        for entry in (self.model, *wrappers.entries):
+        for entry in (self.model, *entries):
             self._handles.append(entry.register_forward_pre_hook(self.before_model, with_kwargs=True))
             self._handles.append(entry.register_forward_hook(self.check_pass))
-            self._handles.append(entry.register_forward_hook(self.after_model, always_call=True))
-        for wrapper in wrappers.compiled:
+            self._handles.append(entry.register_forward_hook(self.end_pass, always_call=True))
+        for wrapper in compiled:
             self._handles.append(wrapper.register_forward_pre_hook(self.before_compiled))
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
         self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
         self._handles.append(adapter.decoder.register_forward_hook(self.after_decoder))
-        if self.setup.tower is not None:
-            self._handles.extend(self.setup.tower.listen())
+        self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
             self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))
         self._handles.extend(self.guarded.install())
@@ -115,8 +102,7 @@ class Attachment:
     def close(self) -> None:
         """Take all hooks back. Pruned caches raise from now on."""
         self._forget_pass()
-        if self.setup.tower is not None:
-            self.setup.tower.forget()
+        self.setup.tower.forget()
         cache.close(self._frames_of)
         while self._handles:
             self._handles.pop().remove()
@@ -139,11 +125,10 @@ class Attachment:
         """Decide whether this forward is a prefill; if it is, find the pictures and the budgets."""
         self._claim_thread()
         self._forget_pass()
-        if (tower := self.setup.tower) is not None:
-            if not self.guarded.generating:
-                tower.forget()  # pictures that were encoded before this forward
-            elif tower.recorded:
-                tower.copies = self.guarded.copies  # generate() ran the tower, and then repeated the samples
+        if not self.guarded.generating:
+            self.setup.tower.forget()  # pictures that were encoded before this forward
+        elif self.setup.tower.recorded:
+            self.setup.tower.copies = self.guarded.copies  # generate() ran the tower, and then repeated the samples
         names = self._parameters if called is self.model else list(signature(called.forward).parameters)
         inputs = dict(zip(names, args, strict=False)) | kwargs
         check_run(self.setup, inputs)
@@ -199,19 +184,14 @@ class Attachment:
         self.head.check_ran()
 
     @_eager
-    def after_model(self, _called: nn.Module, _args: Any, _output: Any) -> None:
-        """Forget the pass, also after an error."""
-        self.end_pass()
-
-    def end_pass(self) -> None:
-        """Guard the cache that the pass filled, and forget the pass."""
+    def end_pass(self, *_call: Any) -> None:
+        """Guard the cache that the pass filled, and forget the pass, also after an error."""
         if not self._is_owner():
             return
         if isinstance(self.running, Prefill) and self.running.cache is not None:
             cache.guard(self.running.cache, self.running.frames)
         self._forget_pass()
-        if self.setup.tower is not None:
-            self.setup.tower.forget()
+        self.setup.tower.forget()
 
     def before_compiled(self, _wrapper: nn.Module, _args: Any) -> None:
         """Note how many forwards had run before compiled code begins."""
@@ -244,7 +224,7 @@ class Attachment:
             check_whole(self.model)  # it may have been split inside the context
         encoded = bool(inputs.get("mm_encoder_outputs"))  # generate() ran the tower, and then repeated the samples
         video_inputs, copies = (self.guarded.inputs, self.guarded.copies) if encoded else (inputs, 1)
-        prompt = read_prompt(self.setup, inputs, self._schedule, video_inputs, copies)
+        prompt = read_prompt(self.setup, inputs, video_inputs, copies)
         self._tell_tower(prompt)
         if not prompt.pictures and self.guarded.pruned:
             # Guidance: beside each step that sees the picture, generate() runs one that does not.
@@ -260,27 +240,14 @@ class Attachment:
     def _expect(self, inputs: dict[str, Any]) -> None:
         """Tell the tower of a generate(), which may run it before the forward. inputs: its arguments by name."""
         if isinstance(self.setup.tower, ThinTower) and inputs["input_ids"] is not None:
-            self._tell_tower(read_prompt(self.setup, inputs, self._schedule, inputs))
+            self._tell_tower(read_prompt(self.setup, inputs, inputs))
 
     def _tell_tower(self, prompt: Prompt) -> None:
-        if isinstance(self.setup.tower, ThinTower):
-            self.setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
+        self.setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
 
     def _forget_pass(self) -> None:
         self.running = None
         self.head.forget()
-
-    def _schedule(self, prompt: PromptSizes) -> Schedule:
-        """The schedule of a sample, solved once for each number of visual tokens, and of text tokens if they matter."""
-        method, num_layers = self.setup.method, self.setup.num_layers
-        key = prompt if method.needs_widths else prompt.visual_tokens
-        if key not in self._schedules:
-            self._schedules[key] = (
-                method.schedule_for(self.setup.adapter.layer_shape, num_layers, prompt)
-                if method.needs_widths
-                else method.schedule(prompt.visual_tokens, num_layers)
-            )
-        return self._schedules[key]
 
     def _is_owner(self) -> bool:
         return threading.current_thread() is self._owner
@@ -313,6 +280,3 @@ class Attachment:
         raise TrioError(
             f"{type(self.model).__name__} is being pruned: leave the prune() context before you copy or pickle it"
         )
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        self.__reduce__()

@@ -89,7 +89,8 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
         faults.append(
             f"decoding gives logits that differ from a longer prompt's by {generated:.1g} of the largest logit"
         )
-    if trial.picture is None and (unknown := trial.untried_arguments()):
+    arguments = signature(trial.adapter.decoder.forward).parameters
+    if trial.picture is None and (unknown := [name for name in arguments if name not in DECODER_ARGUMENTS]):
         faults.append(f"its decoder takes {unknown[0]!r}, and we could not make a picture to try it with")
     concerning_all, saliency = len(faults), ask(trial.saliency)
     for seed in range(1, PROMPTS):
@@ -159,10 +160,6 @@ class _Trial:
         with torch.no_grad():
             self.model(**self.inputs(self._prompt(visual_tokens)))
 
-    def untried_arguments(self) -> list[str]:
-        """The decoder's arguments that we do not know, and that only a picture could bring."""
-        return [name for name in signature(self.adapter.decoder.forward).parameters if name not in DECODER_ARGUMENTS]
-
     @contextmanager
     def words_for_the_picture(self) -> Iterator[None]:
         """Words are embedded where the prompt has placeholders: each place its own, as in a picture.
@@ -174,10 +171,10 @@ class _Trial:
             return
 
         def exchange(_module: torch.nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            given = self.words.shape[1]
-            if args[0].shape[1] < given:
+            length = self.words.shape[1]
+            if args[0].shape[1] < length:
                 return args
-            return (torch.cat([self.words, args[0][:, given:]], dim=1), *args[1:])
+            return (torch.cat([self.words, args[0][:, length:]], dim=1), *args[1:])
 
         with self.model.get_input_embeddings().register_forward_pre_hook(exchange):
             yield
@@ -250,14 +247,17 @@ def random_picture(model: PreTrainedModel, runs: Callable[[Inputs, int], Any], s
     runs: runs the model on a prompt with the picture and as many placeholders. It may raise anything.
     """
     arguments = signature(model.forward).parameters
+    inner: Any = model.base_model if hasattr(model.base_model, "get_image_features") else model
     for inputs in _forms(model.config, torch.Generator().manual_seed(seed)):
         if not inputs.keys() <= arguments.keys():
             continue
         inputs = {name: value.to(model.device) for name, value in inputs.items()}
         inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
         try:
-            tokens = _tokens(_features(model, inputs))
-            if tokens >= LEAST:
+            names = signature(inner.get_image_features).parameters
+            with torch.no_grad():
+                features = inner.get_image_features(**{name: inputs[name] for name in inputs.keys() & names.keys()})
+            if (tokens := _tokens(features)) >= LEAST:
                 runs(inputs, tokens)
                 return inputs, tokens
         except (torch.OutOfMemoryError, torch.AcceleratorError):  # after these nothing else could be tried either
@@ -265,14 +265,6 @@ def random_picture(model: PreTrainedModel, runs: Callable[[Inputs, int], Any], s
         except Exception:  # a class we do not know may break in any way on a form that is not its own
             continue
     return None
-
-
-def _features(model: PreTrainedModel, inputs: Inputs) -> Any:
-    """The output of the model's `get_image_features`."""
-    inner: Any = model.base_model if hasattr(model.base_model, "get_image_features") else model
-    names = signature(inner.get_image_features).parameters
-    with torch.no_grad():
-        return inner.get_image_features(**{name: value for name, value in inputs.items() if name in names})
 
 
 def _forms(config: Any, generator: torch.Generator) -> Iterator[Inputs]:

@@ -20,7 +20,7 @@ class GuardedGenerate:
     Assisted decoding puts a draft behind the prompt before the prefill, so that pruning would depend on the draft.
     Continuous batching runs the model in a thread of the library, which would swallow our refusal.
 
-    tower: the vision tower with hooks, or None. generate() may run it before the model's forward.
+    tower: the vision tower with hooks. generate() may run it before the model's forward.
     expect: called with the arguments of each generate(), before it runs.
     generating: whether a generate() is running.
     pruned: whether it has run a prompt with pictures.
@@ -28,7 +28,7 @@ class GuardedGenerate:
     inputs: its keyword arguments while it runs. If it runs the tower itself, the forward does not get all of them.
     """
 
-    def __init__(self, model: nn.Module, tower: Tower | None, expect: Callable[[dict[str, Any]], None]):
+    def __init__(self, model: nn.Module, tower: Tower, expect: Callable[[dict[str, Any]], None]):
         self.model = model
         self.tower = tower
         self.expect = expect
@@ -57,8 +57,7 @@ class GuardedGenerate:
                     "depend on it; generate without it inside prune()"
                 )
         assert self.generate is not None
-        if self.tower is not None:
-            self.tower.forget()
+        self.tower.forget()
         repeats = ("num_beams", "num_return_sequences")
         self.copies = max(next((source[n] for source in sources if source.get(n)), 1) for n in repeats)
         self.generating, self.pruned, self.inputs = True, False, kwargs
@@ -67,8 +66,7 @@ class GuardedGenerate:
             return self.generate(*args, **kwargs)
         finally:
             self.generating, self.pruned, self.inputs = False, False, {}
-            if self.tower is not None:
-                self.tower.forget()
+            self.tower.forget()
 
 
 def _refuse_continuous_batching(*_args: Any, **_kwargs: Any) -> NoReturn:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from trio_core.errors import UnsupportedInput, UnsupportedModel
 from trio_core.methods.method import Method, Positions
 from trio_core.models.adapter import Adapter
 from trio_core.models.encoder import Tower
+from trio_core.rules.schedule import Schedule
 from trio_core.tensors import HiddenBSD, LeftBSD
 
 Kwargs = dict[str, Any]
@@ -37,7 +38,7 @@ class Setup:
     adapter: the model's family.
     method: the method that prunes.
     positions: whether kept tokens keep their position ids in this family, or are renumbered.
-    tower: the vision tower with hooks, or None.
+    tower: the vision tower with the hooks that the method needs.
     num_layers: L.
     window: the smallest sliding window of any layer. A flash kernel counts its tokens itself; elsewhere a mask decides.
     """
@@ -45,9 +46,14 @@ class Setup:
     adapter: Adapter
     method: Method
     positions: Positions
-    tower: Tower | None
+    tower: Tower
     num_layers: int
     window: int | None
+
+    @cached_property
+    def schedule(self) -> Callable[[int], Schedule]:
+        """The schedule of a sample by its number of visual tokens. Each is solved once."""
+        return cache(lambda visual_tokens: self.method.schedule(visual_tokens, self.num_layers))
 
 
 class Pass(ABC):
@@ -133,24 +139,29 @@ class Pass(ABC):
             return kwargs
         length, adapter = self.length(hidden.shape[1]), self.setup.adapter
         later = length - frame.full_length  # tokens since the prefill, this step's included
-        self._check_window(length)
+        if self.setup.window is not None and length > self.setup.window and "flash" in adapter.attention:
+            raise UnsupportedInput(
+                f"a sliding window of {self.setup.window} tokens in a sequence of {length}: {adapter.attention} would "
+                "count only the tokens that are left; load the model with sdpa or eager"
+            )
         limit = None if self.is_prefill else window(kwargs["past_key_values"].layers[index])
         mask, compact = kwargs.get("attention_mask"), self.setup.positions == "compact"
         if mask is None and not (self.is_prefill or compact or frame.hides or limit):
             return kwargs  # nothing to cut: a decode step has its own positions, and no mask
         cut = dict(kwargs)
         if "attention_mask" in kwargs:
-            make = partial(cut_mask, causal=adapter.causal, window=limit)
-            cut["attention_mask"] = self._once(
-                frame, mask, lambda: make(frame, mask, hidden, later, adapter.attention), limit
-            )
+            facts = {"causal": adapter.causal, "window": limit}
+            make = partial(cut_mask, frame, mask, hidden, later, adapter.attention, **facts)
+            cut["attention_mask"] = self._once(frame, mask, make, limit)
         rotary, positions = kwargs["position_embeddings"], kwargs.get("position_ids")
         if positions is not None and (self.is_prefill or compact):
             cut["position_ids"] = positions = self._once(frame, positions, partial(self.place, positions, frame))
         if compact:
-            cut["position_embeddings"] = self._once(
-                frame, rotary, partial(self._renumbered_rotary, positions, hidden, index)
-            )
+            if positions is None:
+                raise UnsupportedModel(
+                    f"{adapter.family} passes no position ids to its layers: use positions 'original'"
+                )
+            cut["position_embeddings"] = self._once(frame, rotary, partial(adapter.rotary, hidden, positions, index))
         elif self.is_prefill:
             cut["position_embeddings"] = self._once(
                 frame, rotary, lambda: tuple(take_rows(part, frame.index) for part in rotary)
@@ -165,21 +176,6 @@ class Pass(ABC):
         if key not in self._cuts:
             self._cuts[key] = source, make()
         return self._cuts[key][1]
-
-    def _check_window(self, length: int) -> None:
-        attention = self.setup.adapter.attention
-        if self.setup.window is not None and length > self.setup.window and "flash" in attention:
-            raise UnsupportedInput(
-                f"a sliding window of {self.setup.window} tokens in a sequence of {length}: "
-                f"{attention} would count only the tokens that are left; load the model with sdpa or eager"
-            )
-
-    def _renumbered_rotary(self, positions: Tensor | None, hidden: HiddenBSD, index: int) -> tuple[Tensor, Tensor]:
-        """Rotary embeddings of renumbered tokens for layer `index`."""
-        adapter = self.setup.adapter
-        if positions is None:
-            raise UnsupportedModel(f"{adapter.family} passes no position ids to its layers: use positions 'original'")
-        return adapter.rotary(hidden, positions, index)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -18,8 +18,7 @@ from trio_core.engine.passes import Kwargs, Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
-from trio_core.models.layer import gradients_checked
-from trio_core.models.thin_tower import ThinTower
+from trio_core.models.layer import extra_behaviour, gradients_checked
 from trio_core.rules.attention import LayerCall
 from trio_core.spans import span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
@@ -131,36 +130,23 @@ class Prefill(Pass):
     ) -> tuple[LeftBSD, Frame | None]:
         """Select and drop. Returns the residual stream and the frame of the layers after `boundary`."""
         current = (frame or self.whole).on(hidden.device)
-        pictures = tuple(
-            replace(
-                p,
-                rows=p.rows.to(hidden.device),
-                number=p.number.to(hidden.device),
-                budget=p.schedule.budget_after(boundary),
-            )
-            for p in self.pictures
-        )
-        before = max(len(p.rows) for p in pictures)
+        pictures = tuple(p.at_stage(boundary, hidden.device) for p in self.pictures)
         if all(p.budget == len(p.rows) for p in pictures):
-            self._record(boundary, before, tuple(p.number for p in pictures), None, pictures)
+            self._record(boundary, tuple(p.number for p in pictures), None, pictures)
             return hidden, frame
         with span("selection"), torch.no_grad():
-            selection = (
-                self._chosen(pictures, hidden.device)
-                if boundary == 0 and isinstance(self.setup.tower, ThinTower)
-                else self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
-            )
+            selection = self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
         selection = self._check(boundary, selection, pictures, int(hidden.shape[-1]))
         with span("compaction"):
             self.lengths = [n - len(p.rows) + p.budget for n, p in zip(self.lengths, pictures, strict=True)]
             rows, smaller, self.pictures = shrink(current, pictures, selection.kept, self.lengths)
-            self.trace.set_places(smaller.places)
+            self.trace.left = smaller.places
             hidden = take_rows(hidden, rows)
             if selection.features is not None:
                 for sample, (picture, merged) in enumerate(zip(self.pictures, selection.features, strict=True)):
                     hidden[sample, picture.rows] = self._without_gradient(merged.to(hidden.dtype), hidden)
         numbers = tuple(p.number[kept] for p, kept in zip(pictures, selection.kept, strict=True))
-        self._record(boundary, before, numbers, selection, pictures)
+        self._record(boundary, numbers, selection, pictures)
         return hidden, smaller
 
     def _view(
@@ -173,30 +159,21 @@ class Prefill(Pass):
         kwargs: Kwargs,
     ) -> View:
         """The view of the method at the stage after layer `boundary`."""
-        adapter, needs, tower = self.setup.adapter, self.setup.method.needs, self.setup.tower
-        signals: dict[Signal, Any] = {}
+        adapter, needs = self.setup.adapter, self.setup.method.needs
+        signals: dict[Signal, Any] = {Signal.EMBEDDINGS: self.embeddings} if Signal.EMBEDDINGS in needs else {}
         if Signal.LAYERS in needs:
-            calls = {"next": self._call(layer, hidden, self.cut(kwargs, frame, hidden, boundary))}
-            if self.previous is not None:
-                calls["current"] = self.previous
-            signals[Signal.LAYERS] = calls
+            next_call = self._call(layer, hidden, self.cut(kwargs, frame, hidden, boundary))
+            calls = {"next": next_call, "current": self.previous}
+            signals[Signal.LAYERS] = {probe: call for probe, call in calls.items() if call is not None}
         if Signal.READOUT in needs:
             signals[Signal.READOUT] = adapter.readout
         if Signal.NORM in needs:
             signals[Signal.NORM] = adapter.final_norm
-        if Signal.EMBEDDINGS in needs:
-            signals[Signal.EMBEDDINGS] = self.embeddings
-        if tower is not None and boundary == 0:
-            signals[Signal.ENCODER] = tower.collect([len(picture.rows) for picture in pictures])
+        for signal in {Signal.ENCODER, Signal.PIXELS} & needs if boundary == 0 else ():
+            signals[signal] = self.setup.tower.collect([len(picture.rows) for picture in pictures])
         valid = (frame or self.whole).on(hidden.device).valid
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
         return View(boundary, hidden, valid, padded, pictures, signals)
-
-    def _chosen(self, pictures: Sequence[Picture], device: torch.device) -> Selection:
-        """The selection that was made before the tower ran."""
-        choices = cast(ThinTower, self.setup.tower).collect([len(picture.rows) for picture in pictures])
-        kept, scores = ([getattr(choice, name).to(device) for choice in choices] for name in ("kept", "scores"))
-        return Selection(tuple(kept), tuple(scores))
 
     def _without_gradient(self, merged: Tensor, hidden: HiddenBSD) -> Tensor:
         """Merged features, which a selection computes without a graph. A backward pass that reaches them raises."""
@@ -240,27 +217,22 @@ class Prefill(Pass):
         return replace(selection, kept=tuple(held))
 
     def _record(
-        self,
-        layer: int,
-        before: int,
-        kept: tuple[Tensor, ...],
-        selection: Selection | None,
-        pictures: Sequence[Picture],
+        self, layer: int, kept: tuple[Tensor, ...], selection: Selection | None, pictures: Sequence[Picture]
     ) -> None:
         """Write the stage into the trace. What takes work is done when someone asks the trace.
 
         selection: None where nothing was to be dropped.
         """
-        rating, merges, merged = None, False, None
+        rating = destinations = None
         if selection is not None:
             self.trace.add_notes(*selection.notes)
-            merges = selection.features is not None
             if selection.scores is not None:
-                rating = partial(_scores_on_picture, selection.scores, pictures)
+                rating = partial(_all_on_picture, selection.scores, pictures, torch.nan)
             if selection.merged is not None:
-                merged = partial(_on_picture, selection.merged, pictures)
-        after = max(len(numbers) for numbers in kept)
-        self.trace.stages.append(StageTrace(layer, before, after, kept, rating, merges, merged))
+                destinations = partial(_destinations, selection.merged, pictures)
+        merges = selection is not None and selection.features is not None
+        before, after = max(len(p.rows) for p in pictures), max(len(numbers) for numbers in kept)
+        self.trace.stages.append(StageTrace(layer, before, after, kept, rating, merges, destinations))
 
     def _call(self, layer: nn.Module, hidden: HiddenBSD, kwargs: Kwargs) -> LayerCall:
         """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
@@ -268,7 +240,7 @@ class Prefill(Pass):
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
         rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
         plain = {**kwargs, "past_key_values": None, "use_cache": False}
-        parts, extra = partial(adapter.attention_layer, layer), partial(adapter.extra_behaviour, layer, hidden)
+        parts, extra = partial(adapter.attention_layer, layer), partial(extra_behaviour, layer, hidden, adapter.known)
         return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, extra)
 
 
@@ -288,30 +260,27 @@ class _NoGradient(torch.autograd.Function):
         raise UnsupportedInput(ctx.message)
 
 
-def _scores_on_picture(scores: Sequence[Tensor], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
-    """A selection's scores on the picture's own numbering: for each sample [V0], NaN for a token dropped before.
+def _all_on_picture(values: Sequence[Tensor], pictures: Sequence[Picture], absent: float) -> tuple[Tensor, ...]:
+    """For each sample [V0], its values [N] on the picture's own numbering; `absent` for a token dropped before.
 
     pictures: those that the selection saw.
     """
     return tuple(
-        values.new_full((picture.schedule.visual_tokens,), torch.nan).index_copy(
-            0, picture.number.to(values.device), values
-        )
-        for values, picture in zip(scores, pictures, strict=True)
+        own.new_full((picture.schedule.visual_tokens,), absent).index_copy(0, picture.number.to(own.device), own)
+        for own, picture in zip(values, pictures, strict=True)
     )
 
 
-def _on_picture(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
+def _destinations(merged: Callable[[], tuple[Tensor, ...]], pictures: Sequence[Picture]) -> tuple[Tensor, ...]:
     """The result of `Selection.merged`, on the picture's own numbering: for each sample [V0], −1 for a token in none.
 
     pictures: those that the selection saw.
     """
-    destinations = []
-    for indices, picture in zip(merged(), pictures, strict=True):
-        number = picture.number.to(indices.device)
-        numbers = number[indices.clamp_min(0)].where(indices >= 0, -1)
-        destinations.append(number.new_full((picture.schedule.visual_tokens,), -1).index_copy(0, number, numbers))
-    return tuple(destinations)
+    numbers = [
+        picture.number.to(indices.device)[indices.clamp_min(0)].where(indices >= 0, -1)
+        for indices, picture in zip(merged(), pictures, strict=True)
+    ]
+    return _all_on_picture(numbers, pictures, -1)
 
 
 def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
@@ -327,9 +296,9 @@ def _run(layer: nn.Module, kwargs: Kwargs, hidden: HiddenBSD) -> HiddenBSD:
             "sdpa, or use saliency 'tail' without hooks inside its layers"
         )
     # In an empty context: transformers collects attentions by a context variable, and would collect these too.
-    given = {name: differentiable(value) for name, value in kwargs.items()}
+    arguments = {name: differentiable(value) for name, value in kwargs.items()}
     with gradients_checked(layer) if hidden.requires_grad else nullcontext():
-        output = Context().run(layer.forward, hidden, **given)
+        output = Context().run(layer.forward, hidden, **arguments)
     return output[0] if isinstance(output, tuple) else output
 
 

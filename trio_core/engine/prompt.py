@@ -1,6 +1,6 @@
 """From the inputs of a model's forward to the pictures of each sample. Every refusal of an input stands here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,7 @@ from trio_core.engine.passes import Setup
 from trio_core.errors import UnsupportedInput
 from trio_core.methods.method import Method
 from trio_core.methods.view import Picture, Video
-from trio_core.models.video import VideoShape
-from trio_core.rules.cost import PromptSizes
-from trio_core.rules.schedule import Schedule
+from trio_core.models.adapter import VideoShape
 from trio_core.tensors import MaskBS, to_device
 
 PRUNABLE_ATTENTION = ("eager", "sdpa", "flex_attention")
@@ -45,67 +43,50 @@ class Prompt:
         return any(picture.schedule.budgets[-1] < len(picture.rows) for picture in self.pictures)
 
 
-def read_prompt(
-    setup: Setup,
-    inputs: dict[str, Any],
-    schedule_of: Callable[[PromptSizes], Schedule],
-    video_inputs: dict[str, Any],
-    copies: int = 1,
-) -> Prompt:
+def read_prompt(setup: Setup, inputs: dict[str, Any], video_inputs: dict[str, Any], copies: int = 1) -> Prompt:
     """The pictures of a prompt, and what is planned for them.
 
-    inputs: the arguments of the model's forward. schedule_of: the schedule of a sample by its token counts.
+    inputs: the arguments of the model's forward.
     video_inputs: the arguments that have the videos. copies: how often each of their samples stands in the batch.
 
     Raises UnsupportedInput for a prompt on which pruning would be wrong.
     """
     input_ids, valid = _ids_and_padding(inputs)
     visual = setup.adapter.visual_tokens(input_ids) & valid
-    candidates = setup.method.candidates(visual, valid)
-    begins, predicting = _documents(setup, inputs), _predicting(inputs)
     video = torch.isin(input_ids, input_ids.new_tensor(setup.adapter.video_ids)) & valid
-    marks = [visual, candidates, valid, video, *(mark for mark in (begins, predicting) if mark is not None)]
+    marks = {"visual": visual, "valid": valid, "video": video}
+    marks |= {"begins": _documents(setup, inputs), "predicting": _predicting(inputs)}
+    marks = {name: mask for name, mask in marks.items() if mask is not None}
     # Here the host waits for the device: the places of the pictures and the lengths fix every later shape.
-    visual_BS, candidates_BS, valid_BS, video_BS, *rest = torch.stack(marks).cpu()
+    on_host = dict(zip(marks, torch.stack([*marks.values()]).cpu(), strict=True))
+    visual_BS, valid_BS, video_BS = (on_host[name] for name in ("visual", "valid", "video"))
     lengths, frame = valid_BS.sum(dim=1).tolist(), Frame.of_all(valid)
     if not visual_BS.any():
         return Prompt((), lengths, frame)
     shapes = iter(setup.adapter.videos(video_inputs, int(video_BS.sum()) // copies) if video_BS.any() else ())
     videos: tuple[Video, ...] = ()
     pictures, unpadded, text_at_end = [], min(lengths) == input_ids.shape[1], input_ids.shape[1]
-    for sample, candidate in enumerate(candidates_BS):
-        rows, text_after = _rows(sample, visual_BS[sample], candidate, valid_BS[sample])
+    for sample in range(len(input_ids)):
+        rows, text_after = _rows(sample, visual_BS[sample], valid_BS[sample])
         videos = videos if sample % copies else _videos(video_BS[sample, rows], shapes, input_ids.device)
         _check_media(setup.method, sample, videos, has_video=bool(video_BS[sample].any()))
         behind = input_ids.shape[1] - 1 - int(rows[-1])
         text_at_end = min(text_at_end, behind if text_after == behind else 0)
-        number = torch.arange(len(rows), device=input_ids.device)
-        schedule = schedule_of(PromptSizes(len(rows), lengths[sample] - len(rows), text_after))
-        side_by_side = unpadded and int(rows[-1] - rows[0]) + 1 == len(rows)
-        pictures.append(
-            Picture(
-                to_device(rows, input_ids.device),
-                number,
-                len(rows),
-                text_after,
-                schedule,
-                first=int(rows[0]) if side_by_side else None,
-                videos=videos,
-            )
-        )
+        first = int(rows[0]) if unpadded and int(rows[-1] - rows[0]) + 1 == len(rows) else None
+        places, number = to_device(rows, input_ids.device), torch.arange(len(rows), device=input_ids.device)
+        schedule = setup.schedule(len(rows))
+        pictures.append(Picture(places, number, len(rows), text_after, schedule, first=first, videos=videos))
     prompt = Prompt(tuple(pictures), lengths, frame, int(text_at_end))  # a tracer's sizes are tensors
     if prompt.prunes:
-        marks = iter(rest)
-        begins = begins if begins is None else next(marks)
-        predicting = predicting if predicting is None else next(marks)
-        _check_pruned(setup, inputs, begins if unpadded else None, predicting, candidates_BS | ~valid_BS)
+        begins = on_host.get("begins") if unpadded else None
+        _check_pruned(setup, inputs, begins, on_host.get("predicting"), visual_BS | ~valid_BS)
     return prompt
 
 
-def _rows(sample: int, visual: Tensor, candidate: Tensor, valid: Tensor) -> tuple[Tensor, int]:
-    """[N], the places of the tokens of one sample that may go, and how many tokens follow the last of them.
+def _rows(sample: int, visual: Tensor, valid: Tensor) -> tuple[Tensor, int]:
+    """[N], the places of the visual tokens of one sample, and how many tokens follow the last of them.
 
-    visual, candidate, valid: [S], on the host: True at visual tokens, at tokens that may go, and False at padding.
+    visual, valid: [S], on the host: True at visual tokens, and False at padding.
 
     Raises UnsupportedInput for a sample without visual tokens, or without a token behind them.
     """
@@ -114,7 +95,7 @@ def _rows(sample: int, visual: Tensor, candidate: Tensor, valid: Tensor) -> tupl
             f"sample {sample} of the batch has no visual tokens and others have: run text-only samples in a batch "
             "of their own"
         )
-    rows = candidate.nonzero().squeeze(1)
+    rows = visual.nonzero().squeeze(1)
     text_after = int(valid[rows[-1] + 1 :].sum())
     if text_after == 0:
         raise UnsupportedInput(
@@ -128,7 +109,7 @@ def _videos(is_video: Tensor, shapes: Iterator[VideoShape], device: torch.device
     number, videos = is_video.nonzero().squeeze(1), []
     while len(number) and (shape := next(shapes, None)):
         frames = number[: shape.frames * shape.frame_tokens].view(shape.frames, shape.frame_tokens)
-        videos.append(Video(to_device(frames, device), shape.frame_seconds))
+        videos.append(Video(to_device(frames, device)))
         number = number[shape.tokens :]
     return tuple(videos)
 
@@ -172,14 +153,10 @@ def _ids_and_padding(inputs: dict[str, Any]) -> tuple[Tensor, MaskBS]:
         raise UnsupportedInput("the picture is found by its placeholder ids: pass input_ids, not inputs_embeds alone")
     if mask is None:
         return input_ids, torch.ones_like(input_ids, dtype=torch.bool)
-    if not isinstance(mask, Tensor):
-        raise UnsupportedInput(f"attention_mask of type {type(mask).__name__}: pass the [batch, tokens] mask")
-    if mask.ndim != 2:
-        raise UnsupportedInput(f"attention_mask with {mask.ndim} dimensions: pass the [batch, tokens] mask")
-    if mask.shape != input_ids.shape:
+    if not isinstance(mask, Tensor) or mask.shape != input_ids.shape:
+        form = f"shape {tuple(mask.shape)}" if isinstance(mask, Tensor) else f"type {type(mask).__name__}"
         raise UnsupportedInput(
-            f"attention_mask of shape {tuple(mask.shape)} and input_ids of shape {tuple(input_ids.shape)}: give both "
-            "the same shape"
+            f"attention_mask of {form} and input_ids of shape {tuple(input_ids.shape)}: pass the [batch, tokens] mask"
         )
     return input_ids, mask.to(input_ids.device, torch.bool)
 
@@ -216,34 +193,22 @@ def _check_pruned(
     """Refuse what only a dense prefill can give. All masks are on the host.
 
     begins: [1, S], True where a new document begins. predicting: [B, S], True at places that predict a labelled token.
-    without_logits: [B, S], True at padding and at tokens that may be dropped.
+    without_logits: [B, S], True at padding and at visual tokens.
     """
     if isinstance(inputs.get("logits_to_keep"), Tensor):
         raise UnsupportedInput(
             "logits_to_keep as a tensor: it names places of the full sequence, and a pruned prefill has fewer; "
             "pass the number of last tokens, or leave it out and take the rows from the logits"
         )
-    if predicting is not None:
-        _check_labels(predicting & without_logits)
-    if begins is not None:
-        _check_one_document(begins, setup.adapter.attention)
-
-
-def _check_one_document(begins: MaskBS, attention: str) -> None:
-    """Refuse packed documents under flash attention. begins: [1, S], True where a new one begins."""
-    if begins.any():
-        raise UnsupportedInput(
-            f"position_ids that begin anew at place {int(begins.nonzero()[0, 1])}: {attention} tells packed documents "
-            "apart by them and cannot once tokens are dropped; give each document a row of its own, or load the model "
-            "with sdpa or eager"
-        )
-
-
-def _check_labels(without_logits: MaskBS) -> None:
-    """Refuse labels that are predicted at visual tokens and padding. without_logits: [B, S], True at such places."""
-    if without_logits.any():
-        sample, place = without_logits.nonzero()[0].tolist()
+    if predicting is not None and (unseen := predicting & without_logits).any():
+        sample, place = unseen.nonzero()[0].tolist()
         raise UnsupportedInput(
             f"labels: the token at place {place + 1} of sample {sample} is predicted from a visual token, which may be "
             f"dropped, or from padding; set its label to {NOT_LABELLED}"
+        )
+    if begins is not None and begins.any():
+        raise UnsupportedInput(
+            f"position_ids that begin anew at place {int(begins.nonzero()[0, 1])}: {setup.adapter.attention} tells "
+            "packed documents apart by them and cannot once tokens are dropped; give each document a row of its own, "
+            "or load the model with sdpa or eager"
         )

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trio_core.errors import OptionError, first_line
-from trio_core.methods.crops import GAPS, TILES, TowerMethod, all_tokens, crop_by_crop, crops_of
+from trio_core.methods.crops import TowerMethod, all_tokens, crop_by_crop, crops_of
 from trio_core.methods.method import Reference
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
@@ -18,7 +18,6 @@ from trio_core.rules.selection import cosine, dpp_map, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, wide_type, widened
 
 
-@torch.no_grad()
 def scale_relevance(scores: ScoresN) -> ScoresN:
     """[N]: (score − min + 10⁻⁶) / (max − min), or 1 everywhere if all scores are equal.
 
@@ -31,7 +30,6 @@ def scale_relevance(scores: ScoresN) -> ScoresN:
     return torch.where(high == low, 1, (wide - low + 1e-6) / (high - low))
 
 
-@torch.no_grad()
 def cdpruner(features: FeaturesND, relevances: ScoresN, budget: int) -> KeptK:
     """The tokens of one crop that are relevant and unlike each other: [K] indices, ascending.
 
@@ -78,9 +76,8 @@ class CDPruner(TowerMethod):
         repository="Theia-4869/CDPruner",
         commit="9541616c40fcd5625de1cdb8ea6c33c129eb7864",
         note="By default the rule reads the question from the decoder's own embeddings, with the words of the "
-        "template. The released code asks CLIP's text tower. relevance='clip' does so. If the rank of the kernel is "
-        f"too low, the most relevant tokens complete the selection. {GAPS} The budget is divided over the crops. The "
-        f"released code keeps the same number in each. {TILES}",
+        "template. The released code asks CLIP's text tower, and relevance='clip' does so. If the rank of the kernel "
+        "is too low, the most relevant tokens complete the selection.",
     )
 
     def __post_init__(self) -> None:
@@ -169,7 +166,6 @@ def _segments(directory: str, question: str) -> Tensor:
     return F.pad(ids, (0, -len(ids) % length)).view(-1, length)
 
 
-@torch.no_grad()
 def _clip_cosine(directory: str, question: str, hidden: FeaturesND) -> ScoresN:
     """[N]: the cosine of each patch with the question in CLIP's joint space, averaged over the question's segments.
 

@@ -9,16 +9,13 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import gcd, sqrt
-from typing import Any, ClassVar, get_type_hints
-
-from torch import equal
+from typing import Any, ClassVar
 
 from trio_core.errors import OptionError, RetentionError
 from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Selection, View
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import Layers, Schedule
-from trio_core.tensors import MaskBS
 
 FREEDOM = 64
 """The first part's budget may move by V0 / 64, if the layer average comes nearer to the retention then."""
@@ -44,16 +41,6 @@ class TwoParts(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         encoder, decoder = self.parts()  # a part refuses an option out of range
-        for part in (encoder, decoder):
-            if part.needs_widths:
-                raise OptionError(
-                    f"schedule_rule 'paying': {self.name} begins in the encoder, whose stage cannot be left out; use "
-                    f"{part.name} alone, or schedule_rule 'printed'"
-                )
-            if part.prunes_text:
-                raise OptionError(
-                    f"tokens 'all': {self.name} begins in the encoder, which has no text; use {part.name} alone"
-                )
         media = {part.media for part in (encoder, decoder)} - {"both"} or {"both"}
         if len(media) > 1:
             raise OptionError(f"{self.name}: one part is for pictures only, the other for videos only; use one alone")
@@ -66,24 +53,6 @@ class TwoParts(Method):
     def needs_layer_parts(self) -> bool:
         """Whether one of the parts calls the modules of a layer one by one."""
         return self.encoder_part.needs_layer_parts or self.decoder_part.needs_layer_parts
-
-    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
-        """[B, S], True at the visual tokens.
-
-        visual: [B, S], True at visual tokens.
-        valid: [B, S], False at padding.
-
-        Raises OptionError for a part that would prune other tokens too.
-        """
-        for part in (self.encoder_part, self.decoder_part):
-            candidates = part.candidates(visual, valid)
-            if candidates is not visual and not equal(candidates, visual):
-                raise OptionError(f"method {part.name!r} of {self.name!r} prunes other tokens too: use it alone")
-        return visual
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """Before the decoder, and after the layers of the method inside it."""
-        return (0, *self.decoder_part.default_layers(num_layers))
 
     def select(self, view: View) -> Selection:
         """The selection of the part that acts at this stage."""
@@ -140,17 +109,11 @@ class Combined(TwoParts):
 
     @classmethod
     def field_of(cls, option: str) -> str | None:
-        """The field that an option sets, or None. `visionzip.contextual_share` names the part too.
-
-        Raises OptionError for an option of both parts that names no part.
-        """
-        part, _, own = option.rpartition(".")
-        names = [method_name(part_class) for part_class in cls.part_classes]
-        if part in names:
-            return next((name for name, owner in cls.own_options.items() if owner == (names.index(part), own)), None)
-        if option not in cls.option_names() and sum(own == option for _, own in cls.own_options.values()) == 2:
-            names_in_full = " or ".join(f"{name}.{option}" for name in names)
-            raise OptionError(f"option {option!r} of {cls.name}: both parts have it; write {names_in_full}")
+        """The field that an option sets, or None. Raises OptionError for an option of both parts that names no part."""
+        if option not in cls.option_names() and f"encoder_{option}" in cls.own_options:
+            raise OptionError(
+                f"option {option!r} of {cls.name}: both parts have it; write encoder_{option} or decoder_{option}"
+            )
         return super().field_of(option)
 
     def __post_init__(self) -> None:
@@ -159,26 +122,22 @@ class Combined(TwoParts):
             raise OptionError(f"{self.name}: give either encoder_retention or budgets, not both")
 
     def _check_places(self) -> None:
-        if self.layers is None:
-            return
-        if self.budgets is not None and (self.layers[:1] != (0,) or len(self.layers) < 2):
+        before = self.layers is None or self.layers[:1] == (0,)
+        if self.layers == (0,) or (self.budgets is not None and not before):
             raise OptionError(
                 f"{self.name}: budgets {self.budgets} with layers {self.layers}: begin both with the place before the "
                 "decoder, which is layer 0, and go on with the decoder's layers"
             )
-        if self.layers == (0,):
-            raise OptionError(f"{self.name}: layers (0,): name layers of the decoder too, or leave layers out")
-        if 0 in self.layers[1:]:
-            raise OptionError(f"{self.name}: layers {self.layers} must ascend")
+
+    def default_layers(self, num_layers: int) -> Layers:
+        """Before the decoder, and after the layers of the method inside it."""
+        return (0, *self.decoder_part.default_layers(num_layers))
 
     def parts(self) -> tuple[Method, Method]:
         """Both methods, with their options. Their retention is a stand-in, which `schedule` replaces."""
         layers = self.layers[1:] if self.layers and self.layers[0] == 0 else self.layers
-        if self.budgets is None:
-            return self._part(0), self._part(1, layers=layers)
-        return self._part(0, layers=(0,), budgets=self.budgets[:1]), self._part(
-            1, layers=layers, budgets=self.budgets[1:]
-        )
+        before, inside = (None, None) if self.budgets is None else (self.budgets[:1], self.budgets[1:])
+        return self._part(0, layers=(0,), budgets=before), self._part(1, layers=layers, budgets=inside)
 
     def _part(self, place: int, **places: Any) -> Method:
         own = {option: getattr(self, name) for name, (whose, option) in self.own_options.items() if whose == place}
@@ -265,12 +224,11 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
     both = {option.name for option in own[0]} & {option.name for option in own[1]} | shared
     made: list[tuple[str, Any, Any]] = []
     owners: dict[str, tuple[int, str]] = {}
-    for place, part in enumerate(parts):
-        hints = get_type_hints(part)
+    for place, kind in enumerate(("encoder", "decoder")):
         for option in own[place]:
-            named = f"{('encoder', 'decoder')[place]}_{option.name}" if option.name in both else option.name
+            named = f"{kind}_{option.name}" if option.name in both else option.name
             same = field(default=option.default, default_factory=option.default_factory, metadata=option.metadata)
-            made.append((named, hints[option.name], same))
+            made.append((named, option.type, same))
             owners[named] = place, option.name
     for name_of_all in ("positions", "budget_rule"):
         ours, *theirs = (cls.__dataclass_fields__[name_of_all] for cls in (Method, decoder, encoder))
@@ -286,7 +244,6 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
         # A name that is set here and not in the class body keeps the class out of the registry.
         "name": name,
         "needs": encoder.needs | decoder.needs,
-        "original_where_compact_is_undefined": all(part.original_where_compact_is_undefined for part in parts),
         "reference": _reference(encoder, decoder),
     }
     for fact, value in facts.items():
@@ -313,29 +270,15 @@ def _check_stages(encoder: type[Method], decoder: type[Method], name: str) -> No
 
 
 def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
-    """Both sources side by side. No paper proposes the combination, so it is ours."""
-    sources = {method_name(part): part.reference for part in (encoder, decoder)}
-    kinds = {source.kind for source in sources.values()}
-
-    def both(fact: str, separator: str = ", ") -> str:
-        return separator.join(text for source in sources.values() if (text := getattr(source, fact)))
-
-    def named(fact: str, separator: str) -> str:
-        return separator.join(f"{name}: {text}" for name, source in sources.items() if (text := getattr(source, fact)))
-
+    """Both rules. No paper proposes the combination, so it is ours."""
+    sources = [encoder.reference, decoder.reference]
+    kinds = {source.kind for source in sources}
     remarks = ["our combination"]
     remarks += ["a part is from its description"] if "description" in kinds else []
-    remarks += ["non-commercial code"] if "NC" in both("licence") else []
+    remarks += ["non-commercial code"] if any("NC" in source.licence for source in sources) else []
     return Reference(
-        title=both("title", "; then "),
-        arxiv=both("arxiv"),
-        repository=both("repository"),
-        commit=both("commit"),
-        kind="control" if "control" in kinds else "description" if "description" in kinds else "paper",
-        licence=named("licence", "; "),
-        trained="optional" if any(source.trained == "optional" for source in sources.values()) else "no",
-        note="No paper proposes this combination. Each part gets √retention of the budget, unless encoder_retention "
-        f"says otherwise. {named('note', ' ')}",
+        title="; then ".join(source.title for source in sources),
+        kind="control" if "control" in kinds else "paper",
         caution="control" if "control" in kinds else "; ".join(remarks),
     )
 

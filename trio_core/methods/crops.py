@@ -7,7 +7,6 @@ newline tokens between the rows of the tiles. A frame of a video is a crop.
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import torch
@@ -17,21 +16,10 @@ from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.models.encoder import Encoder
+from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import joined
 from trio_core.rules.schedule import shares
 from trio_core.tensors import AttentionHN, FeaturesND, KeptK, KeysNE
-
-GAPS = (
-    "The released code makes a contiguous prompt on LLaVA. Here kept tokens keep their position ids, with gaps between "
-    "them. positions='compact' renumbers them."
-)
-"""A sentence of each note of a method whose released code shortens the prompt."""
-
-TILES = (
-    "Newline tokens of LLaVA-NeXT and LLaVA-OneVision are dropped, and padding is cut off the tiles first. The "
-    "released code keeps the padding."
-)
-"""A sentence of each note of a method whose released code switches LLaVA-NeXT's un-padding off."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +70,6 @@ class MergedCrop:
     labels: Callable[[], Tensor] | None = None
 
 
-_Part = tuple[Tensor, Tensor, Callable[[], Tensor]]
-"""The tokens of a crop, as indices into those of the sample, with `indices` and `labels` of its MergedCrop. The shapes
-are not named, because crops keep different numbers of tokens."""
-
-CropRule = Callable[[Crop], MergedCrop]
-"""A merging rule for one crop with a budget K ≥ 1."""
-
-
 def crops_of(sample: Sample) -> list[Crop]:
     """The crops of a sample's picture, each with its share of the budget. Newlines belong to no crop.
 
@@ -123,49 +103,33 @@ def crop_by_crop(crops: Sequence[Crop], rule: Callable[[Crop], KeptK]) -> KeptK:
     return torch.cat([crop.tokens[rule(crop)] for crop in crops if crop.budget]).sort().values
 
 
-def merge_by_crop(view: View, rule: CropRule) -> Selection:
-    """The selection and the projected tokens by `rule` in each crop. A sample that keeps all stays as it is.
+def _merged(sample: Sample, rule: Callable[[Crop], MergedCrop]) -> tuple[KeptK, Tensor, Callable[[], Tensor] | None]:
+    """Merge a sample crop by crop. A sample that keeps all stays as it is.
+
+    Returns the tokens that stay, [K] ascending; what stands there, [K, D]; and a function that returns for each token,
+    [N], the index of the kept token that it is part of, −1 for none. None in its place if nobody can say.
 
     Raises OptionError for a budget larger than the number of patches.
     """
-    kept, features, parts = [], [], []
-    for sample in view.samples:
-        if sample.keeps_all:
-            kept.append(all_tokens(sample))
-            features.append(sample.features)
-            parts.append(())
-            continue
-        crops = [crop for crop in crops_of(sample) if crop.budget]
-        outcomes = [rule(crop) for crop in crops]
-        tokens = [crop.tokens[merged.indices] for crop, merged in zip(crops, outcomes, strict=True)]
-        indices, order = torch.cat(tokens).sort()
-        kept.append(indices)
-        features.append(view.encoder.project(torch.cat([merged.features for merged in outcomes]))[order])
-        parts.append(
-            tuple((crop.tokens, merged.indices, merged.labels) for crop, merged in zip(crops, outcomes, strict=True))
-        )
-    known = all(labels is not None for sample in parts for _, _, labels in sample)
-    counts = tuple(len(picture.rows) for picture in view.pictures)
-    destinations = partial(_destinations, counts, tuple(parts)) if known else None
-    return Selection(tuple(kept), features=tuple(features), merged=destinations)
+    if sample.keeps_all:
+        everything = all_tokens(sample)
+        return everything, sample.features, lambda: everything
+    crops = [crop for crop in crops_of(sample) if crop.budget]
+    merged = [rule(crop) for crop in crops]
+    # For the function below. It outlives the stage, so it must not hold the sample or a crop.
+    parts = [(crop.tokens, crop.tokens[part.indices], part.labels) for crop, part in zip(crops, merged, strict=True)]
+    count = len(sample.rows)
+    kept, order = torch.cat([own for _, own, _ in parts]).sort()
+    features = sample.view.encoder.project(torch.cat([part.features for part in merged]))[order]
 
+    def into() -> Tensor:
+        places = kept.new_full((count,), -1)
+        for tokens, own, labels in parts:
+            if labels is not None:
+                places[tokens] = joined(own, labels())
+        return places
 
-def _destinations(counts: Sequence[int], parts: Sequence[Sequence[_Part]]) -> tuple[Tensor, ...]:
-    """For each sample [N], the index of the kept token that each token is part of; −1 for none.
-
-    counts: N of each sample.
-    parts: of each sample, its crops. A sample without crops kept all of its tokens.
-    """
-    destinations = []
-    for count, crops in zip(counts, parts, strict=True):
-        if not crops:
-            destinations.append(torch.arange(count))
-            continue
-        into = crops[0][0].new_full((count,), -1)
-        for tokens, indices, labels in crops:
-            into[tokens] = joined(tokens[indices], labels())
-        destinations.append(into)
-    return tuple(destinations)
+    return kept, features, None if any(labels is None for _, _, labels in parts) else into
 
 
 def all_tokens(sample: Sample) -> KeptK:
@@ -178,6 +142,10 @@ class TowerMethod(Method):
 
     stage: ClassVar[Stage] = Stage.ENCODER
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.ENCODER})
+
+    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
+        """MACs of the tower's attention. A method that multiplies more overrides this."""
+        return shape.encoder_attention_macs(sizes.visual)
 
 
 class CropMethod(TowerMethod):
@@ -192,12 +160,8 @@ class CropMethod(TowerMethod):
 
         Raises OptionError for a budget larger than the number of patches.
         """
-        return Selection(
-            tuple(
-                all_tokens(sample) if sample.keeps_all else crop_by_crop(crops_of(sample), self.keep)
-                for sample in view.samples
-            )
-        )
+        kept = (all_tokens(s) if s.keeps_all else crop_by_crop(crops_of(s), self.keep) for s in view.samples)
+        return Selection(tuple(kept))
 
 
 class MergingMethod(TowerMethod):
@@ -208,5 +172,9 @@ class MergingMethod(TowerMethod):
         """The tokens that stand for a crop, as many as its budget, at least 1."""
 
     def select(self, view: View) -> Selection:
-        """Merge crop by crop in the tower's features, then project the result. The errors are `merge_by_crop`'s."""
-        return merge_by_crop(view, self.merge)
+        """Merge crop by crop in the tower's features, then project the result.
+
+        Raises OptionError for a budget larger than the number of patches.
+        """
+        kept, features, into = zip(*(_merged(sample, self.merge) for sample in view.samples), strict=True)
+        return Selection(kept, None, features, None if None in into else lambda: tuple(make() for make in into))

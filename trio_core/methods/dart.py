@@ -13,12 +13,11 @@ from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.attention import rotate, rotate_back
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, proportional
+from trio_core.rules.schedule import proportional
 from trio_core.rules.selection import top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, KeysNE, widened
 
 
-@torch.no_grad()
 def least_duplicated(
     keys: KeysNE,
     hidden: FeaturesND,
@@ -77,22 +76,19 @@ class Dart(Method):
 
     name: ClassVar[str] = "dart"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.NORM})
+    paper_layers: ClassVar[tuple[int, ...]] = (2,)
+    scales_layers: ClassVar[bool] = False
     reference: ClassVar[Reference] = Reference(
         title="Stop Looking for Important Tokens in Multimodal Language Models: Duplication Matters More",
         arxiv="2502.11494",
         repository="ZichenWen1/EPIC",
         commit="b2ed9cdfda546bd10c0100e92624d30ccf58af59",
         note="The repository is a later one of the same authors; the code of the paper itself is not public in full. "
-        "Pivots are visited in ascending order; the code visits them in the order of a Python set. The budget is met "
-        "exactly; the code keeps the visual pivots and adds equal shares (with 196, 132 and 68 tokens both give the "
-        "same). The budget is an average over layers; the code counts the tokens after layer 2, and "
-        "budget_rule='after-prune' does so. Keys are rotated from the first token of the sample, so that padding "
-        "changes nothing.",
+        "Pivots are visited in ascending order; the code visits them in the order of a Python set. The code keeps the "
+        "visual pivots and adds equal shares (with 196, 132 and 68 tokens that is the budget too), and it counts the "
+        "tokens after layer 2, as budget_rule='after-prune' does. Keys are rotated from the first token of the sample, "
+        "so that padding changes nothing.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After layer 2, whatever the depth."""
-        return (2,)
 
     def select(self, view: View) -> Selection:
         """Pivots come from the keys of the layer that has just run, and cosines from what that layer made."""
@@ -114,10 +110,13 @@ class Dart(Method):
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the keys of all tokens, and of the cosines of visual tokens and pivots."""
-        keys = sizes.tokens * shape.hidden * shape.kv_width
+        return sizes.tokens * shape.hidden * shape.kv_width + self._cosine_macs(shape, sizes, sizes.text_after)
+
+    def _cosine_macs(self, shape: LayerShape, sizes: Sizes, text: int) -> int:
+        """MACs of the cosines of visual tokens and pivots. text: how many tokens may be text pivots."""
         if sizes.budget <= self.pivots_visual:
-            return keys
-        return keys + (self.pivots_visual + min(self.pivots_text, sizes.text_after)) * sizes.visual * shape.hidden
+            return 0
+        return (self.pivots_visual + min(self.pivots_text, text)) * sizes.visual * shape.hidden
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,15 +133,10 @@ class DartOnEmbeddings(Dart):
         commit="2add2e29d55b0f4b6c6de73d02a6faf29a973e0d",
         note="The rule of TensorRT Edge-LLM (--visualPrune), read in a fork: NVIDIA's own may differ. Pivots and "
         "cosines come from the embeddings that enter the decoder, without norm and rotation. Text before the picture "
-        "counts too. Each run of visual tokens (a picture, a frame between texts) is pruned on its own. The budgets of "
-        "runs are exact, in proportion to their tokens. The engine rounds each of them up, and to one at least. It "
-        "visits the strongest pivot first; here pivots are visited in ascending order. The engine leaves prompts of "
-        "fewer than 16 visual tokens as they are. It has float16 embeddings, and we compute in float32.",
+        "counts too. Each run of visual tokens (a picture, a frame between texts) is pruned on its own, with a budget "
+        "in proportion to its tokens. The engine rounds each budget up. It visits the strongest pivot first; here "
+        "pivots are visited in ascending order. The engine leaves prompts of fewer than 16 visual tokens as they are.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """Before the decoder."""
-        return (0,)
 
     def select(self, view: View) -> Selection:
         """Select in each run of visual tokens on its own."""
@@ -161,7 +155,4 @@ class DartOnEmbeddings(Dart):
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the cosines of visual tokens and pivots, for one run of tokens."""
-        if sizes.budget <= self.pivots_visual:
-            return 0
-        pivots = self.pivots_visual + min(self.pivots_text, sizes.tokens - sizes.visual)
-        return pivots * sizes.visual * shape.hidden
+        return self._cosine_macs(shape, sizes, sizes.tokens - sizes.visual)

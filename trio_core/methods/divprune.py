@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.methods.crops import GAPS
 from trio_core.methods.method import Method, Reference, Stage
 from trio_core.methods.view import Selection, View
 from trio_core.rules.cost import LayerShape, Sizes
@@ -22,10 +21,9 @@ class DivPrune(Method):
         repository="vbdi/divprune",
         commit="799e2d950aa01ba7860907f5a6d86061f885dca6",
         licence="CC BY-NC 4.0",
-        note=f"The rule is written from its description, not from the code. {GAPS} The released code works with "
-        "LLaVA's prompt only: the place where the picture begins is fixed, and it prunes one sample at a time. On "
-        "Qwen the rule here is the same, and kept tokens keep their three-axis position ids. LightCompress's port "
-        "uses these ids as cache positions too, so that a query may see later tokens. Here it does not.",
+        note="The rule is written from its description, not from the code. The released code works with LLaVA's prompt "
+        "only: the place where the picture begins is fixed, and it prunes one sample at a time. LightCompress's port "
+        "to Qwen uses position ids as cache positions too, so that a query may see later tokens. Here it does not.",
     )
 
     def select(self, view: View) -> Selection:

@@ -28,7 +28,7 @@ class Downsample(MergingMethod):
         title="no canonical source; means over a two-dimensional grid of cells",
         kind="control",
         note="It averages the tower's output, not the pixels. So the number of tokens is met exactly, but the tower "
-        "does all of its work. Newline tokens of LLaVA-NeXT and LLaVA-OneVision are dropped.",
+        "does all of its work.",
     )
 
     def merge(self, crop: Crop) -> MergedCrop:

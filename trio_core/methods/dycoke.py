@@ -47,13 +47,11 @@ class DyCoke(ScoreMethod):
         note="This is the part before the decoder, which the paper calls merging. Its code drops tokens and averages "
         "none. The second part hides keys of the cache anew at each decoded token. You cannot have it here, because "
         "what a prefill keeps stays. In a group of four frames the second and third are compared with the first, and "
-        "the fourth with the third. The released code leaves the third frame of the last group whole, and drops a "
-        "last frame that has no partner. Here all groups are alike. That code keeps a share of each compared frame, "
-        "0.3 by default. Here the budget is exact, and decides the share. What does not divide goes to the first "
-        "frames. A budget below the whole frames (the first, the fifth and so on) is filled from them alone: each is "
-        "ranked against the whole frame before it, and the first frame is cut last. The released code has no such "
-        "budget. There a prompt has one video. Here the budget is one for all visual tokens of the sample: pictures "
-        "and newlines stay before all others. The cosines are computed in float32, there in the model's precision.",
+        "the fourth with the third. The released code leaves the third frame of the last group whole, and drops a last "
+        "frame that has no partner. Here all groups are alike. The budget decides the share of each compared frame, "
+        "which is 0.3 there. A budget below the whole frames (the first, the fifth and so on) is filled from them "
+        "alone: each is ranked against the whole frame before it, and the first frame is cut last. There a prompt has "
+        "one video. Here pictures and newlines stay before all others.",
     )
 
     def score(self, view: View) -> Sequence[ScoresN]:

@@ -41,10 +41,9 @@ class Evs(ScoreMethod):
         repository="vllm-project/vllm",
         commit="094f117823287790739d3022162a3f30f13d758b",
         note="The rule is that of vllm/multimodal/evs.py. There a video keeps at least as many tokens as one frame "
-        "has. Here the budget is exact, and in a smaller one the first tokens stay. There each video has a budget of "
-        "its own, and pictures are not pruned. Here the budget is one for all visual tokens of the sample: pictures, "
-        "newlines and first frames stay before all others. There the cosines are computed in the model's precision, "
-        "here in float32. There the text behind the video gets new positions. Here all tokens keep theirs.",
+        "has. Here the first tokens stay in a smaller budget. There each video has a budget of its own, and pictures "
+        "are not pruned. Here the budget is one for the sample: pictures, newlines and first frames stay before all "
+        "others. There the text behind the video gets new positions.",
     )
 
     def score(self, view: View) -> Sequence[ScoresN]:

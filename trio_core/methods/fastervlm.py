@@ -3,24 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from trio_core.methods.crops import GAPS, TILES, Crop, CropMethod
+from trio_core.methods.crops import Crop, CropMethod
 from trio_core.methods.method import Reference
 from trio_core.methods.view import Selection, View
-from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import top_k
-from trio_core.tensors import AttentionHN, KeptK
-
-
-def fastervlm(attention: AttentionHN, budget: int) -> KeptK:
-    """The patches of one crop that the CLS token attends to most: [K] indices, ascending. Ties go to the lower index.
-
-    attention: [H, N], what the CLS token pays to each patch. Its mean over heads is the score.
-    budget: K, 1 … N.
-
-    Raises OptionError as `top_k` does.
-    Source: Theia-4869/FasterVLM at f5d5f12.
-    """
-    return top_k(attention.mean(dim=0), budget)
+from trio_core.tensors import KeptK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,19 +23,13 @@ class FasterVLM(CropMethod):
         arxiv="2412.01818",
         repository="Theia-4869/FasterVLM",
         commit="f5d5f12037e105a51865ecb4b28a73cd86eb4921",
-        note=f"Equal scores go to the lower index. {GAPS} The budget is divided over the crops. The released code "
-        f"keeps the same number in each. {TILES}",
     )
 
     def keep(self, crop: Crop) -> KeptK:
-        """The most attended patches."""
-        return fastervlm(crop.attention, crop.budget)
+        """The most attended patches. Source: Theia-4869/FasterVLM at f5d5f12."""
+        return top_k(crop.attention.mean(dim=0), crop.budget)
 
     def select(self, view: View) -> Selection:
         """Rank crop by crop. The scores are the mean attention, and zero at newlines."""
         scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
         return replace(super().select(view), scores=scores)
-
-    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the attention. Nothing else is multiplied."""
-        return shape.encoder_attention_macs(sizes.visual)

@@ -132,10 +132,9 @@ class FastVID(TowerMethod):
         "cosine with the next frame is 0.95 or more. The others do not, and neither do we. A cosine of 0.84 is that "
         "code's; the code for LLaVA has 0.9. The attention of a token is what it receives from all patches of its "
         "frame (on LLaVA-OneVision the mean over the patches that are pooled into it). The code for Qwen2.5-VL gives "
-        "it the attention of their mean query to its mean key. The budget is divided over the frames exactly. The "
-        "released code rounds down in each frame. Anchors that a frame has no room for go to other frames, and then "
-        "to salient tokens. The released code fails there. Means are taken in float32. Equal scores go to the lower "
-        "index. The released code adds noise.",
+        "it the attention of their mean query to its mean key. The released code rounds the budget of each frame down. "
+        "Anchors that a frame has no room for go to other frames, and then to salient tokens; the released code fails "
+        "there.",
     )
 
     def select(self, view: View) -> Selection:

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View, last_rows
 from trio_core.rules.attention import attend_each
@@ -55,11 +52,10 @@ class FitPrune(ScoreMethod):
         repository="ywh187/FitPrune",
         commit="d28e418c920912b20dc888325651ecc6e214e6a1",
         licence="none at its root; its LLaVA folder is Apache-2.0",
-        note="The code drops tokens inside a layer, before the output projection. Here they leave after the layer, "
-        "so its projection and FFN run on them too. The tables were fitted on LLaVA-1.5. For other depths and "
-        "retentions, budgets are interpolated between the tables. Below the lowest table they follow its trend. "
-        "Equal scores go to the lower index. You cannot fit tables to another model or to your own pictures, as the "
-        "code can.",
+        note="The code drops tokens inside a layer, before the output projection. Here they leave after the layer, so "
+        "its projection and FFN run on them too. The tables were fitted on LLaVA-1.5. For other depths and retentions, "
+        "budgets are interpolated between the tables. Below the lowest table they follow its trend. You cannot fit "
+        "tables to another model or to your own pictures, as the code can.",
     )
 
     def default_layers(self, num_layers: int) -> Layers:
@@ -95,36 +91,13 @@ class FitPrune(ScoreMethod):
                 # own rows lie side by side; low and high are their limits within this block.
                 low, high = most - sample.picture.text_after - start, most + len(sample.rows) - start
                 rows_PS = weights_BHPS[sample.index, :, max(low, 0) : max(high, 0)].amax(dim=0)
-                sums[sample.index][int(start >= most)] += received(rows_PS.index_select(1, sample.rows)[None])
+                sums[sample.index][int(start >= most)] += rows_PS.index_select(1, sample.rows).sum(dim=0)
             start += attended.rows
-        return [rating(from_text, from_picture / len(from_picture)) for from_text, from_picture in sums]
+        return [from_text * (from_picture / len(from_picture)) for from_text, from_picture in sums]
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the rows of all visual tokens and of the text after them."""
         return shape.attention_row_macs(sizes.tokens, sizes.visual + sizes.text_after)
-
-
-@torch.no_grad()
-def received(attention: Tensor) -> ScoresN:
-    """[N], the attention that each visual token receives from some rows, summed. Each row counts by its largest head.
-
-    attention: [H, P, N], the rows' weights at the visual tokens. Results for several blocks of rows may be added.
-
-    Source: ywh187/FitPrune at d28e418.
-    """
-    return attention.amax(dim=0).sum(dim=0)
-
-
-@torch.no_grad()
-def rating(from_text: ScoresN, from_picture: ScoresN) -> ScoresN:
-    """[N], the product of both kinds of attention. The tokens with the least are dropped first.
-
-    from_text: [N], the attention that a visual token receives from the text after the picture.
-    from_picture: [N], the attention that it receives from an average visual token.
-
-    Source: ywh187/FitPrune at d28e418.
-    """
-    return from_text * from_picture
 
 
 def _left(deleted: Sequence[int], depth: float) -> float:

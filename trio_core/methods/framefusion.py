@@ -9,9 +9,7 @@ from torch import Tensor
 
 from trio_core.methods.method import Media, Method, Reference, within
 from trio_core.methods.view import Sample, Selection, Signal, View
-from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, widened
 
@@ -58,6 +56,8 @@ class FrameFusion(Method):
     name: ClassVar[str] = "framefusion"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
     media: ClassVar[Media] = "videos"
+    paper_layers: ClassVar[tuple[int, ...]] = (1,)
+    scales_layers: ClassVar[bool] = False
     reference: ClassVar[Reference] = Reference(
         title="FrameFusion: Combining Similarity and Importance for Video Token Reduction on Large Vision Language "
         "Models",
@@ -66,26 +66,20 @@ class FrameFusion(Method):
         commit="fbec1d2e6bd383361c2c87ca13e73f80a8c1a9e9",
         note="The released code merges before the first layer and inside the next ones, between attention and FFN, "
         "until less than a tenth of the tokens are similar. Then it prunes once by attention, down to a cost. Here "
-        "both happen at one stage, one after the other, and the budget is exact. If more tokens are similar than may "
-        "go, the most similar ones merge and none is dropped, as released. Tokens in no frame do not merge, but they "
-        "compete in the pruning. The attention is that of the layer before the merging. In the released code the "
-        "layer runs on merged tokens. Cosines and means are taken in float32. Equal scores go to the lower index.",
+        "both happen at one stage, one after the other. If more tokens are similar than may go, the most similar ones "
+        "merge and none is dropped, as released. Tokens in no frame do not merge, but they compete in the pruning. The "
+        "attention is that of the layer before the merging. In the released code the layer runs on merged tokens.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After layer 1, whatever the depth."""
-        return (1,)
 
     def select(self, view: View) -> Selection:
         """Merge over time, then keep what gets the most attention."""
-        row = attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
-        scores = tuple(row[sample.index, sample.rows] for sample in view.samples)
+        scores = view.attention_of_last("current")
         clusters = [self._clusters(sample, scores[sample.index]) for sample in view.samples]
         return view.merged(clusters, scores)
 
     def _clusters(self, sample: Sample, attention: ScoresN) -> tuple[KeptK, Tensor]:
         """The tokens that stay, [K] ascending, and the number of the one that each token joined, [N], or −1."""
-        likeness, order = likeness_to_earlier(sample.features, _places(sample))
+        likeness, order = likeness_to_earlier(sample.features, sample.place)
         most_similar = likeness.argsort(descending=True, stable=True)[: len(likeness) - sample.budget]
         joins = torch.zeros_like(likeness, dtype=torch.bool).index_fill_(0, most_similar, 1)
         joins &= likeness >= self.similarity
@@ -96,13 +90,3 @@ class FrameFusion(Method):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row and of the means."""
         return shape.attention_row_macs(sizes.tokens) + sizes.visual * sizes.budget * shape.hidden
-
-
-def _places(sample: Sample) -> Tensor:
-    """[N], the place of each token in its frame, counted on from video to video; −1 for a token in no frame."""
-    place, before = sample.rows.new_full((sample.picture.schedule.visual_tokens,), -1), 0
-    for video in sample.videos:
-        tokens = video.number.shape[1]
-        place[video.number] = torch.arange(before, before + tokens, device=place.device)
-        before += tokens
-    return place[sample.picture.number]

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from trio_core.methods.method import Media, Method, Reference, Stage, within
 from trio_core.methods.view import Sample, Selection, Signal, View
-from trio_core.rules.attention import attention_row
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means, dpc_knn
-from trio_core.rules.schedule import Layers, default_layers, proportional
+from trio_core.rules.schedule import proportional
 from trio_core.rules.segments import Segment, over_time, with_static_places
 from trio_core.rules.selection import top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
@@ -107,6 +106,8 @@ class HoliTom(Method):
     media: ClassVar[Media] = "videos"
     proportion: ClassVar[tuple[int, ...]] = (2, 1)
     """As released: half of the tokens in the decoder."""
+    paper_layers: ClassVar[tuple[int, ...]] = (21,)
+    """As released: after layer 18 of 28."""
     reference: ClassVar[Reference] = Reference(
         title="HoliTom: Holistic Token Merging for Fast Video Large Language Models",
         arxiv="2505.21334",
@@ -114,19 +115,13 @@ class HoliTom(Method):
         commit="e9b2972f6895c9e7d7fe74eb8c3a2ecaab8056e0",
         note="The rule is that of the released code with its defaults, which keep tokens by attention alone (D = 0). "
         "The released code is for LLaVA-OneVision and LLaVA-Video. Each block of tokens has its share of the budget, "
-        "in proportion to its tokens, so that the sum is exact. The released code rounds each block by itself. If "
-        "averaging over time would leave fewer tokens than the budget, only the most similar places are averaged. The "
-        "released code keeps fewer then. At a retention of 0.1 it lowers the similarity to 0.65, and you can do so by "
-        "the option. Tokens in no frame are one block more, ranked by attention. A merged token stands at the place of"
-        " its centre, and the centre in the first frame of its segment. The released code puts the merged tokens of a "
-        "segment first. Tokens join in the decoder in their order. The released code renumbers the positions before "
-        "the decoder, and positions='compact' does so where it is defined. Means and cosines are taken in float32. "
-        "Equal scores go to the lower index. The released code adds noise.",
+        "in proportion to its tokens; the released code rounds each by itself. If averaging over time would leave "
+        "fewer tokens than the budget, only the most similar places are averaged. The released code keeps fewer then. "
+        "At a retention of 0.1 it lowers the similarity to 0.65, and you can do so by the option. Tokens in no frame "
+        "are one block more, ranked by attention. A merged token stands at the place of its centre, and the centre in "
+        "the first frame of its segment. The released code puts the merged tokens of a segment first. Tokens join in "
+        "the decoder in their order.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """Before the decoder, and after layer 18 of 28."""
-        return (0, *default_layers(num_layers, (21,)))
 
     def select(self, view: View) -> Selection:
         """Merge over time and space before the decoder. Later, by the attention of the layer that has just run."""
@@ -134,8 +129,7 @@ class HoliTom(Method):
             scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
             stages = [self._before(sample, scores[sample.index]) for sample in view.samples]
         else:
-            row = attention_row(view.probed("current"), view.supervised_rows(1, "last"), view.valid)
-            scores = tuple(row[sample.index, sample.rows] for sample in view.samples)
+            scores = view.attention_of_last("current")
             stages = [_inside(sample, scores[sample.index]) for sample in view.samples]
         kept, features, into = zip(*stages, strict=True)
         return Selection(kept, scores, features, partial(tuple, into))

@@ -6,38 +6,26 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.methods.crops import GAPS, TILES, TowerMethod, all_tokens, crops_of
+from trio_core.methods.crops import TowerMethod, all_tokens, crops_of
 from trio_core.methods.method import Reference, within
 from trio_core.methods.view import Sample, Selection, View
 from trio_core.rules.checks import check_budget, check_finite
-from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.selection import cosine
-from trio_core.tensors import FeaturesND, KeptK, ScoresN
+from trio_core.tensors import KeptK, ScoresN
 
 
-def chunk_sizes(count: int, chunks: int) -> list[int]:
-    """The sizes of consecutive chunks of `count` tokens. The first ones are longer by one token where need be.
-
-    There are fewer chunks if there are fewer tokens: none is empty.
-    """
-    chunks = min(chunks, count)
-    return [count // chunks + (i < count % chunks) for i in range(chunks)]
-
-
-@torch.no_grad()
-def chunk_budgets(scores: ScoresN, budget: int, sizes: list[int]) -> Tensor:
+def chunk_budgets(attention: ScoresN, budget: int, sizes: list[int]) -> Tensor:
     """[P]: how many tokens each chunk may keep. It may be more than the chunk has.
 
-    A chunk gets ⌊w · K⌋ tokens. Its share w is its mean score over the sum of all chunks' means. The tokens that the
-    floors leave over go to the largest shares, one each. Ties go to the lower index.
+    A chunk gets ⌊w · K⌋ tokens. Its share w is its mean attention over the sum of all chunks' means. The tokens that
+    the floors leave over go to the largest shares, one each. Ties go to the lower index.
 
-    scores: [N], not negative, in raster order.
+    attention: [N], not negative, in raster order.
     budget: K.
     sizes: how many tokens each chunk has.
 
     Source: obananas/HoloV at 1d2e65e.
     """
-    means = torch.stack([chunk.double().mean() for chunk in scores.split(sizes)])
+    means = torch.stack([chunk.double().mean() for chunk in attention.split(sizes)])
     total = means.sum()
     share = torch.where(total > 0, means / total, 1 / len(sizes))
     budgets = (share * budget).floor().long()
@@ -46,38 +34,12 @@ def chunk_budgets(scores: ScoresN, budget: int, sizes: list[int]) -> Tensor:
     return budgets + (rank < budget - budgets.sum())
 
 
-@torch.no_grad()
-def add_diversity(attention: ScoresN, features: FeaturesND, weight: float, sizes: list[int]) -> ScoresN:
-    """[N]: attention plus weighted variance, A_i + α · v_i · mean A / mean v. Both means are over the whole picture.
-
-    v_i is the variance of the cosines of token i with the other tokens of its chunk, and 0 for a token alone in it.
-    This is our reading of the paper. The released code scales each chunk's variances to the mean attention of that
-    chunk. Then every chunk's mean score is (1 + α) · mean A, and the variance changes no share.
-
-    attention: A, [N], in raster order.
-    features: [N, D] projected tokens.
-    weight: α.
-    sizes: how many tokens each chunk has.
-    """
-    variances = []
-    for chunk in features.split(sizes):
-        others = (1 - torch.eye(len(chunk), device=chunk.device, dtype=torch.float64)) / max(len(chunk) - 1, 1)
-        similarity = cosine(chunk).double()
-        mean = (similarity * others).sum(dim=1, keepdim=True)
-        variances.append(((similarity - mean).square() * others).sum(dim=1))
-    variance, wide = torch.cat(variances), attention.double()
-    mean = variance.mean()
-    return wide + weight * torch.where(mean > 0, variance * wide.mean() / mean, 0)
-
-
-@torch.no_grad()
-def holov(attention: ScoresN, scores: ScoresN, budget: int, chunks: int = 16) -> KeptK:
+def holov(attention: ScoresN, budget: int, chunks: int = 16) -> KeptK:
     """The most attended tokens of each chunk, as many as `chunk_budgets` gives it: [K] indices, ascending.
 
     attention: [N], not negative, in raster order. Ties go to the lower index.
-    scores: [N], by which the budget is divided over the chunks. In effect the released code takes the attention.
     budget: K, 1 … N.
-    chunks: how many consecutive chunks the tokens are cut into.
+    chunks: how many consecutive chunks the tokens are cut into. The first ones are longer by one token where need be.
 
     The host waits only for the check of the inputs.
     Raises OptionError for a budget out of range, and for NaN or infinity.
@@ -86,9 +48,10 @@ def holov(attention: ScoresN, scores: ScoresN, budget: int, chunks: int = 16) ->
     """
     count = len(attention)
     check_budget(budget, count)
-    check_finite("attention or features", attention, scores)
-    sizes = chunk_sizes(count, chunks)
-    budgets = chunk_budgets(scores, budget, sizes)
+    check_finite("attention", attention)
+    chunks = min(chunks, count)  # none is empty
+    sizes = [count // chunks + (i < count % chunks) for i in range(chunks)]
+    budgets = chunk_budgets(attention, budget, sizes)
     within_budget = torch.cat(
         [
             chunk.argsort(descending=True, stable=True).argsort() < budgets[i]
@@ -108,12 +71,9 @@ class HoloV(TowerMethod):
     The strips share the budget by their attention.
 
     chunks: number of strips. A strip is a run of tokens in raster order, over all crops one after another.
-    diversity: weight of the variance of a strip's similarities, beside the attention. The paper's weight is 0.09; in
-        the released code it has no effect.
     """
 
     chunks: int = within("[1, inf)", 16)
-    diversity: float = within("[0, inf)", 0.0)
 
     name: ClassVar[str] = "holov"
     reference: ClassVar[Reference] = Reference(
@@ -121,13 +81,11 @@ class HoloV(TowerMethod):
         arxiv="2510.02912",
         repository="obananas/HoloV",
         commit="1d2e65e961e698ff0e7d5bb4625489177dd9deba",
-        note="The released code adds a variance to the score, but there it cancels out. It is left out here. "
-        "diversity=0.09 scales it so that it has an effect; a strip of one token has no variance. If a strip "
-        "receives a larger budget than it has tokens, it passes the rest on. The released code appends zero vectors. "
-        f"Kept tokens stand in raster order, not in the order of attention. {GAPS} {TILES} On Qwen the released code "
-        "cuts int(1024/576 · N/K) strips. It also leaves the attention in the order of the tower's windows, so it "
-        "scores the wrong tokens. Here there are `chunks` strips in every family, and the attention is in raster "
-        "order.",
+        note="The paper adds a variance to the score, but in the released code it cancels out. It is left out here. If "
+        "a strip receives a larger budget than it has tokens, it passes the rest on. The released code appends zero "
+        "vectors. Kept tokens stand in raster order, not in the order of attention. On Qwen the released code cuts "
+        "int(1024/576 · N/K) strips. It also leaves the attention in the order of the tower's windows, so it scores "
+        "the wrong tokens. Here there are `chunks` strips in every family, and the attention is in raster order.",
     )
 
     def select(self, view: View) -> Selection:
@@ -137,18 +95,6 @@ class HoloV(TowerMethod):
     def _sample(self, sample: Sample) -> KeptK:
         if sample.keeps_all:
             return all_tokens(sample)
-        encoder = sample.view.encoder
         patches = torch.cat([crop.tokens for crop in crops_of(sample)])
-        attention = scores = encoder.attention_of(sample.index)[patches]
-        if self.diversity:
-            sizes = chunk_sizes(len(patches), self.chunks)
-            scores = add_diversity(attention, sample.features[patches], self.diversity, sizes)
-        return patches[holov(attention, scores, sample.budget, self.chunks)].sort().values
-
-    def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
-        """MACs of the attention, and with diversity of the similarity of all pairs of tokens within each chunk.
-
-        All visual tokens are counted as patches: nobody says which are newlines.
-        """
-        pairs = sum(size * size for size in chunk_sizes(sizes.visual, self.chunks)) if self.diversity else 0
-        return shape.encoder_attention_macs(sizes.visual) + pairs * shape.hidden
+        attention = sample.view.encoder.attention_of(sample.index)[patches]
+        return patches[holov(attention, sample.budget, self.chunks)].sort().values

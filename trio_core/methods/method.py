@@ -18,6 +18,7 @@ from trio_core.methods.view import Selection, Signal, View
 from trio_core.models.encoder import Choice
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
 from trio_core.rules.schedule import (
+    DEFAULT_LAYERS,
     PROPORTION,
     BudgetRule,
     Layers,
@@ -28,7 +29,7 @@ from trio_core.rules.schedule import (
     default_layers,
 )
 from trio_core.rules.selection import top_k
-from trio_core.tensors import MaskBS, ScoresBS, ScoresN
+from trio_core.tensors import ScoresBS, ScoresN
 
 Positions = Literal["original", "compact"]
 Media = Literal["pictures", "videos", "both"]
@@ -55,7 +56,8 @@ class Reference:
     licence: of the code, where it restricts use or is missing; else empty.
     trained: whether the source trains the model for the rule: `no`, or `optional` if it has a form with training too.
         Nothing is trained here.
-    note: each deliberate difference from the source, and what a user must know.
+    note: each deliberate difference from the source, and what a user must know. docs/reference/methods.md begins with
+        the differences that all methods have.
     caution: at most 70 characters that tables and pages print beside the method. It takes the place of what `remark`
         says by itself.
     """
@@ -132,13 +134,14 @@ class Method(ABC):
     needs: ClassVar[frozenset[Signal]] = frozenset()
     """The signals that the method reads from its view."""
     media: ClassVar[Media] = "both"
-    """What the method is for. `pictures` refuses a prompt with a video. `videos` refuses a sample without one whose
-    frames are known (`Sample.videos`)."""
+    """The kind of input that the method is for. `pictures` refuses a prompt with a video. `videos` refuses a sample
+    without one whose frames are known (`Sample.videos`)."""
+    paper_layers: ClassVar[tuple[int, ...]] = DEFAULT_LAYERS[32]
+    """The pruning layers of the paper inside a decoder of 32 layers. Here they are TRIO's."""
+    scales_layers: ClassVar[bool] = True
+    """Whether a decoder of another depth is pruned at the same shares of its depth. False: after the same layers."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
-    original_where_compact_is_undefined: ClassVar[bool] = False
-    """The rule for positions `compact` in a family whose positions have several axes. True: the original positions
-    stay. False: `prune` raises UnsupportedModel."""
     reference: ClassVar[Reference]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -177,11 +180,6 @@ class Method(ABC):
             raise OptionError(f"{self.name}: layers {self.layers}: {way_out}")
 
     @property
-    def prunes_text(self) -> bool:
-        """Whether text tokens compete with the visual ones (`candidates`)."""
-        return False
-
-    @property
     def needs_layer_parts(self) -> bool:
         """Whether the method calls the modules of a layer one by one (`LayerCall.attention`)."""
         return Signal.LAYERS in self.needs
@@ -190,11 +188,6 @@ class Method(ABC):
     def thins_tower(self) -> bool:
         """Whether the vision tower runs on the kept tokens' patches only (`PixelMethod`)."""
         return Signal.PIXELS in self.needs
-
-    @property
-    def needs_widths(self) -> bool:
-        """Whether the schedule depends on the widths of the model and on the text: then only `schedule_for` has it."""
-        return False
 
     @classmethod
     def summary(cls) -> str:
@@ -221,21 +214,14 @@ class Method(ABC):
 
         multi_axis_positions: whether the family's positions have several axes.
         """
-        if self.positions == "original" or not multi_axis_positions:
-            return self.positions
-        return "original" if self.original_where_compact_is_undefined else None
+        return None if multi_axis_positions and self.positions == "compact" else self.positions
 
     def default_layers(self, num_layers: int) -> Layers:
-        """The pruning layers of the paper for a decoder of `num_layers` layers: here TRIO's, or (0,) at the encoder."""
-        return (0,) if self.stage is Stage.ENCODER else default_layers(num_layers)
-
-    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:  # noqa: ARG002
-        """[B, S], True at the tokens that may go: here the visual tokens.
-
-        visual: [B, S], True at visual tokens.
-        valid: [B, S], False at padding.
-        """
-        return visual
+        """The pruning layers for a decoder of `num_layers` layers, by `stage`, `paper_layers` and `scales_layers`."""
+        if self.stage is Stage.ENCODER:
+            return (0,)
+        inside = default_layers(num_layers, self.paper_layers) if self.scales_layers else self.paper_layers
+        return (0, *inside) if self.stage is Stage.BOTH else inside
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
         """The proportion of the budgets that `retention` asks for.
@@ -271,15 +257,6 @@ class Method(ABC):
             raise OptionError(f"budgets {self.budgets}: keep at least 1 token at each stage")
         available = tuple(min(budget, visual_tokens) for budget in self.budgets)
         return Schedule(self.layers, available, visual_tokens, num_layers)
-
-    def schedule_for(self, shape: LayerShape, num_layers: int, prompt: PromptSizes) -> Schedule:  # noqa: ARG002
-        """The stages and budgets for one sample in a known model: here those of `schedule`, with its errors.
-
-        shape: the widths of a decoder layer.
-        num_layers: depth of the decoder.
-        prompt: the token counts of the sample.
-        """
-        return self.schedule(prompt.visual_tokens, num_layers)
 
     @abstractmethod
     def select(self, view: View) -> Selection:
@@ -336,7 +313,7 @@ class ScoreMethod(Method):
 class PixelMethod(Method):
     """A method that chooses by pixels, before the vision tower runs. The tower then runs on the kept patches alone.
 
-    A subclass writes `keep_pixels`. The engine makes the selection of it.
+    A subclass writes `keep_pixels`, and `select` follows from it.
     """
 
     stage: ClassVar[Stage] = Stage.ENCODER
@@ -352,6 +329,7 @@ class PixelMethod(Method):
         """
 
     def select(self, view: View) -> Selection:
-        """Not called: the tower has run on the choice of `keep_pixels`."""
-        del view
-        raise OptionError(f"method {self.name!r} chooses before the vision tower: its keep_pixels is called instead")
+        """The choice of `keep_pixels`, on which the tower has run."""
+        choices, device = view.signals[Signal.PIXELS], view.hidden.device
+        kept, scores = (tuple(getattr(c, name).to(device) for c in choices) for name in ("kept", "scores"))
+        return Selection(kept, scores)

@@ -12,7 +12,6 @@ from trio_core.rules.attention import rotate
 from trio_core.rules.checks import check_budget
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import nearest_centre, to_denser
-from trio_core.rules.schedule import Layers, default_layers
 from trio_core.rules.selection import cosine, top_k, unit_rows
 from trio_core.tensors import KeptK, KeysNE, widened
 
@@ -41,7 +40,6 @@ def importance(query: Tensor, keys: Tensor, hidden: Tensor, counts: Tensor) -> T
     return weights * torch.linalg.vector_norm(widened(hidden), dim=-1).masked_fill(~counts, 0)
 
 
-@torch.no_grad()
 def dbdpc(keys: KeysNE, survivors: Tensor, budget: int) -> tuple[KeptK, Tensor]:
     """Cluster the survivors by density peaks (DBDPC): the centres, [K] ascending, and each token's cluster, [N].
 
@@ -92,22 +90,18 @@ class Pact(Method):
 
     name: ClassVar[str] = "pact"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    paper_layers: ClassVar[tuple[int, ...]] = (4,)
     reference: ClassVar[Reference] = Reference(
         title="PACT: Pruning and Clustering-Based Token Reduction for Faster Visual Language Models",
         arxiv="2504.08966",
         repository="orailix/PACT",
         commit="cf9a0c9ff4820cb5bb1a4c97d9d92f4b838a3a52",
-        note="The cutoff follows from the budget: it is the one that leaves as many centres as the budget allows. "
-        "The code fixes the cutoff at 0.21, so that the picture decides how many tokens stay. You cannot give a "
-        "cutoff here. A centre is far from "
-        "every denser token; in the code it is far from every denser centre. In later layers the code also adds the "
-        "log of a cluster's size to the scores of its key (proportional attention). That needs an attention kernel "
-        "with a bias. You cannot have it here, because the model keeps its own kernel.",
+        note="The cutoff follows from the budget: it is the one that leaves as many centres as the budget allows. The "
+        "code fixes it at 0.21, so that the picture decides how many tokens stay. You cannot give a cutoff here. A "
+        "centre is far from every denser token; in the code it is far from every denser centre. In later layers the "
+        "code also adds the log of a cluster's size to the scores of its key (proportional attention). You cannot have "
+        "it here, because the model keeps its own kernel.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layer 4 of 32; scaled to other depths."""
-        return default_layers(num_layers, (4,))
 
     def select(self, view: View) -> Selection:
         """Queries and keys are those of the next layer. Merged tokens are means of that layer's input."""

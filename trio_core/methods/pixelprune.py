@@ -91,13 +91,13 @@ class PixelPrune(PixelMethod):
         repository="OPPO-Mente-Lab/PixelPrune",
         commit="a870e31b26e674f4f61d3c74a2b059f688b765da",
         trained="optional",
-        note="The released code has one threshold for all pictures, 0 by default. So how many patches stay depends "
-        "on the picture. Here the budget chooses the threshold. Where fewer patches differ, copies fill the "
-        "budget. With a threshold above 0 the released code compares with what a decoder would restore. Here "
-        "patches are compared with their neighbours, as with PIXELPRUNE_ANCHORED=false there. Pixels are "
-        "compared as the tower gets them, normalised and in its type; the released code compares them before. "
-        "In float32 that changes nothing in Qwen3-VL, but Qwen2-VL and Qwen2.5-VL scale the colours "
-        "unequally. The released code runs on Qwen3-VL and Qwen3.5.",
+        note="The released code has one threshold for all pictures, 0 by default. So how many patches stay depends on "
+        "the picture. Here the budget chooses the threshold. Where fewer patches differ, copies fill the budget. With "
+        "a threshold above 0 the released code compares with what a decoder would restore. Here patches are compared "
+        "with their neighbours, as with PIXELPRUNE_ANCHORED=false there. Pixels are compared as the tower gets them, "
+        "normalised and in its type; the released code compares them before. In float32 that changes nothing in "
+        "Qwen3-VL, but Qwen2-VL and Qwen2.5-VL scale the colours unequally. The released code runs on Qwen3-VL and "
+        "Qwen3.5.",
     )
 
     def keep_pixels(self, pictures: Sequence[Tensor], budget: int) -> Choice:

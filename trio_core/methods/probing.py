@@ -50,10 +50,10 @@ class Probing(Method):
         probed = view.probed(self.probe)
         by_sample: dict[int, Tensor] = {}
         notes: tuple[str, ...] = ()
-        for group in view.supervised_groups(self.k_pos, self.rows):
-            scores_BN, said = self.rate(view, probed, group.rows)
-            by_sample |= {b: scores_BN[b, : len(view.pictures[b].rows)] for b in group.samples}
-            notes += (*group.notes, *said)
+        for rows, samples, few_rows in view.supervised_groups(self.k_pos, self.rows):
+            scores_BN, remarks = self.rate(view, probed, rows)
+            by_sample |= {b: scores_BN[b, : len(view.pictures[b].rows)] for b in samples}
+            notes += (*few_rows, *remarks)
         scores = tuple(by_sample[b] for b in range(len(view.pictures)))
         with span("nms"):
             kept = tuple(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from trio_core.errors import UnsupportedModel
-from trio_core.methods.crops import GAPS, Crop, MergedCrop, MergingMethod
+from trio_core.methods.crops import Crop, MergedCrop, MergingMethod
 from trio_core.methods.method import Reference
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
@@ -44,14 +44,11 @@ class PruMerge(MergingMethod):
         commit="097c04116a58465e4bcb58cec44a94018a68ff1a",
         trained="optional",  # README.md at this commit: LoRA checkpoints
         note="By default the released code adapts the number of tokens to the picture: it keeps each patch with an "
-        "attention above Q3 + 1.5 · (Q3 − Q1). There may be no such patch. Here you choose the budget, as in the "
-        "released fixed mode (reduction_ratio). You cannot let each picture decide how many tokens it keeps. "
-        f"{GAPS} By default a centre stands at its own place, and the sum of "
-        "the rest at the place of the last patch that leaves. With positions='compact' each crop has the released "
-        "order. In the released fixed mode a sampled patch may be a centre already, and then it stands twice. Here "
-        "the next most attended patch takes its place. Equal scores go to the lower index. In a crop of at most 32 "
-        "patches all of them merge; the released code needs at least 33. The method was made for checkpoints that "
-        "are fine-tuned with it.",
+        "attention above Q3 + 1.5 · (Q3 − Q1). You cannot have that here: you choose the budget, as in the released "
+        "fixed mode (reduction_ratio). With positions='compact' each crop has the released order. In the released "
+        "fixed mode a sampled patch may be a centre already, and then it stands twice. Here the next most attended "
+        "patch takes its place. In a crop of at most 32 patches all of them merge; the released code needs at least "
+        "33. The method was made for checkpoints that are fine-tuned with it.",
     )
 
     def merge(self, crop: Crop) -> MergedCrop:
@@ -111,7 +108,6 @@ def select_centres(attention: ScoresN, count: int, *, plus: bool) -> KeptK:
     return order.argsort()[:count]
 
 
-@torch.no_grad()
 def merge_neighbours(attention: ScoresN, keys: KeysNE, hidden: FeaturesND, centres: KeptK) -> Tensor:
     """[K + 1, D]: each centre plus its 32 nearest patches, weighted by attention; last, the sum of all other patches.
 

@@ -12,7 +12,7 @@ from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import dpc_knn
-from trio_core.rules.schedule import Layers, default_layers, proportional
+from trio_core.rules.schedule import proportional
 from trio_core.rules.segments import Segment, over_time, with_static_places
 from trio_core.rules.selection import top_k
 from trio_core.tensors import KeptK, ScoresN, widened
@@ -96,6 +96,7 @@ class PruneVid(Method):
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
     proportion: ClassVar[tuple[int, ...]] = (5, 2)
     """As released: half of the tokens, then 0.4 of the half."""
+    paper_layers: ClassVar[tuple[int, ...]] = (11,)
     reference: ClassVar[Reference] = Reference(
         title="PruneVid: Visual Token Pruning for Efficient Video Large Language Models",
         arxiv="2412.16117",
@@ -104,19 +105,14 @@ class PruneVid(Method):
         licence="CC BY-NC-SA 4.0",
         note="The rule is written from its description, not from the code. The released code is for videos only. Here "
         "tokens in no frame are one block more, and a picture is that block alone. Each block has its share of the "
-        "budget, in proportion to its tokens, so that the sum is exact. The released code rounds half of each block "
-        "down, and leaves blocks of up to 14 tokens as they are. If averaging over time would leave fewer tokens than "
-        "the budget, only the most similar places are averaged. In the decoder the blocks are the frames: static "
-        "tokens compete with the others of the first frame of their segment. In the released code they are a block of "
-        "their own. A mean stands at the place of its centre. The released code puts the means of static tokens first. "
-        "The released code divides by zero in a segment of one frame. Here no place of it is static. Equal scores go "
-        "to the lower index. The released code adds noise. The caches of the layers before the second stage stay "
-        "whole. The released code trims them, and here you cannot.",
+        "budget, in proportion to its tokens. The released code rounds half of each block down, and leaves blocks of "
+        "up to 14 tokens as they are. If averaging over time would leave fewer tokens than the budget, only the most "
+        "similar places are averaged. In the decoder the blocks are the frames: static tokens compete with the others "
+        "of the first frame of their segment. In the released code they are a block of their own. A mean stands at the "
+        "place of its centre. The released code puts the means of static tokens first. It divides by zero in a segment "
+        "of one frame. Here no place of it is static. It trims the caches of the layers before the second stage, and "
+        "here you cannot.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """Before the decoder, and after layer 11 of 32."""
-        return (0, *default_layers(num_layers, (11,)))
 
     def select(self, view: View) -> Selection:
         """Merge before the decoder. Later, rank by the attention of the layer that has just run."""
@@ -139,7 +135,8 @@ class PruneVid(Method):
             return dpc_knn(features, sample.budget)
         segments = self._segments(sample)
         states, part_of = over_time(features, segments)
-        blocks = [_others(sample), *(block for segment in segments for block in segment.blocks)]
+        in_no_frame = (sample.frame < 0).nonzero()[:, 0]
+        blocks = [in_no_frame, *(block for segment in segments for block in segment.blocks)]
         centre_of, kept = torch.full_like(part_of, -1), []
         for block, count in zip(blocks, proportional(sample.budget, [len(block) for block in blocks]), strict=True):
             if count:
@@ -168,11 +165,6 @@ class PruneVid(Method):
             pairs = sum(tokens**2 for tokens in shape.crops(sizes.visual)) if shape.frames else sizes.visual**2
             return (pairs + shape.frames**2 + sizes.visual * sizes.budget) * shape.hidden
         return shape.attention_row_macs(sizes.tokens, sizes.text_after)
-
-
-def _others(sample: Sample) -> Tensor:
-    """[M], ascending: the tokens in no frame."""
-    return (sample.frame < 0).nonzero()[:, 0]
 
 
 def top_of_each_frame(sample: Sample, scores: ScoresN) -> KeptK:

@@ -1,14 +1,14 @@
 """PyramidDrop: a pyramid of visual redundancy reduction (arXiv 2410.17247)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from trio_core.methods.method import Reference, ScoreMethod
 from trio_core.methods.view import Signal, View
-from trio_core.rules.attention import attention_row
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers, Proportion, default_layers, retention_of
-from trio_core.tensors import ScoresBS
+from trio_core.rules.schedule import Layers, Proportion, retention_of
+from trio_core.tensors import ScoresN
 
 LEAST_SHARE = 2.0**-20
 """The smallest share of the tokens that a stage is asked to keep, so that shares stay positive numbers."""
@@ -26,22 +26,18 @@ class PyramidDrop(ScoreMethod):
 
     name: ClassVar[str] = "pyramiddrop"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    paper_layers: ClassVar[tuple[int, ...]] = (8, 16, 24)
     reference: ClassVar[Reference] = Reference(
         title="PyramidDrop: Accelerating Your Large Vision-Language Models via Pyramid Visual Redundancy Reduction",
         arxiv="2410.17247",
         repository="Cooperx521/PyramidDrop",
         commit="6444f304aee4b7edcb022839fb9e8cd07859704a",
         trained="optional",  # README.md at this commit: inference, and "Efficient Training"
-        note="The factor λ between stages is solved for, so that the retention is the average over layers. Budgets "
-        "are whole numbers that meet it exactly. The code rounds each of them down. The code projects queries, keys "
-        "and values of all tokens to get one row of attention. Here only the keys of all tokens are projected. The "
-        "code renumbers positions, and positions='compact' does so. In training the code ranks by all tokens before "
-        "the answers, and here you cannot.",
+        note="The factor λ between stages is solved for, so that the retention is the average over layers. The code "
+        "rounds each budget down. It projects queries, keys and values of all tokens to get one row of attention. Here "
+        "only the keys of all tokens are projected. In training the code ranks by all tokens before the answers, and "
+        "here you cannot.",
     )
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layers 8, 16 and 24 of 32; scaled to other depths."""
-        return default_layers(num_layers, (8, 16, 24))
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:
         """λ, λ², λ³, …, with the λ at which the retention is met."""
@@ -55,9 +51,9 @@ class PyramidDrop(ScoreMethod):
                 high = middle
         return _powers(high, len(layers))
 
-    def score(self, view: View) -> ScoresBS:
-        """[B, S], the last token's row of attention in the next layer, averaged over the heads."""
-        return attention_row(view.probed("next"), view.supervised_rows(1, "last"), view.valid)
+    def score(self, view: View) -> Sequence[ScoresN]:
+        """The last token's attention in the next layer, averaged over the heads."""
+        return view.attention_of_last("next")
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the one row."""

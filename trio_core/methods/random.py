@@ -23,8 +23,7 @@ class Random(Method):
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; uniform sampling without replacement",
         kind="control",
-        note="EPIC and LightCompress draw from the global random generator. Here each draw has a generator of its "
-        "own, with a seed.",
+        note="EPIC and LightCompress draw from the global random generator. Here each draw has a seed of its own.",
     )
 
     def select(self, view: View) -> Selection:

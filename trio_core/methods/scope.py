@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trio_core.methods.crops import GAPS, TILES, Crop, CropMethod
+from trio_core.methods.crops import Crop, CropMethod
 from trio_core.methods.method import Reference, within
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.selection import cosine, facility_location
@@ -45,9 +45,8 @@ class Scope(CropMethod):
         repository="kinredon/SCOPE",
         commit="6bf73069e0d61307051cfda8e25925bc7b7afdd9",
         licence="none at the root; its LLaVA folder is Apache-2.0",
-        note='The rule is the mode "multi" of the released code. You cannot choose its mode "add". Cosines are '
-        "in float32, not in half precision. "
-        f"{GAPS} The budget is met exactly: what int(K / crops) leaves over goes to the first crops. {TILES}",
+        note='The rule is the mode "multi" of the released code. You cannot choose its mode "add". What int(K / crops) '
+        "leaves over goes to the first crops.",
     )
 
     def keep(self, crop: Crop) -> KeptK:

@@ -12,7 +12,7 @@ from trio_core.rules.attention import LayerCall, attend, rotate
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.merging import cluster_means, nearest_centre, to_denser
-from trio_core.rules.schedule import Layers, Proportion, Schedule, default_layers, retention_of
+from trio_core.rules.schedule import Layers, Proportion, Schedule, retention_of
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
 
@@ -22,14 +22,11 @@ HEADS = 14
 PUBLISHED: dict[str, tuple[Schedule, ...]] = {
     # Tokens after each stage, for averages that the code calls 192, 128, 96 and 64. Of v1's, the code lists the kept
     # tokens alone (300, 200, 110 and so on); its merged tokens come on top.
-    "v1": tuple(
-        Schedule((3, 7, 16), budgets, 576, 32)
-        for budgets in ((309, 204, 113), (312, 117, 39), (249, 55, 27), (82, 32, 18))
-    ),
-    "v2": tuple(
-        Schedule((3, 7, 16), budgets, 576, 32)
-        for budgets in ((300, 200, 118), (238, 108, 60), (246, 54, 28), (66, 34, 20))
-    ),
+    version: tuple(Schedule((3, 7, 16), budgets, 576, 32) for budgets in ladders)
+    for version, ladders in {
+        "v1": ((309, 204, 113), (312, 117, 39), (249, 55, 27), (82, 32, 18)),
+        "v2": ((300, 200, 118), (238, 108, 60), (246, 54, 28), (66, 34, 20)),
+    }.items()
 }
 """The released budgets for LLaVA-1.5, by version. The code's averages count a pruning layer as pruned already; the
 layers really run on 206.5, 145.4, 114.1 and 82.25 tokens with v1, on 206.75, 144.1, 113.9 and 81.8 with v2."""
@@ -52,6 +49,7 @@ class SparseVLM(Method):
 
     name: ClassVar[str] = "sparsevlm"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.EMBEDDINGS})
+    paper_layers: ClassVar[tuple[int, ...]] = (3, 7, 16)
     reference: ClassVar[Reference] = Reference(
         title="SparseVLM: Visual Token Sparsification for Efficient Vision-Language Model Inference",
         arxiv="2410.04417",
@@ -59,21 +57,15 @@ class SparseVLM(Method):
         commit="26a5f48813c46cd1c7364160354e7fdd3febaa67",
         note="Budgets take the proportion of the released list whose average is nearest to the retention, scaled to "
         "the retention. The paper adapts them to a rank instead. The code of v1 puts merged tokens behind the kept "
-        "ones and renumbers positions. Here each merged token stands at the centre of its cluster, and "
-        "positions='compact' renumbers. Equal densities go to the lower index. The code adds noise, so its merged "
-        "tokens differ from run to run. If no word is more visual than the average, all words count. The code has no "
-        "scores then. As in the code, v2's divisor is negative at some distances, from 1707 tokens on and with heads "
-        "of width 128.",
+        "ones. Here each merged token stands at the centre of its cluster. If no word is more visual than the average, "
+        "all words count. The code has no scores then. As in the code, v2's divisor is negative at some distances, "
+        "from 1707 tokens on and with heads of width 128.",
     )
 
     @property
     def merges(self) -> bool:
         """Whether some of the budget is for merged tokens."""
         return self.recycle and self.version == "v1"
-
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layers 3, 7 and 16 of 32; scaled to other depths."""
-        return default_layers(num_layers, (3, 7, 16))
 
     def profile(self, layers: Layers, num_layers: int) -> Proportion:  # noqa: ARG002
         """The budgets of the released list, of the same version, whose retention is nearest to the wanted one."""
@@ -127,7 +119,6 @@ class SparseVLM(Method):
         return rows + merged * pool_size(sizes.visual - kept) * shape.hidden
 
 
-@torch.no_grad()
 def raters(visual: Tensor, text: Tensor) -> Tensor:
     """[T], True at the words that rate: those more like the picture than the average word. All words if none is.
 
@@ -144,7 +135,6 @@ def raters(visual: Tensor, text: Tensor) -> Tensor:
     return above | ~above.any()
 
 
-@torch.no_grad()
 def rating(attention: Tensor, raters: Tensor, heads: int | None = None) -> ScoresN:
     """[N], the attention that each visual token receives from the raters, averaged over raters and heads.
 
@@ -202,7 +192,6 @@ def _clusters(dropped: int) -> int:
     return pool_size(dropped) // 10 + 1 if dropped else 0
 
 
-@torch.no_grad()
 def recycled(scores: ScoresN, features: FeaturesND, total: int) -> tuple[KeptK, MergedKD]:
     """The places that stay, [K] ascending, and the features at these places, [K, D].
 
@@ -228,7 +217,6 @@ def recycled(scores: ScoresN, features: FeaturesND, total: int) -> tuple[KeptK, 
     return places, torch.cat([features[best], means])[by_place]
 
 
-@torch.no_grad()
 def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     """The centres of density-peak clusters, [C] in the order of their scores, and the mean of each cluster, [C, D].
 

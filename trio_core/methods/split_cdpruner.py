@@ -16,7 +16,6 @@ EPSILON = 1e-6
 """The engine's `numerical_threshold`."""
 
 
-@torch.no_grad()
 def split_cdpruner(features: FeaturesND, scores: ScoresN, budget: int, weight: float, split: bool) -> KeptK:
     """The tokens of one picture that are relevant and unlike each other: [K] indices, ascending.
 
@@ -80,8 +79,8 @@ class SplitCDPruner(TowerMethod):
         "tokens; the paper selects from all. Relevance is scaled in each half; the paper scales it over the picture. "
         "The kernel mixes the paper's with the bare cosine, half and half. Relevance is the cosine with the mean "
         "embedding of the prompt outside of the picture; the paper asks CLIP's text tower. The two tokens beside a "
-        "picture are left out, which are the marks around it. Text after a picture keeps its position ids; the engine "
-        "counts on after the largest kept one.",
+        "picture are left out, which are the marks around it. In the engine the text after a picture counts on after "
+        "the largest kept position id.",
     )
 
     def select(self, view: View) -> Selection:

@@ -33,14 +33,12 @@ class ToMe(MergingMethod):
         repository="facebookresearch/ToMe",
         commit="af95e4b1befa172dadccd8c81e223b10090f9579",
         licence="CC BY-NC 4.0",
-        note="The rule is written from its description, not from the code. It merges the tower's output in rounds, "
-        "not inside each block of the tower, so the tower does all of its work. You cannot merge inside the blocks, "
-        "choose how many tokens each block merges, or weight attention by sizes (proportional attention). "
-        "The keys of a later round are the "
-        "means of the keys that merged; a block would compute new ones. Merged tokens keep their place in raster "
-        "order. Without a class token, the released code puts the unmerged even tokens first, sorted by falling "
-        "link. The released code has no decoder. Here kept tokens keep their position ids, with gaps between them. "
-        "positions='compact' renumbers them.",
+        note="The rule is written from its description, not from the code. It merges the tower's output in rounds, not "
+        "inside each block of the tower, so the tower does all of its work. You cannot merge inside the blocks, choose "
+        "how many tokens each block merges, or weight attention by sizes (proportional attention). The keys of a later "
+        "round are the means of the keys that merged; a block would compute new ones. Merged tokens keep their place "
+        "in raster order. Without a class token, the released code puts the unmerged even tokens first, sorted by "
+        "falling link. The released code has no decoder.",
     )
 
     def merge(self, crop: Crop) -> MergedCrop:
@@ -63,7 +61,6 @@ class ToMe(MergingMethod):
         return merging + shape.projection_macs(sizes.budget)
 
 
-@torch.no_grad()
 def bipartite_matching(keys: KeysNE, merges: int) -> KeptK:
     """One round: for each token the index of the token that it joins, [N]. A token that joins none names itself.
 
@@ -91,7 +88,6 @@ def bipartite_matching(keys: KeysNE, merges: int) -> KeptK:
     return target.index_copy_(0, 2 * strongest, 2 * nearest[strongest] + 1)
 
 
-@torch.no_grad()
 def merge_to(keys: KeysNE, hidden: FeaturesND, budget: int) -> tuple[KeptK, MergedKD, Tensor]:
     """Merge tokens in rounds of `bipartite_matching` until K are left.
 

@@ -10,7 +10,6 @@ from torch import Tensor
 from trio_core.methods.method import Method, Reference, within
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.schedule import Layers
 from trio_core.rules.selection import stride, top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, ScoresN, to_device, wide_type
 
@@ -41,6 +40,8 @@ class TopV(Method):
 
     name: ClassVar[str] = "topv"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
+    paper_layers: ClassVar[tuple[int, ...]] = (2,)
+    scales_layers: ClassVar[bool] = False
     reference: ClassVar[Reference] = Reference(
         title="TopV: Compatible Token Pruning with Inference Time Optimization for Fast and Low-Memory Multimodal "
         "Vision Language Model",
@@ -52,10 +53,6 @@ class TopV(Method):
         "are their order.",
     )
 
-    def default_layers(self, num_layers: int) -> Layers:  # noqa: ARG002
-        """After layer 2, whatever the depth."""
-        return (2,)
-
     def select(self, view: View) -> Selection:
         """Score each sample's visual tokens by their contribution to the layer that has just run."""
         source_BSD = view.probed("current").hidden
@@ -64,15 +61,10 @@ class TopV(Method):
         for sample in view.samples:
             places = raster(sample.picture.number, sample.picture.schedule.visual_tokens, one_picture=not sample.videos)
             source, target = (stream[sample.index, sample.rows] for stream in (source_BSD, target_BSD))
-            cost = costs(source, target, places, self._weights)
+            cost = costs(source, target, places, (self.features, self.places, self.centre))
             scores.append(contribution(cost, self.temperature, self.iterations))
             kept.append(recover(scores[-1], sample.budget, self.recovered))
         return Selection(tuple(kept), tuple(scores))
-
-    @property
-    def _weights(self) -> tuple[float, float, float]:
-        """The weights of the three costs, in the order of `costs`."""
-        return self.features, self.places, self.centre
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the cosine of every source and target. The rest multiplies no matrices."""
@@ -95,7 +87,6 @@ def raster(number: Tensor, count: int, *, one_picture: bool = True) -> Tensor:
     return torch.stack([row, number - row * side], dim=1) / max(side - 1, 1)
 
 
-@torch.no_grad()
 def costs(source: FeaturesND, target: FeaturesND, place: Tensor, weights: tuple[float, float, float]) -> Tensor:
     """[N, N], the cost of moving source i to target j: a weighted sum of three distances.
 
@@ -113,7 +104,6 @@ def costs(source: FeaturesND, target: FeaturesND, place: Tensor, weights: tuple[
     return weights[0] * (1 - unit_rows(source) @ unit_rows(target).T) + weights[1] * distance + weights[2] * centre
 
 
-@torch.no_grad()
 def contribution(cost: Tensor, temperature: float, iterations: int) -> ScoresN:
     """[N], how much each source contributes: the row sums of exp(−cost / temperature) after Sinkhorn's iterations.
 

@@ -16,23 +16,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from trio_core.errors import OptionError
 from trio_core.methods.method import Positions, Reference
 from trio_core.methods.probing import Probing
 from trio_core.methods.view import Probe, Rows, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
-from trio_core.rules.compiled import NotCompiled, compiled_saliency
-from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
-from trio_core.rules.paying import paying_schedule
+from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.saliency import tail_saliency
-from trio_core.rules.schedule import Schedule
-from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, Places, ScoresBN, differentiable, rows_at
+from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at
 
 _SHARED = (
     "The rest is the same in trio, trio-printed and trio-released. The norm before the head is the model's final norm, "
-    "as in the public code; the paper prints the norm of layer l. Logits are computed at the supervised rows only. "
-    "Equal scores go to the lower index; the public code leaves their order open."
+    "as in the public code; the paper prints the norm of layer l. Logits are computed at the supervised rows only."
 )
 
 
@@ -43,21 +38,12 @@ class Trio(Probing):
     The score of a token is the norm of the gradient of a proxy loss, taken through one layer (Eq. 2 to 5). Algorithm 1
     selects by score and suppresses duplicates.
 
-    saliency: how the scores are computed. All ways give the same scores up to rounding. `autograd` is the paper's
+    saliency: how the scores are computed. Both give the same scores up to rounding. `autograd` is the paper's
         procedure: forward and backward of the whole probed layer. `tail` computes the layer for the supervised rows
-        only. `compiled` lets torch.compile make the code of `tail`. If torch.compile cannot, `tail` itself runs; if
-        hooks inside the layer may change it, `autograd` runs. The trace's notes say why. Operators are always counted
-        in `tail`.
-    tokens: which tokens compete. `all` adds the text tokens, except the first token, the supervised rows and the last
-        token; retention and the trace's numbering then count text tokens too.
-    schedule_rule: which of the paper's stages act; `schedule` is short for it. `printed`: all of them. `paying`: those
-        that cost the fewest MACs at the same average retention, selections included. Each keeps its number of the
-        proportion. It goes with neither `layers` nor `budgets`.
+        only. If hooks inside the layer may change it, `autograd` runs, and the trace's notes say why.
     """
 
-    saliency: Literal["tail", "autograd", "compiled"] = "tail"
-    tokens: Literal["visual", "all"] = "visual"
-    schedule_rule: Literal["printed", "paying"] = "printed"
+    saliency: Literal["tail", "autograd"] = "tail"
 
     name: ClassVar[str] = "trio"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
@@ -73,114 +59,27 @@ class Trio(Probing):
         caution="ours: probes the next layer, last rows, original positions",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.needs_widths:
-            self._check_paying()
-
-    def _check_paying(self) -> None:
-        """Raise OptionError for an option that leaves a paying schedule nothing to choose from."""
-        for option in ("layers", "budgets"):
-            if (given := getattr(self, option)) is not None:
-                raise OptionError(
-                    f"schedule_rule 'paying' chooses among {self.name}'s own layers, and {option} {given} are given: "
-                    "leave out one of the two"
-                )
-        if self.budget_rule != "average":
-            raise OptionError(
-                f"schedule_rule 'paying' compares schedules of one layer average, and budget_rule {self.budget_rule!r} "
-                "has another retention: leave out one of the two"
-            )
-
-    @classmethod
-    def field_of(cls, option: str) -> str | None:
-        """The field that an option sets, or None. `schedule` is short for `schedule_rule`."""
-        return super().field_of("schedule_rule" if option == "schedule" else option)
-
-    @property
-    def needs_widths(self) -> bool:
-        """Whether the schedule depends on the widths of the model and on the text: a paying one does."""
-        return self.schedule_rule == "paying"
-
-    def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
-        """The stages and budgets for one sample, as `Method.schedule`. Raises OptionError for a paying schedule."""
-        if self.needs_widths:
-            raise OptionError(
-                "schedule_rule 'paying' depends on the model's widths and on the text: call schedule_for, or read "
-                "trace.schedules after a prefill"
-            )
-        return super().schedule(visual_tokens, num_layers)
-
-    def schedule_for(self, shape: LayerShape, num_layers: int, prompt: PromptSizes) -> Schedule:
-        """The stages and budgets for one sample in a known model. The arguments and errors are those of `Method`'s.
-
-        Raises OptionError too where a paying schedule has only one stage to choose from.
-        """
-        if not self.needs_widths:
-            return super().schedule_for(shape, num_layers, prompt)
-        assert self.retention is not None
-        if len(layers := self.default_layers(num_layers)) < 2:
-            raise OptionError(
-                f"schedule_rule 'paying': {self.name} has one stage only in a decoder of {num_layers} layers, so there "
-                "is nothing to leave out; use 'printed'"
-            )
-        return paying_schedule(
-            retention=self.retention,
-            prompt=prompt,
-            num_layers=num_layers,
-            layers=layers,
-            proportion=self.profile(layers, num_layers),
-            shape=shape,
-            selection_macs=lambda schedule: self.selection_macs(shape, schedule, prompt),
-        )
-
-    @property
-    def prunes_text(self) -> bool:
-        """Whether text tokens compete with the visual ones."""
-        return self.tokens == "all"
-
     @property
     def needs_layer_parts(self) -> bool:
         """Whether it calls the modules of a layer one by one. Only `autograd` runs the whole layer."""
         return self.saliency != "autograd"
 
-    def candidates(self, visual: MaskBS, valid: MaskBS) -> MaskBS:
-        """[B, S], True at the tokens that may go: the visual tokens, and with tokens="all" the free text tokens.
-
-        visual: [B, S], True at visual tokens.
-        valid: [B, S], False at padding.
-        """
-        if self.tokens == "visual":
-            return visual
-        count = valid.long().cumsum(dim=1)
-        last_free = count[:, -1:] - self.k_pos - (1 if self.rows == "shifted" else 0)
-        return visual | (valid & (count > 1) & (count <= last_free))
-
     def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
-        notes: tuple[str, ...] = ()
         extra = None if self.saliency == "autograd" else probed.extra()
-        if extra is not None:
-            notes = (f"saliency {self.saliency!r}: {extra}, so a few rows are not enough; 'autograd' ran instead",)
-        if self.saliency == "autograd" or extra is not None:
-            scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
-            return scores_BS.gather(1, view.visual), notes
-        if self.saliency == "compiled":
-            try:
-                scores_BN, seconds = compiled_saliency(probed, view.readout, rows, view.visual_places)
-            except NotCompiled as error:
-                notes = (f"saliency 'compiled': {error}; 'tail' ran instead",)
-            else:
-                return scores_BN, (f"saliency 'compiled': torch.compile took {seconds:.1f} s in this process",)
-        return tail_saliency(probed, view.readout, rows, view.valid, view.visual_places), notes
+        if self.saliency == "tail" and extra is None:
+            return tail_saliency(probed, view.readout, rows, view.valid, view.visual_places), ()
+        note = f"saliency 'tail': {extra}, so a few rows are not enough; 'autograd' ran instead"
+        scores_BS = equations.saliency(partial(_logits, view.readout, probed, rows), probed.hidden)
+        return scores_BS.gather(1, view.visual), (note,) if extra else ()
 
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the scores, forward and backward, and of a suppression that compares each pair of tokens once.
 
         The weights are frozen, so the backward pass of a linear layer costs as much as its forward pass.
-        tail, compiled: each token costs its key, and for each supervised row and head a score and a share of the row's
-            sum, all of it forward and backward. Each visual token costs the sums once more. Each supervised row costs
-            its query, output, FFN and head, and one whole value projection for each head.
+        tail: each token costs its key, and for each supervised row and head a score and a share of the row's sum, all
+            of it forward and backward. Each visual token costs the sums once more. Each supervised row costs its query,
+            output, FFN and head, and one whole value projection for each head.
         autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
         d, tokens, visual, rows = shape.hidden, sizes.tokens, sizes.visual, self.supervised(sizes)
@@ -223,7 +122,6 @@ class TrioReleased(Trio):
     positions: Positions = "compact"
 
     name: ClassVar[str] = "trio-released"
-    original_where_compact_is_undefined: ClassVar[bool] = True
     reference: ClassVar[Reference] = replace(
         Trio.reference,
         note="This variant follows the public code for LLaVA. The code leaves out the last row of logits, as in "
@@ -234,6 +132,10 @@ class TrioReleased(Trio):
         f"are the same up to rounding. {_SHARED}",
         caution="as released: probes the next layer, rows before the last, compact",
     )
+
+    def positions_in(self, multi_axis_positions: bool) -> Positions | None:
+        """The positions that the kept tokens get: the original ones in a family whose positions have several axes."""
+        return "original" if multi_axis_positions else self.positions
 
 
 def _logits(readout: Readout, probed: LayerCall, rows: Places, hidden: HiddenBSD) -> LogitsBPV:

@@ -69,12 +69,11 @@ class VidCom2(ScoreMethod):
         repository="xuyang-liu16/VidCom2",
         commit="944a17d14f4848ad080a65eab2b0711a760fa154",
         note="The released code rounds the budget of each frame and cuts it at the frame's tokens, so that their sum "
-        "may miss the budget. Here the budget is exact. Frames have their parts rounded down, and the largest "
-        "remainders get the rest. A full frame gives what it cannot take to all other frames alike. A frame keeps one "
-        "token at least, as released, unless there are more frames than the budget has tokens. There each video has a "
-        "budget of its own. Here the budget is one for all visual tokens of the sample: pictures and newlines stay "
-        "before all others. Two videos share the rest in proportion to their tokens. There all is computed in the "
-        "model's precision, here in float32. Equal scores go to the lower index.",
+        "may miss the budget. Here frames have their parts rounded down, and the largest remainders get the rest. A "
+        "full frame gives what it cannot take to all other frames alike. A frame keeps one token at least, as "
+        "released, unless there are more frames than the budget has tokens. There each video has a budget of its own. "
+        "Here the budget is one for the sample: pictures and newlines stay before all others, and two videos share the "
+        "rest in proportion to their tokens.",
     )
 
     def score(self, view: View) -> Sequence[ScoresN]:

@@ -1,9 +1,9 @@
 """A stage as a method sees it (`View`, `Sample`, `Picture`), and its answer (`Selection`)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trio_core.errors import OptionError
 from trio_core.models.encoder import Encoder
-from trio_core.rules.attention import LayerCall, Readout
+from trio_core.rules.attention import LayerCall, Readout, attention_row
 from trio_core.rules.merging import cluster_means, joined
 from trio_core.rules.schedule import Schedule
 from trio_core.tensors import FeaturesND, HiddenBSD, MaskBS, Places, PlacesBN, RowsBP, ScoresN, widened
@@ -32,7 +32,7 @@ class Signal(StrEnum):
     EMBEDDINGS = "embeddings"
     """The embeddings that entered the decoder: the picture and the text after it (`View.embeddings`)."""
     PIXELS = "pixels"
-    """The pixels before the vision tower, which `PixelMethod.keep_pixels` gets. They are not in the view."""
+    """The pixels before the vision tower, which `PixelMethod.keep_pixels` gets. The view has the choice it made."""
     NORM = "norm"
     """The decoder's final norm (`View.norm`)."""
 
@@ -43,11 +43,9 @@ class Video:
 
     number: [F, P], the numbers of the tokens on the picture (`Picture.number`). Before the decoder,
         `sample.features[video.number]` is [F, P, D]. A newline is in no frame.
-    frame_seconds: the time from one frame to the next, in seconds. None where the model is not told it.
     """
 
     number: Tensor
-    frame_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,11 @@ class Picture:
     schedule: Schedule
     first: int | None = None
     videos: tuple[Video, ...] = ()
+
+    def at_stage(self, layer: int, device: torch.device) -> "Picture":
+        """The picture on a device, with the budget of the stage after `layer`."""
+        rows, number = self.rows.to(device), self.number.to(device)
+        return replace(self, rows=rows, number=number, budget=self.schedule.budget_after(layer))
 
     def of(self, values: Tensor) -> Tensor:
         """[N, …], the picture's rows of one sample's values [S, …].
@@ -101,26 +104,12 @@ class Embeddings:
         return self._made[make]
 
 
-@dataclass(frozen=True)
-class SupervisedGroup:
-    """Samples of a batch that have equally many supervised rows.
-
-    rows: [B, P], places of the rows. They hold for the samples of the group; other samples have places there too.
-    samples: indices of the samples in the batch.
-    notes: for the trace, if the samples have fewer rows than were asked for.
-    """
-
-    rows: Places
-    samples: tuple[int, ...]
-    notes: tuple[str, ...]
-
-
 def supervised_count(k_pos: int, rows: Rows, text_after: int) -> int:
     """Return how many rows of a sample are supervised: k_pos, or what the text after its picture leaves.
 
     text_after: how many text tokens follow the picture.
     """
-    return min(k_pos, text_after - (1 if rows == "shifted" else 0))
+    return min(k_pos, text_after - int(rows == "shifted"))
 
 
 @dataclass(frozen=True)
@@ -197,31 +186,24 @@ class View:
             f"the method asks for {signal.value} and did not declare it: declare Signal.{signal.name} in its `needs`"
         )
 
-    def supervised_rows(self, k_pos: int, rows: Rows) -> Places:
-        """[B, k_pos], places of the supervised rows. A slice if no sample is padded; `tensors.rows_at` takes both.
+    def attention_of_last(self, probe: Probe) -> tuple[ScoresN, ...]:
+        """For each sample [N], what its last token attends to in a layer, averaged over the heads.
 
-        k_pos: number of supervised rows.
-        rows: `last` for the last k_pos tokens of each sample; `shifted` for the k_pos tokens before its last one.
-
-        Raises OptionError for a sample with too few text tokens after its picture. `supervised_groups` takes fewer
-        rows there.
+        probe: as in `probed`, whose errors this raises.
         """
-        if k_pos < 1:
-            raise OptionError(f"k_pos {k_pos}: at least one row must be supervised")
-        shift = 1 if rows == "shifted" else 0
-        if k_pos + shift > (text := min(picture.text_after for picture in self.pictures)):
-            raise OptionError(
-                f"k_pos {k_pos} with rows {rows!r} reaches past the {text} text tokens after a picture: lower it"
-            )
-        return self._rows_at_end(k_pos, shift)
+        row_BS = attention_row(self.probed(probe), self._rows_at_end(1, 0), self.valid)
+        return tuple(row_BS[sample.index, sample.rows] for sample in self.samples)
 
-    def supervised_groups(self, k_pos: int, rows: Rows) -> Iterator[SupervisedGroup]:
+    def supervised_groups(self, k_pos: int, rows: Rows) -> Iterator[tuple[Places, tuple[int, ...], tuple[str, ...]]]:
         """Yield the supervised rows of each group of samples that have equally many: one group, if all have k_pos.
 
         A sample has fewer than k_pos rows if fewer text tokens follow its picture. Then the group has a note.
 
-        k_pos, rows: as in `supervised_rows`.
+        k_pos: number of supervised rows.
+        rows: `last` for the last k_pos tokens of each sample; `shifted` for the k_pos tokens before its last one.
 
+        Yields the places of the rows, [B, P], which hold for the samples of the group; these samples' indices in the
+        batch; and notes for the trace. The places are a slice if no sample is padded; `tensors.rows_at` takes both.
         Raises OptionError for a sample that has no such row.
         """
         counts = [supervised_count(k_pos, rows, picture.text_after) for picture in self.pictures]
@@ -233,8 +215,7 @@ class View:
         for count in sorted(set(counts), reverse=True):
             samples = tuple(sample for sample, own in enumerate(counts) if own == count)
             few = f"k_pos {k_pos} with rows {rows!r}: only {count} supervised, because little text follows the picture"
-            places = self._rows_at_end(count, 1 if rows == "shifted" else 0)
-            yield SupervisedGroup(places, samples, () if count == k_pos else (few,))
+            yield self._rows_at_end(count, int(rows == "shifted")), samples, () if count == k_pos else (few,)
 
     def _rows_at_end(self, count: int, shift: int) -> Places:
         """[B, count], places of each sample's last tokens, without the last `shift` ones."""
@@ -261,13 +242,6 @@ class View:
         most = max(len(places) for places in rows)
         return torch.stack([torch.cat([r, r[-1:].expand(most - len(r))]) if len(r) < most else r for r in rows])
 
-    def features(self, sample: int) -> FeaturesND:
-        """[N, D], a copy of the input of the next layer at the visual tokens of one sample.
-
-        sample: index in the batch.
-        """
-        return self.hidden[sample, self.pictures[sample].rows]
-
     def merged(
         self, clusters: Sequence[tuple[Tensor, Tensor]], scores: tuple[Tensor, ...] | None = None
     ) -> "Selection":
@@ -279,7 +253,7 @@ class View:
         """
         kept, labels = zip(*clusters, strict=True)
         means = tuple(cluster_means(s.features, labels[s.index], s.budget) for s in self.samples)
-        return Selection(kept, scores, means, partial(_joined_all, kept, labels))
+        return Selection(kept, scores, means, lambda: tuple(map(joined, kept, labels)))
 
 
 @dataclass(frozen=True)
@@ -313,7 +287,7 @@ class Sample:
     @property
     def features(self) -> FeaturesND:
         """[N, D], a copy of the input of the next layer at the visual tokens."""
-        return self.view.features(self.index)
+        return self.view.hidden[self.index, self.rows]
 
     @property
     def videos(self) -> tuple[Video, ...]:
@@ -337,22 +311,28 @@ class Sample:
     @property
     def frame(self) -> Tensor:
         """[N], the frame of each visual token, counted over all videos of the sample; −1 for a token in no frame."""
-        frame, before = self.rows.new_full((self.picture.schedule.visual_tokens,), -1), 0
+        return self._in_videos(0)
+
+    @property
+    def place(self) -> Tensor:
+        """[N], the place of each visual token in its frame, counted on from video to video; −1 for one in no frame."""
+        return self._in_videos(1)
+
+    def _in_videos(self, axis: int) -> Tensor:
+        """[N], the frames (axis 0) or the places in a frame (axis 1) of all videos, counted on from video to video."""
+        numbers, before = self.rows.new_full((self.picture.schedule.visual_tokens,), -1), 0
         for video in self.videos:
-            frames = len(video.number)
-            frame[video.number] = torch.arange(before, before + frames, device=frame.device)[:, None]
-            before += frames
-        return frame[self.picture.number]
+            count = video.number.shape[axis]
+            own = torch.arange(before, before + count, device=numbers.device)
+            numbers[video.number] = own if axis else own[:, None]
+            before += count
+        return numbers[self.picture.number]
 
     @property
     def text_rows(self) -> Tensor:
         """[T], places of the text after the picture, ascending."""
         valid = self.view.valid[self.index : self.index + 1]
         return last_rows(valid, self.picture.text_after, padded=self.view.padded)[0]
-
-
-def _joined_all(kept: Sequence[Tensor], labels: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return tuple(joined(indices, of_tokens) for indices, of_tokens in zip(kept, labels, strict=True))
 
 
 def last_rows(valid: MaskBS, count: int, *, padded: bool) -> RowsBP:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trio_core.methods.crops import GAPS, TILES, Crop, MergedCrop, MergingMethod
+from trio_core.methods.crops import Crop, MergedCrop, MergingMethod
 from trio_core.methods.method import Reference, within
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
@@ -36,14 +36,13 @@ class VisionZip(MergingMethod):
         repository="dvlab-research/VisionZip",
         commit="3151f6df4fca36a4cd1c985e5956e725b1f9ad02",
         trained="optional",  # README.md at this commit: training-free, efficient tuning, training
-        note="A merged token is its target plus the mean of the patches that join it, as in the released code. "
-        f"{GAPS} By default a merged token stands at its target's place, and the CLS token at the place of the first "
-        "patch that leaves. With positions='compact' each crop has the released order: CLS, dominant patches, merged "
-        "tokens. The released code puts the CLS and merged tokens of all tiles behind all dominant patches. Here the "
-        f"tokens of a tile stay together. {TILES} Without a CLS token the method follows the ports to Qwen. It "
-        "ranks by the attention that a patch receives, and compares keys before their rotation. Both are averaged over "
-        "the patches that the model joins into one token (Qwen, videos of LLaVA-OneVision); those merge behind the "
-        "projector.",
+        note="A merged token is its target plus the mean of the patches that join it, as in the released code. By "
+        "default it stands at its target's place, and the CLS token at the place of the first patch that leaves. With "
+        "positions='compact' each crop has the released order: CLS, dominant patches, merged tokens. The released code "
+        "puts the CLS and merged tokens of all tiles behind all dominant patches. Here the tokens of a tile stay "
+        "together. Without a CLS token the method follows the ports to Qwen. It ranks by the attention that a patch "
+        "receives, and compares keys before their rotation. Both are averaged over the patches that the model joins "
+        "into one token (Qwen, videos of LLaVA-OneVision); those merge behind the projector.",
     )
 
     def merge(self, crop: Crop) -> MergedCrop:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from trio_core.methods.crops import GAPS, Crop, CropMethod
+from trio_core.methods.crops import Crop, CropMethod
 from trio_core.methods.method import Reference, within
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
@@ -16,7 +16,6 @@ MOST_DROPPED = 8
 """The largest number of patches that one round drops."""
 
 
-@torch.no_grad()
 def vispruner(hidden: FeaturesND, attention: ScoresN, budget: int, important: float = 0.5) -> KeptK:
     """The patches of one crop that are attended most, and of the others the least similar ones: [K] indices, ascending.
 
@@ -65,10 +64,8 @@ class VisPruner(CropMethod):
         arxiv="2412.01818",
         repository="Theia-4869/VisPruner",
         commit="aefa01adc7c7ce6334e880c88225e90cede760d1",
-        note="Each cosine is computed once, in float32. Two cases in which the released code fails are defined here: "
-        f"a round that would drop more patches than its set has, and a round with an odd number. {GAPS} The budget is "
-        "divided over the crops. The released code keeps the same number in each. Newline tokens of "
-        "LLaVA-NeXT and LLaVA-OneVision are dropped, and padding is cut off the tiles first.",
+        note="Each cosine is computed once. Two cases in which the released code fails are defined here: a round that "
+        "would drop more patches than its set has, and a round with an odd number.",
     )
 
     def keep(self, crop: Crop) -> KeptK:

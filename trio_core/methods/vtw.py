@@ -8,7 +8,7 @@ import torch
 from trio_core.errors import OptionError
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, View
-from trio_core.rules.schedule import Layers, Schedule, check_depth, default_layers
+from trio_core.rules.schedule import Schedule, check_depth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,8 @@ class VTW(Method):
     """
 
     name: ClassVar[str] = "vtw"
+    paper_layers: ClassVar[tuple[int, ...]] = (16,)
+    """As in the released chat for 7B models."""
     reference: ClassVar[Reference] = Reference(
         title="Boosting Multimodal Large Language Models with Visual Tokens Withdrawal for Rapid Inference",
         arxiv="2405.05803",
@@ -42,10 +44,6 @@ class VTW(Method):
                 f"vtw: budget_rule {self.budget_rule!r}: nothing is left after its layer; only 'average' has a meaning"
             )
 
-    def default_layers(self, num_layers: int) -> Layers:
-        """After layer 16 of 32, as in the released chat for 7B models; scaled to other depths."""
-        return default_layers(num_layers, (16,))
-
     def schedule(self, visual_tokens: int, num_layers: int) -> Schedule:
         """One stage that keeps nothing, or keeps everything where the layer is the last one.
 
@@ -55,22 +53,18 @@ class VTW(Method):
         Raises OptionError for a decoder of fewer than two layers, and for budgets that are not all of the tokens.
         """
         check_depth(num_layers)
-        if self.budgets is not None:
+        layer = None if self.layers is None else self.layers[0]
+        everything = Schedule((layer or num_layers - 1,), (visual_tokens,), visual_tokens, num_layers)
+        if self.retention is None:
             if super().schedule(visual_tokens, num_layers).budgets != (visual_tokens,):
                 raise OptionError(
                     f"vtw: budgets {self.budgets}: it withdraws all visual tokens; give retention, or layers beside it"
                 )
-            return self._everything(visual_tokens, num_layers)
-        assert self.retention is not None
-        layer = max(1, round(self.retention * num_layers)) if self.layers is None else self.layers[0]
+            return everything
+        layer = layer or max(1, round(self.retention * num_layers))
         if layer == num_layers or self.retention == 1.0:
-            return self._everything(visual_tokens, num_layers)
+            return everything
         return Schedule((layer,), (0,), visual_tokens, num_layers)
-
-    def _everything(self, visual_tokens: int, num_layers: int) -> Schedule:
-        """The schedule that drops nothing."""
-        layers = (num_layers - 1,) if self.layers is None else self.layers
-        return Schedule(layers, (visual_tokens,), visual_tokens, num_layers)
 
     def select(self, view: View) -> Selection:
         """All tokens of a picture whose budget is all of them; none of any other picture."""

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
-from trio_core.models.adapter import Adapter, adapters, by_processor, families
+from trio_core.models.adapter import Adapter, adapters, families
 from trio_core.models.generic import Generic
 
 __all__ = ["adapter_for", "families", "plain_prompt"]
@@ -45,6 +45,6 @@ def plain_prompt(processor: Any, pictures: Sequence[str], prompt: str) -> str:
     pictures: the placeholder of each picture.
     prompt: the question.
     """
-    names = (cls.__name__ for cls in type(processor).__mro__)
-    family = next((by_processor[name] for name in names if name in by_processor), Adapter)
+    names = {cls.__name__ for cls in type(processor).__mro__}
+    family = next((family for family in families.values() if names & {*family.processors}), Adapter)
     return family.plain_prompt(pictures, prompt)

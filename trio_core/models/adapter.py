@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +10,8 @@ from transformers import DynamicCache, PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
-from trio_core.models.layer import extra_behaviour, feed_forward, part, take_apart
+from trio_core.models.layer import feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
-from trio_core.models.video import VideoShape, shapes_by_pixels
 from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
@@ -23,13 +22,28 @@ adapters: dict[str, type["Adapter"]] = {}
 families: dict[str, type["Adapter"]] = {}
 """The adapter of each family, by the family's name."""
 
-by_processor: dict[str, type["Adapter"]] = {}
-"""The adapter of each processor class that an adapter names, by the class's name."""
-
 
 DEEPSTACK_PAIRS = (("visual_pos_masks", "deepstack_visual_embeds"), ("vision_mask", "deepstack_features"))
 """The decoder's arguments for DeepStack, by where they stand and what they add: Qwen3-VL's and Granite 4 Vision's."""
 DEEPSTACK = tuple(name for pair in DEEPSTACK_PAIRS for name in pair)
+
+
+class VideoShape(NamedTuple):
+    """One video of a forward.
+
+    frames: how many frames. Qwen's tower merges two pictures into one frame.
+    frame_tokens: visual tokens of a frame.
+    extra: visual tokens behind the last frame, such as a newline.
+    """
+
+    frames: int
+    frame_tokens: int
+    extra: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """The visual tokens of the video."""
+        return self.frames * self.frame_tokens + self.extra
 
 
 class Adapter(ToyFamily):
@@ -56,8 +70,6 @@ class Adapter(ToyFamily):
         # An inherited name belongs to the parent: PaliGemma 2 is a family whose class is PaliGemma's.
         for name in vars(cls).get("classes", ()):
             adapters[name] = cls
-        for name in vars(cls).get("processors", ()):
-            by_processor[name] = cls
         if "family" in vars(cls):
             families[cls.family] = cls
 
@@ -145,10 +157,15 @@ class Adapter(ToyFamily):
     def videos(self, inputs: dict[str, Any], tokens: int) -> tuple[VideoShape, ...]:
         """The videos of a forward in their order. Empty where its arguments do not tell their frames.
 
-        inputs: the arguments of the model's forward.
+        inputs: the arguments of the model's forward. Its `pixel_values_videos` are [videos, frames, 3, height, width].
         tokens: visual tokens of all videos of the batch.
         """
-        return shapes_by_pixels(inputs.get("pixel_values_videos"), tokens, self.video_extra)
+        pixels, extra = inputs.get("pixel_values_videos"), self.video_extra
+        if not isinstance(pixels, Tensor) or pixels.ndim != 5:
+            return ()
+        videos, frames = pixels.shape[:2]
+        shape = VideoShape(frames, (tokens // videos - extra) // frames, extra)
+        return (shape,) * videos if shape.tokens * videos == tokens else ()
 
     # --- its decoder layers ------------------------------------------------------------------------------------------
 
@@ -159,13 +176,6 @@ class Adapter(ToyFamily):
                 f"queries scale with their position: {self.family} cannot be taken apart; use saliency 'autograd'"
             )
         return take_apart(layer, partial(self.finish, layer), known=self.known)
-
-    def extra_behaviour(self, layer: nn.Module, hidden: HiddenBSD) -> str | None:
-        """The first thing that a decoder layer does beside its parts, such as a hook, in words. None for a plain layer.
-
-        hidden: [B, S, D], the layer's input.
-        """
-        return extra_behaviour(layer, hidden, known=self.known)
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.
@@ -251,8 +261,8 @@ class Adapter(ToyFamily):
         kwargs: the decoder's keyword arguments. The features are popped from it.
         Returns, by the index of a layer, what to add to its input: [B, S, D] over the full sequence, zero at text.
         """
-        given = [(kwargs.pop(mask, None), kwargs.pop(features, None)) for mask, features in DEEPSTACK_PAIRS]
-        visual, features = next(((mask, values) for mask, values in given if values is not None), (None, None))
+        pairs = [(kwargs.pop(mask, None), kwargs.pop(features, None)) for mask, features in DEEPSTACK_PAIRS]
+        visual, features = next(((mask, values) for mask, values in pairs if values is not None), (None, None))
         if visual is None or features is None:
             return {}
         if not isinstance(features, dict):  # Qwen3-VL's list begins with what is added behind the first layer

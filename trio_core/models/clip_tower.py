@@ -5,7 +5,7 @@ head width, D = H · E.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt
 from typing import Any, ClassVar, cast
@@ -25,14 +25,15 @@ class ClipTower(WatchedTower):
 
     layer: the tower's layer whose output the projector reads.
     last: the tower's last layer. None in a tower without a CLS token.
-    project: the projector.
+    owner: the module around the tower, which has the projector.
     """
 
-    def __init__(self, layer: nn.Module, last: nn.Module | None, project: Callable[[Tensor], Tensor]):
+    def __init__(self, layer: nn.Module, last: nn.Module | None, owner: Any):
         super().__init__()
         self.layer = layer
         self.last = last
-        self.project = project
+        self.owner = owner
+        self.project: nn.Module = owner.multi_modal_projector
         self.has_cls = last is not None
 
     def listen(self) -> list[Any]:
@@ -42,7 +43,7 @@ class ClipTower(WatchedTower):
         if self.last is not None:
             last = cast(Any, self.last).self_attn
             modules |= {"last_query": last.q_proj, "last_key": last.k_proj}
-        reading = cast(nn.Module, self.project).register_forward_pre_hook(self._record_features, with_kwargs=True)
+        reading = self.project.register_forward_pre_hook(self._record_features, with_kwargs=True)
         return [reading, *(module.register_forward_hook(self.recorder(name)) for name, module in modules.items())]
 
     def _record_features(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -125,17 +126,11 @@ class PackedTower(ClipTower):
     replaced on the instance. The replacement calls it twice: with the numbers of the patches, which shows where each
     patch goes, and with the features. Each number stands beside its square. Where the model blends patches, the mean of
     the squares is not the square of the mean.
-
-    owner: the module that has `pack_image_features`.
     """
-
-    def __init__(self, layer: nn.Module, last: nn.Module | None, project: Callable[[Tensor], Tensor], owner: nn.Module):
-        super().__init__(layer, last, project)
-        self.owner = owner
 
     def listen(self) -> list[Any]:
         """Record also where each patch goes."""
-        pack = cast(Any, self.owner).pack_image_features
+        pack = self.owner.pack_image_features
 
         def pack_and_record(features: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
             counts = [len(crops) for crops in features]
@@ -211,7 +206,7 @@ class PooledTower(FramesTower):
 
     def listen(self) -> list[Any]:
         """Record also what the model pooled."""
-        self._apply_pooling = cast(Any, self.owner).apply_pooling
+        self._apply_pooling = self.owner.apply_pooling
 
         def pool_and_record(features: Tensor) -> Tensor:
             pooled = self.recorded["pooled"] = self.pool(features)
@@ -229,11 +224,10 @@ class ResampledTower(FramesTower):
 
     def listen(self) -> list[Any]:
         """Record also what the resampler reads, and what the projector makes of its output."""
-        resampler, projector = cast(Any, self.owner).vision_resampler, cast(nn.Module, self.project)
         return [
             *super().listen(),
-            resampler.register_forward_pre_hook(self._record_frames),
-            projector.register_forward_hook(self._record_tokens),
+            self.owner.vision_resampler.register_forward_pre_hook(self._record_frames),
+            self.project.register_forward_hook(self._record_tokens),
         ]
 
     def _record_frames(self, _resampler: nn.Module, args: tuple[Any, ...]) -> None:
@@ -246,4 +240,4 @@ class ResampledTower(FramesTower):
 
     def pool(self, features: Tensor) -> Tensor:
         """As the model's `vision_resampler`."""
-        return cast(Any, self.owner).vision_resampler.forward(features)
+        return self.owner.vision_resampler.forward(features)

@@ -117,20 +117,22 @@ class Encoder:
         return self.by_token(sample, self.attention.mean(dim=1))
 
 
-class Tower(ABC):
-    """A vision tower with hooks, and what they record."""
+class Tower:
+    """A vision tower with hooks, and the record of these. This one has no hooks: it is for a method that needs none."""
 
     def __init__(self) -> None:
         self.recorded: dict[Any, Any] = {}
-        """What the hooks record in this forward of the model, by a name of ours."""
+        """The record of the hooks in this forward of the model, by a name of ours."""
         self.copies = 1
         """How often generate() repeats each sample behind the tower: for beams, or for several answers."""
 
-    @abstractmethod
     def listen(self) -> list[Any]:
         """Register the hooks. Returns their handles, each with a `remove()`."""
+        return []
 
-    @abstractmethod
+    def expect(self, budgets: tuple[tuple[int, int], ...]) -> None:
+        """Take the visual tokens and the budget of each sample whose pictures will go through the tower."""
+
     def collect(self, visual_tokens: list[int]) -> Any:
         """The record of this forward, as a method reads it. It is empty afterwards.
 
@@ -142,7 +144,7 @@ class Tower(ABC):
         self.recorded, self.copies = {}, 1
 
 
-class WatchedTower(Tower):
+class WatchedTower(Tower, ABC):
     """A tower that runs as it is. A subclass records what its modules put out and makes an Encoder of it."""
 
     def __init__(self) -> None:

@@ -50,8 +50,8 @@ class Generic(Adapter):
         """The head, and Granite's scale of the logits: [B, P, D] → [B, P, V]."""
         return super().head(normed) / (getattr(self.model.config.get_text_config(), "logits_scaling", None) or 1)
 
-    def _without(self, what: str) -> UnsupportedModel:
+    def _without(self, lack: str) -> UnsupportedModel:
         return UnsupportedModel(
-            f"model class {type(self.model).__name__} is not known, and {what}; known: {', '.join(sorted(adapters))}; "
+            f"model class {type(self.model).__name__} is not known, and {lack}; known: {', '.join(sorted(adapters))}; "
             "a family is one file in trio_core/models"
         )

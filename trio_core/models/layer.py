@@ -44,7 +44,7 @@ _SPLITTING = ("torch.distributed.", "transformers.distributed.")
 """Where the classes of weights and modules come from that hold a part of a model, such as DTensor."""
 
 
-def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, known: bool = True) -> AttentionLayer:
+def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, known: bool) -> AttentionLayer:
     """The layer's norm, projections and scaling as callables.
 
     layer: a decoder layer in the layout of Llama, with `input_layernorm` and `self_attn`.
@@ -77,7 +77,7 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
     )
 
 
-def extra_behaviour(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> str | None:
+def extra_behaviour(layer: nn.Module, hidden: Tensor, known: bool) -> str | None:
     """The first thing that happens in a layer beside its modules' own forward, in words; None for a plain layer.
 
     Hooks on the layer itself do not count: they run before and after it. Those that only listen do not count either.
@@ -99,7 +99,7 @@ def extra_behaviour(layer: nn.Module, hidden: Tensor, *, known: bool = True) -> 
 def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
     """[B, P, D], the output of the FFN for the rows before its norm. Raises UnsupportedModel if it has no gradient."""
     foreign = not all(type(module).__module__.startswith(_DIFFERENTIABLE) for module in ffn.modules())
-    with gradients_checked(ffn) if foreign and not torch.compiler.is_compiling() else nullcontext():
+    with gradients_checked(ffn) if foreign else nullcontext():
         return check_gradient("the FFN of the probed layer", rows, ffn(norm(rows)))
 
 
@@ -108,10 +108,10 @@ def gradients_checked(layer: nn.Module) -> Iterator[None]:
     """A context in which a module inside the layer raises UnsupportedModel if its output has lost the gradient."""
 
     def check(name: str, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        given = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
+        entered = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
         made = output[0] if isinstance(output, tuple) else output
-        if given is not None and isinstance(made, Tensor) and made.is_floating_point():
-            check_gradient(f"{name} of the probed layer", given, made)
+        if entered is not None and isinstance(made, Tensor) and made.is_floating_point():
+            check_gradient(f"{name} of the probed layer", entered, made)
 
     with ExitStack() as hooks:
         for name, module in layer.named_modules():
@@ -230,10 +230,9 @@ def _change_inside(module: nn.Module) -> tuple[str, str] | None:
 def _change_on(module: nn.Module) -> str | None:
     """The first hook of a module that may change values, or its replaced forward, in words. None for a plain one."""
     own = vars(module)
-    if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
-        for kind, words in _HOOKS.items():
-            if not all(map(_only_listens, own[kind].values())):
-                return words
+    for kind, words in _HOOKS.items():
+        if not all(map(_only_listens, own[kind].values())):
+            return words
     return "a replaced forward" if "forward" in own and not _calls_its_own(module) else None
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import torch
-from torch import nn
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
@@ -24,6 +23,8 @@ class Clip(Adapter):
 
     strategies: ClassVar[dict[str, str]] = {"clip": "default"}
     """The kinds of towers that are read, each with the `vision_feature_select_strategy` that passes its patches on."""
+    tower_class: ClassVar[type[ClipTower]] = ClipTower
+    """How the model makes visual tokens of the patches. By default each patch becomes one, in order."""
 
     @property
     def strategy(self) -> str | None:
@@ -53,13 +54,8 @@ class Clip(Adapter):
                 f"{config.vision_feature_select_strategy!r}: methods that look into the tower need the patches of one "
                 f"layer, {self.strategy!r}"
             )
-        projector = self.model.get_submodule("model.multi_modal_projector")
-        last = encoder.layers[-1] if self.has_cls else None
-        return self.patch_tower(encoder.layers[layer - 1 if layer > 0 else layer], last, projector)
-
-    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
-        """A tower whose patches all become visual tokens, in order. The arguments are ClipTower's."""
-        return ClipTower(layer, last, project)
+        owner, last = self.model.get_submodule("model"), encoder.layers[-1] if self.has_cls else None
+        return self.tower_class(encoder.layers[layer - 1 if layer > 0 else layer], last, owner)
 
     @property
     def layer_shape(self) -> LayerShape:
@@ -113,10 +109,7 @@ class LlavaNext(Tiled, Clip):
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextForConditionalGeneration",)
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_options: ClassVar[dict[str, Any]] = {"image_token_index": toy.IMAGE, "image_grid_pinpoints": toy.PINPOINTS}
-
-    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
-        """A tower whose crops the model packs into one picture. The arguments are ClipTower's."""
-        return PackedTower(layer, last, project, self.model.get_submodule("model"))
+    tower_class: ClassVar[type[ClipTower]] = PackedTower
 
 
 class LlavaNextVideo(Tiled, Clip):
@@ -126,17 +119,18 @@ class LlavaNextVideo(Tiled, Clip):
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextVideoForConditionalGeneration",)
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_video_tokens: ClassVar[int] = 2 * 4
+    tower_class: ClassVar[type[ClipTower]] = ResampledTower
 
-    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
-        """A tower whose crops the model packs into one picture, and whose frames it pools. As in ClipTower.
+    def tower(self) -> WatchedTower:
+        """The tower. Raises UnsupportedModel also where the model does not average the patches that it pools.
 
-        Raises UnsupportedModel where the model pools by a convolution or a maximum, which says nothing of attention.
+        A convolution or a maximum says nothing of attention.
         """
         if (mode := self.model.config.spatial_pool_mode) != "average":
             raise UnsupportedModel(
                 f"{self.family} with spatial_pool_mode {mode!r}: methods that look into the tower need 'average'"
             )
-        return ResampledTower(layer, last, project, self.model.get_submodule("model"))
+        return super().tower()
 
 
 class LlavaOnevision(Tiled, Clip):
@@ -149,10 +143,7 @@ class LlavaOnevision(Tiled, Clip):
     toy_video_tokens: ClassVar[int] = 2 * 4 + 1
     video_extra: ClassVar[int] = 1
     strategies: ClassVar[dict[str, str]] = {**Clip.strategies, "siglip": "full"}
-
-    def patch_tower(self, layer: nn.Module, last: nn.Module | None, project: nn.Module) -> ClipTower:
-        """A tower whose crops the model packs into one picture, and whose frames it pools. As in ClipTower."""
-        return PooledTower(layer, last, project, self.model.get_submodule("model"))
+    tower_class: ClassVar[type[ClipTower]] = PooledTower
 
 
 class VideoLlava(Adapter):

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
-from trio_core.models.adapter import Adapter
+from trio_core.models.adapter import Adapter, VideoShape
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
 from trio_core.models.qwen_tower import QwenTower
 from trio_core.models.thin_tower import ThinTower
-from trio_core.models.video import VideoShape, shapes_by_grids
 from trio_core.rules.cost import LayerShape
 
 _TOY_VISION = {
@@ -50,7 +49,9 @@ class Qwen(Adapter):
     def videos(self, inputs: dict[str, Any], tokens: int) -> tuple[VideoShape, ...]:
         """The videos of a forward in their order. Two pictures are one frame. The arguments are Adapter's."""
         merged = self.model.config.vision_config.spatial_merge_size**2
-        shapes = shapes_by_grids(inputs.get("video_grid_thw"), merged, inputs.get("second_per_grid_ts"))
+        grids = inputs.get("video_grid_thw")
+        rows = grids.tolist() if isinstance(grids, Tensor) else ()  # the host waits
+        shapes = tuple(VideoShape(frames, height * width // merged) for frames, height, width in rows)
         return shapes if sum(shape.tokens for shape in shapes) == tokens else ()
 
     @classmethod
@@ -64,9 +65,9 @@ class Qwen(Adapter):
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """One picture of 6 × 8 patches and a video, or one of 4 × 6 patches alone."""
+        """One picture of 6 × 8 patches and a video of one frame of 4 × 4, or one of 4 × 6 patches alone."""
         picture = _picture(random, size)
-        return picture + _video(random) if size == "large" else picture
+        return picture + _frames(random, 1, 4, 4, apart=False) if size == "large" else picture
 
     @classmethod
     def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
@@ -171,11 +172,6 @@ def _picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
     height, width = (6, 8) if size == "large" else (4, 6)
     pixels, grid = random.pixels(height * width, _PATCH_PIXELS), torch.tensor([[1, height, width]])
     return toy.ToyPicture({"pixel_values": pixels, "image_grid_thw": grid}, [toy.IMAGE] * (height * width // 4))
-
-
-def _video(random: toy.Random) -> toy.ToyPicture:
-    """A word and a video of one frame of 4 × 4 patches."""
-    return _frames(random, 1, 4, 4, apart=False)
 
 
 def _frames(random: toy.Random, frames: int, height: int, width: int, *, apart: bool) -> toy.ToyPicture:

@@ -87,8 +87,8 @@ class ThinTower(Tower):
         choices, is_kept = [], torch.zeros(ends[-1], dtype=torch.bool)
         with span("selection"), torch.no_grad():
             for (start, end), (_, budget) in zip(pairwise(bounds), self.budgets, strict=True):
-                shown = [picture for picture, stop in zip(pictures, ends, strict=True) if start < stop <= end]
-                choices.append(self.keep(shown, budget))
+                own = [picture for picture, stop in zip(pictures, ends, strict=True) if start < stop <= end]
+                choices.append(self.keep(own, budget))
                 is_kept[start:end] = _mask(choices[-1], end - start, budget)
         self.recorded = {"choices": tuple(choices), "is_kept": is_kept[self._order(sizes)]}
 

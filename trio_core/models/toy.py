@@ -108,14 +108,15 @@ class ToyFamily:
         seed: words and pixels depend on it.
         """
         random = Random(seed)
-        shown = cls.toy_videos(random, videos)
-        ids = torch.tensor([random.words(3) + shown.ids + random.words(after)])
-        return {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            **shown.inputs,
-            **cls.toy_token_types(ids),
-        }
+        clips = cls.toy_videos(random, videos)
+        return cls._toy_inputs(random.words(3) + clips.ids + random.words(after), clips)
+
+    @classmethod
+    def _toy_inputs(cls, ids: list[int], picture: "ToyPicture") -> dict[str, Tensor]:
+        """The arguments of the model's forward for a prompt with a picture or videos."""
+        ids_1S = torch.tensor([ids])
+        mask = torch.ones_like(ids_1S)
+        return {"input_ids": ids_1S, "attention_mask": mask, **picture.inputs, **cls.toy_token_types(ids_1S)}
 
     @classmethod
     def toy_videos(cls, random: "Random", count: int) -> "ToyPicture":
@@ -137,14 +138,10 @@ class ToyFamily:
         random = Random(seed)
         picture = cls.toy_picture(random, size)
         if cls.toy_video_tokens and size == "large":
-            picture += video(random, cls.toy_video_tokens)
-        ids = torch.tensor([cls.toy_prompt(random.words(before), picture.ids, random.words(after))])
-        return {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            **picture.inputs,
-            **cls.toy_token_types(ids),
-        }
+            pixels = random.pixels(1, 2, 3, 16, 16)  # a word, and a video of two frames
+            ids = [*random.words(1), *[VIDEO] * cls.toy_video_tokens]
+            picture += ToyPicture({"pixel_values_videos": pixels}, ids)
+        return cls._toy_inputs(cls.toy_prompt(random.words(before), picture.ids, random.words(after)), picture)
 
     @classmethod
     def toy_picture(cls, random: "Random", size: Size) -> "ToyPicture":
@@ -194,12 +191,6 @@ class Random:
     def pixels(self, *shape: int) -> Tensor:
         """Pixel values of any shape, normally distributed."""
         return torch.randn(*shape, generator=self.generator)
-
-
-def video(random: Random, tokens: int) -> ToyPicture:
-    """A word and then a video of two frames of 16 × 16 pixels, for which `tokens` placeholders stand."""
-    pixels = random.pixels(1, 2, 3, 16, 16)
-    return ToyPicture({"pixel_values_videos": pixels}, [*random.words(1), *[VIDEO] * tokens])
 
 
 def build(cls: type[PreTrainedModel], config: PreTrainedConfig, attention: str, seed: int) -> PreTrainedModel:

@@ -153,7 +153,8 @@ def attend_each(
     for rows in blocks:
         query_BPHE = layer.query_at(normed.detach(), rows)
         query_BPHE = rotate(query_BPHE, rows_at(cos, rows), rows_at(sin, rows)).mul_(layer.scaling)
-        query = by_key_head(query_BPHE, heads.shape[2])
+        # [B, N, R, E]: each key head with the query rows that read it.
+        query = query_BPHE.unflatten(2, (heads.shape[2], -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
         scores = query @ key_BSNE.permute(0, 2, 3, 1)
         if layer.softcap is not None:
             scores = layer.softcap * (scores / layer.softcap).tanh()
@@ -196,11 +197,6 @@ def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], sign: int) -> 
     to_first.addcmul_(second, sin[0], value=-sign)
     to_second.addcmul_(first, sin[1], value=sign)
     return turned
-
-
-def by_key_head(heads_BPHE: Tensor, key_heads: int) -> Tensor:
-    """[B, P, H, E] → [B, N, R, E]: each key head with the query rows that read it."""
-    return heads_BPHE.unflatten(2, (key_heads, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
 
 
 @lru_cache(maxsize=8)

@@ -14,40 +14,38 @@ def check_budget(budget: int, count: int) -> None:
         raise OptionError(f"budget {budget}: can keep 1 … {count} of {count} tokens")
 
 
-def check_finite(what: str, *inputs: Tensor) -> None:
+def check_finite(name: str, *inputs: Tensor) -> None:
     """Raise OptionError if an input holds NaN or infinity. The host waits for the device once.
 
-    what: what the inputs are, in the plural.
+    name: what the inputs are, in the plural.
     inputs: floating-point tensors of any shape.
     """
     # An extreme is NaN if any value is, and infinite if any value is. So one number answers for all inputs.
     if not math.isfinite(sum(low.double() + high for low, high in map(torch.aminmax, inputs))):
-        raise not_finite(what)
+        raise not_finite(name)
 
 
-def not_finite(what: str) -> OptionError:
-    """The error for inputs that are not finite. what: what they are, in the plural."""
-    return OptionError(f"{what} hold NaN or infinity: the hidden states that entered the stage are broken")
+def not_finite(name: str) -> OptionError:
+    """The error for inputs that are not finite. name: what they are, in the plural."""
+    return OptionError(f"{name} hold NaN or infinity: the hidden states that entered the stage are broken")
 
 
-def check_gradient(what: str, given: Tensor, made: Tensor) -> Tensor:
-    """Return `made`. Raise UnsupportedModel where autograd records `given`, but cannot go back to it from `made`.
+def check_gradient(part: str, entered: Tensor, made: Tensor) -> Tensor:
+    """Return `made`. Raise UnsupportedModel where autograd records `entered`, but cannot go back to it from `made`.
 
-    what: the part of the model that made it, with its article.
+    part: the part of the model that made it, with its article.
     """
-    if given.requires_grad and not (made.requires_grad and _has_backward(given, made)):
+    if entered.requires_grad and not (made.requires_grad and _has_backward(entered, made)):
         raise UnsupportedModel(
-            f"{what} gives no gradient (it may be quantised for inference only): choose a method that needs none, such "
+            f"{part} gives no gradient (it may be quantised for inference only): choose a method that needs none, such "
             "as fastv or divprune"
         )
     return made
 
 
-def _has_backward(given: Tensor, made: Tensor) -> bool:
-    """Whether every operator between two tensors has a backward pass. A compiler finds that out itself."""
-    if torch.compiler.is_compiling():
-        return True
-    seen, nodes = {given.grad_fn}, [made.grad_fn]
+def _has_backward(entered: Tensor, made: Tensor) -> bool:
+    """Whether every operator between two tensors has a backward pass."""
+    seen, nodes = {entered.grad_fn}, [made.grad_fn]
     while nodes:
         if (node := nodes.pop()) is not None and node not in seen:
             if "NotImplemented" in node.name():

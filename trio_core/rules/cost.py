@@ -37,14 +37,6 @@ class LayerShape:
     has_cls: bool = True
     frames: int = 0
 
-    def layer_macs(self, tokens: int) -> int:
-        """MACs of one decoder layer: its linear modules, and the scores and weighted values of every pair of tokens.
-
-        tokens: tokens of the whole sequence.
-        """
-        each = self.hidden * (2 * self.query_width + 2 * self.kv_width + self.ffn_matrices * self.intermediate)
-        return tokens * each + 2 * tokens * tokens * self.query_width
-
     def crops(self, visual: int) -> tuple[int, ...]:
         """The number of patches of each crop as a method sees them, estimated from the number of visual tokens.
 

@@ -44,10 +44,10 @@ class RmsNorm:
         """The norm of values, [..., D], in their dtype.
 
         A module with hooks or submodules may do more than a norm, so it runs itself. It also runs itself where autograd
-        records, and while torch.compile traces: the compiler fuses its operators.
+        records.
         """
         recorded = torch.is_grad_enabled() and values.requires_grad
-        if torch.compiler.is_compiling() or recorded or not _is_plain(self.module):
+        if recorded or not _is_plain(self.module):
             return self.module(values)
         gain, floor = self.factors(values)
         blocks = [*in_cache(values, values.shape[1])] if values.ndim == 3 else []

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from trio_core.rules.attention import Attended, AttentionLayer, LayerCall, Readout, attend, rotate_back
 from trio_core.rules.checks import check_gradient
-from trio_core.rules.few_rows import fast_backward_of_few_rows
 from trio_core.spans import span
 from trio_core.tensors import (
     LogitsBPV,
@@ -61,9 +60,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
                 weights_BNRS = scores_BNRS.softmax(dim=-1)
                 sums_BMD = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD
                 sums_BNRD = sums_BMD.view(*weights_BNRS.shape[:3], -1)
-                with fast_backward_of_few_rows(residual_BPD):
-                    rows_BPD = finish_rows(seen.layer, sums_BNRD, residual_BPD)
-                    logits_BPV = readout(rows_BPD)
+                logits_BPV = readout(finish_rows(seen.layer, sums_BNRD, residual_BPD))
         with span("proxy_loss"):
             slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
         with span("backward"):

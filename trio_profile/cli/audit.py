@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trio_profile.cli import options, printing, study_verbs
-from trio_profile.cli.common_options import flag
+from trio_profile.cli import printing, study_verbs
+from trio_profile.cli.common_options import flag, keyword
 from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.records.option import CLAIM
 from trio_profile.studies.kinds import KINDS
@@ -18,28 +18,26 @@ NEW = Annotated[Path | None, flag("--new", "Write a commented example of a claim
 STRICT = Annotated[bool, flag("--strict", "Exit with 1 when figures contradict each other.")]
 
 
-def _audit(new: Path | None, strict: bool, **given: Any) -> None:
+def _audit(new: Path | None, strict: bool, **values: Any) -> None:
     if new is not None:
-        _write_template(new, given)
+        _write_template(new, values)
         return
-    document: AuditDocument | None = study_verbs.run(KINDS["audit"], given)
+    document: AuditDocument | None = study_verbs.run(KINDS["audit"], values)
     if strict and document is not None and document.inconsistent:
         raise typer.Exit(JUDGED_NO)
 
 
-command = study_verbs.described(
-    _audit, KINDS["audit"], (options.keyword("new", NEW), options.keyword("strict", STRICT, False))
-)
+command = study_verbs.described(_audit, KINDS["audit"], (keyword("new", NEW), keyword("strict", STRICT, False)))
 
 
-def _write_template(path: Path, given: dict[str, Any]) -> None:
+def _write_template(path: Path, values: dict[str, Any]) -> None:
     """Write a commented claims file. Raises BadParameter beside CLAIMS, StoreError for a file that exists."""
     from trio_profile.errors import StoreError
     from trio_profile.judge.audit.claims import TEMPLATE
     from trio_profile.judge.audit.source import exists
     from trio_profile.records.writing import write_whole
 
-    if given["claims"] is not None:
+    if values["claims"] is not None:
         raise typer.BadParameter(f"--new {path} writes an example file: give it without CLAIMS")
     if exists(path):
         raise StoreError(f"{path} exists already; choose another name for --new")

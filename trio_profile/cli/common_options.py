@@ -1,7 +1,10 @@
 """The options that several verbs share, whether or not they run a study."""
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -43,9 +46,14 @@ def _help_all(context: typer.Context, value: bool) -> None:
 ALL_OPTIONS = Annotated[
     bool, typer.Option("--help-all", help="List every option.", callback=_help_all, is_eager=True, expose_value=False)
 ]
-JSON = Annotated[bool, flag("--json", "Print one JSON document on standard output, nothing else.")]
-MARKDOWN = Annotated[bool, flag("--markdown", "Print Markdown, for an issue or a pull request.")]
-LATEX = Annotated[bool, flag("--latex", "Print LaTeX, for a paper.")]
+Form = Literal["terminal", "json", "markdown", "latex"]
+"""The form in which a document is printed. A verb takes it in its parameter `form`, see `with_form`."""
+FORMS: dict[Form, str] = {
+    "json": "Print one JSON document on standard output, nothing else.",
+    "markdown": "Print Markdown, for an issue or a pull request.",
+    "latex": "Print LaTeX, for a paper.",
+}
+"""The help of the flags of a form."""
 LOG = Annotated[
     str | None,
     flag(
@@ -56,3 +64,27 @@ LOG = Annotated[
     ),
 ]
 DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
+
+
+def with_form(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a verb with a flag for each form in place of its parameter `form`. A verb without it stays as it is."""
+    own = signature(command)
+    if "form" not in own.parameters:
+        return command
+
+    @wraps(command)
+    def verb(**values: Any) -> Any:
+        forms = [form for form in FORMS if values.pop(form)]
+        if len(forms) > 1:
+            raise typer.BadParameter(f"--{forms[0]} and --{forms[1]} are forms of the same document: name one")
+        return command(**values, form=forms[0] if forms else "terminal")
+
+    flags = [keyword(form, Annotated[bool, flag(f"--{form}", help)], False) for form, help in FORMS.items()]
+    parameters = [p.replace(kind=p.KEYWORD_ONLY) for name, p in own.parameters.items() if name != "form"]
+    verb.__signature__ = Signature([*parameters, *flags])  # pyright: ignore[reportAttributeAccessIssue]
+    return verb
+
+
+def keyword(name: str, type_: Any, default: Any = None) -> Parameter:
+    """A keyword parameter of a verb, as typer reads it."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=type_)

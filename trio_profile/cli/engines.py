@@ -29,33 +29,27 @@ ENGINE = Annotated[
 ]
 
 
-def require_engine(given: dict[str, Any]) -> None:
-    """Raise BadParameter if an option of an engine is given without this engine. given: the options, by name."""
+def require_engine(values: dict[str, Any]) -> None:
+    """Raise BadParameter if an option of an engine is given without this engine. values: the options, by name."""
     for name, (_, default) in ENGINE_OPTIONS.items():
         takers = [engine for engine, described in ENGINES.items() if name in described.options]
-        if given.get(name, default) != default and given["engine"] not in takers:
+        if values.get(name, default) != default and values["engine"] not in takers:
             raise typer.BadParameter(f"--{name.replace('_', '-')} needs --engine {' or '.join(takers)}")
 
 
-def write_for_workers(study: "Study", given: dict[str, Any]) -> None:
-    """Write a study for workers, and say how to start them. given: the options, by name.
+def write_for_workers(study: "Study", values: dict[str, Any]) -> None:
+    """Write a study for workers, and say how to start them. values: the options, by name.
 
-    Raises BadParameter if it is to be logged now.
+    Raises BadParameter if it is to be printed or logged now.
     """
     from trio_profile import units
     from trio_profile.studies import shared
 
-    out = given["out"]
-    if form := next((form for form in ("json", "markdown", "latex") if given[form]), None):
+    out = values["out"]
+    if values["form"] != "terminal" or values["log"] is not None:
         raise typer.BadParameter(
-            f"--{form}: nothing is measured yet; `trio-profile show {out} --{form}` prints it later"
+            f"--engine workers measures nothing yet: print or log it later, with `trio-profile report {out}`"
         )
-    if given["log"] is not None:
-        raise typer.BadParameter(
-            f"--log {given['log']}: nothing is measured yet; log it later with "
-            f"`trio-profile report {out} --log {given['log']}`"
-        )
-    runs = shared.prepare(study, out, resume=given["resume"])
-    held = f"{units.number_of(runs, 'run')} on {study.device}"
-    print(f"{out} holds a study of {held}. Any number of workers may measure it:")
+    runs = units.number_of(shared.prepare(study, out, resume=values["resume"]), "run")
+    print(f"{out} holds a study of {runs} on {study.device}. Any number of workers may measure it:")
     print(f"    trio-profile work {out}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
+from trio_profile.cli.common_options import Form
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 if TYPE_CHECKING:
@@ -14,19 +14,17 @@ if TYPE_CHECKING:
 
 def command(
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")] = None,
-    json: JSON = False,
-    markdown: MARKDOWN = False,
-    latex: LATEX = False,
+    *,
+    form: Form,
 ) -> None:
     """Show the machine, the device and the libraries, which are stored with every measurement.
 
     Without the extra `run`, the device and its threads are unknown.
     """
-    form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.findings.listing import environment
 
-    found = _collected(device)
-    printing.show(form, lambda: printing.listed(environment=found.model_dump()), lambda: environment(found))
+    machine = _collected(device)
+    printing.show(form, lambda: printing.listed(environment=machine.model_dump()), lambda: environment(machine))
 
 
 def _collected(device: str | None) -> "Environment":

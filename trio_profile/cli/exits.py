@@ -14,7 +14,6 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from trio_profile.cli.streams import Outputs
@@ -98,7 +97,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ProfileError) or _is_trio_error(error):
         return message_of(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{_subject(error)}: {error.strerror}; {TRACEBACK}=1 shows where"
+        return f"{error.filename or 'the system'}: {error.strerror}; {TRACEBACK}=1 shows where"
     if isinstance(error, MemoryError):
         return "out of memory; choose a smaller model, batch or dtype"
     if isinstance(error, SystemExit):
@@ -110,17 +109,6 @@ def _fault(error: BaseException) -> str:
     return f"{type(error).__name__}: {message_of(error)}; this is a fault of trio-profile: {TRACEBACK}=1 shows where"
 
 
-def _subject(error: OSError) -> str:
-    """The subject of an error of the system: a file, or the working directory if that is gone."""
-    if error.filename is not None:
-        return str(error.filename)
-    try:
-        Path.cwd()
-    except OSError:
-        return "the working directory was removed"
-    return "the system"
-
-
 def _is_trio_error(error: BaseException) -> bool:
     """Return whether trio_core raised the error. If it was never imported, it raised nothing."""
     errors = sys.modules.get("trio_core.errors")
@@ -129,8 +117,6 @@ def _is_trio_error(error: BaseException) -> bool:
 
 def _usage(error: Any) -> str:
     """The fault of the line, and the way out: the nearest option, or the help of the verb."""
-    if nearest := getattr(error, "possibilities", None):
-        return f"{error.message}; did you mean {nearest[0]}?"
     if type(error).__name__ == "BadParameter":
         return error.message if error.param is None else error.format_message()
     message: str = error.format_message().rstrip(".")

@@ -2,16 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.common_options import DIRECTORY, flag
 from trio_profile.text import printable_json
-
-if TYPE_CHECKING:
-    from trio_profile.studies.running import Finished
 
 FIGURE = "Figure"
 """Panel of the help."""
@@ -48,27 +45,14 @@ def command(
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs, --requests or --cells")
         form = exporting.picture_of(out, to)
         _require_file(out, form)
-        content, found = exporting.figure(directory, figure, form)
+        content, finished = exporting.figure(directory, figure, form)
     else:
         if to is not None:
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")
         form = exporting.format_of(out, format)
         _require_file(out, form)
-        content, found = exporting.exported(directory, form, pairs=pairs, requests=requests, cells=cells)
-    _deliver(content, found, out, form)
-
-
-def _require_file(out: Path | None, form: str) -> None:
-    """Raise BadParameter for a form that cannot be printed, unless a file is named."""
-    if out is None and form in ("parquet", "pdf", "png"):
-        raise typer.BadParameter(f"{form} is no text, so it is not printed: name a file with --out")
-
-
-def _deliver(content: str | bytes, found: "Finished", out: Path | None, form: str) -> None:
-    """Write the content to the file, or print it."""
-    from trio_profile.studies import exporting
-
-    printing.warn(found.warnings)
+        content, finished = exporting.exported(directory, form, pairs=pairs, requests=requests, cells=cells)
+    printing.warn(finished.warnings)
     if out is not None:
         exporting.write(out, content)
         printing.write(str(out))
@@ -78,3 +62,9 @@ def _deliver(content: str | bytes, found: "Finished", out: Path | None, form: st
         sys.stdout.write(printable_json(text, sys.stdout.encoding or "utf-8"))
     else:
         printing.write(text)
+
+
+def _require_file(out: Path | None, form: str) -> None:
+    """Raise BadParameter for a form that cannot be printed, unless a file is named."""
+    if out is None and form in ("parquet", "pdf", "png"):
+        raise typer.BadParameter(f"{form} is no text, so it is not printed: name a file with --out")

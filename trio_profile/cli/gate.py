@@ -1,19 +1,30 @@
 """`trio-profile gate`: has anything become worse between two studies, or two pytest-benchmark files?"""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN, flag
+from trio_profile.cli.common_options import Form, flag
 from trio_profile.cli.exits import JUDGED_NO
 
 if TYPE_CHECKING:
     from trio_profile.gate.evidence import Subject
 
-JUDGEMENT = "Judgement"
-"""Panel of the help."""
+_judgement = partial(flag, panel="Judgement")
+MAX_RATIO = Annotated[
+    float,
+    _judgement("--max-ratio", "The largest allowed ratio new / base of a timed quantity. Default: 1.03."),
+]
+QUANTITY = Annotated[
+    list[str] | None,
+    _judgement("--quantity", "Judge this quantity only. Repeat it for several. Default: all."),
+]
+OTHER_ENVIRONMENT = Annotated[
+    bool, _judgement("--allow-other-environment", "Also compare sides that were measured on different machines.")
+]
 
 
 def command(
@@ -21,33 +32,16 @@ def command(
         Path, typer.Argument(metavar="BASE", help="The old side: a study's directory, or a pytest-benchmark JSON.")
     ],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The new side: the same sort of directory or file.")],
-    max_ratio: Annotated[
-        float,
-        typer.Option(
-            help="The largest allowed ratio new / base of a timed quantity. Default: 1.03.",
-            show_default=False,
-            rich_help_panel=JUDGEMENT,
-        ),
-    ] = 1.03,
-    quantity: Annotated[
-        list[str] | None,
-        typer.Option(help="Judge this quantity only. Repeat it for several. Default: all.", rich_help_panel=JUDGEMENT),
-    ] = None,
-    allow_other_environment: Annotated[
-        bool,
-        flag(
-            "--allow-other-environment", "Also compare sides that were measured on different machines.", panel=JUDGEMENT
-        ),
-    ] = False,
-    json: JSON = False,
-    markdown: MARKDOWN = False,
-    latex: LATEX = False,
+    max_ratio: MAX_RATIO = 1.03,
+    quantity: QUANTITY = None,
+    allow_other_environment: OTHER_ENVIRONMENT = False,
+    *,
+    form: Form,
 ) -> None:
     """Judge what became worse between two studies, or two pytest-benchmark files.
 
     Exits with 1 if a quantity regressed, and with 2 if no verdict is possible.
     """
-    form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.analysis.gate import GateDocument
     from trio_profile.findings.gate import report
     from trio_profile.gate.evidence import compare

@@ -1,11 +1,11 @@
 """`trio-profile methods`: the pruning methods, by the facts that their classes declare."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
+from trio_profile.cli.common_options import Form
 from trio_profile.optional import require_run
 
 if TYPE_CHECKING:
@@ -17,9 +17,8 @@ def command(
         list[str] | None,
         typer.Argument(metavar="METHOD", help="List only these: names, package.module:Class, or two with a +."),
     ] = None,
-    json: JSON = False,
-    markdown: MARKDOWN = False,
-    latex: LATEX = False,
+    *,
+    form: Form,
 ) -> None:
     """List the pruning methods: what each does, where it acts, what it needs, and what its selection costs.
 
@@ -28,14 +27,12 @@ def command(
 
     A + combines a method that acts before the decoder with one that acts inside it: visionzip+trio.
     """
-    form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.findings import listing
     from trio_profile.inputs import catalogue
 
-    rows = [_facts(one) for one in name or catalogue.method_names()]
-    printing.show(
-        form, lambda: printing.listed(methods=[_document(row) for row in rows]), lambda: listing.methods(rows)
-    )
+    rows = [_facts(method) for method in name or catalogue.method_names()]
+    documents = [{field: value for field, value in vars(row).items() if field != "selection_share"} for row in rows]
+    printing.show(form, lambda: printing.listed(methods=documents), lambda: listing.methods(rows))
 
 
 def _facts(name: str) -> "MethodFacts":
@@ -49,9 +46,3 @@ def _facts(name: str) -> "MethodFacts":
     from trio_core import methods
 
     return catalogue.facts_of(methods.find(name))
-
-
-def _document(facts: "MethodFacts") -> dict[str, Any]:
-    document = {**vars(facts), "options": list(facts.options)}
-    del document["selection_share"]
-    return document

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, MARKDOWN
+from trio_profile.cli.common_options import Form
 from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 
@@ -32,100 +32,78 @@ def command(
         typer.Option(help="With DIR: number format. Default: bfloat16 on CUDA, otherwise float32."),
     ] = None,
     attention: Annotated[str | None, typer.Option(help="With DIR: attention kernel. Default: sdpa.")] = None,
-    json: JSON = False,
-    markdown: MARKDOWN = False,
-    latex: LATEX = False,
+    *,
+    form: Form,
 ) -> None:
     """List the built-in models. A checkpoint directory or a hub repository works as well.
 
     `models --check DIR` says "ready" if a checkpoint can be pruned and measured here, or what is missing.
     """
-    form = printing.form(json=json, markdown=markdown, latex=latex)
-    given = {"device": device, "dtype": dtype, "attention": attention}
-    chosen = {name: value for name, value in given.items() if value is not None}
+    settings = {"device": device, "dtype": dtype, "attention": attention}
+    settings = {name: value for name, value in settings.items() if value is not None}
     if directory is not None and not check:
         raise typer.BadParameter(f"`models {directory}` does nothing: `models --check {directory}` tries it")
-    if directory is None and chosen:
-        raise typer.BadParameter(f"--{next(iter(chosen))} is for `models --check DIR`")
-    if directory is None and not check:
+    if directory is None and settings:
+        raise typer.BadParameter(f"--{next(iter(settings))} is for `models --check DIR`")
+    if not check:
         _list(form)
         return
     require_run("models")
     set_broken_torchvision_aside()
     if directory is not None:
-        _try(directory, chosen, form)
+        _try(directory, settings, form)
     else:
         _check(form)
 
 
-def _try(model: str, chosen: dict[str, str], form: printing.Form) -> None:
+def _try(model: str, settings: dict[str, str], form: Form) -> None:
     """Try one checkpoint. The exit code is 1 if it is not ready."""
     from trio_profile.findings import listing
     from trio_profile.inputs.environment import collect
     from trio_profile.inputs.readiness import try_checkpoint
     from trio_profile.studies.asked import make
 
-    study = make("sweep", {"model": model, **chosen})
+    study = make("sweep", {"model": model, **settings})
     steps = try_checkpoint(study)
     ready = all(step.passed for step in steps)
+    document = {"model": model, "steps": [vars(step) for step in steps], "ready": ready}
     printing.show(
         form,
-        lambda: printing.listed(
-            environment=collect(study.device).model_dump(),
-            model=model,
-            steps=[vars(step) for step in steps],
-            ready=ready,
-        ),
+        lambda: printing.listed(environment=collect(study.device).model_dump(), **document),
         lambda: listing.readiness(model, steps),
     )
     if not ready:
         raise typer.Exit(JUDGED_NO)
 
 
-def _list(form: printing.Form) -> None:
+def _list(form: Form) -> None:
     from trio_profile.findings import listing
     from trio_profile.inputs import catalogue
 
     models = catalogue.models().values()
-    rows = [
-        {
-            "name": model.name,
-            "class": model.cls,
-            **{name: getattr(model, name) for name in ("parameters", "visual_tokens", "description")},
-        }
-        for model in models
-    ]
+    names = ("name", "parameters", "visual_tokens", "description")
+    rows = [{"class": model.cls, **{name: getattr(model, name) for name in names}} for model in models]
     printing.show(form, lambda: printing.listed(models=rows), lambda: listing.models(models))
 
 
-def _check(form: printing.Form) -> None:
+def _check(form: Form) -> None:
+    """Try every family with each of its attentions. The exit code is 1 if one has a fault."""
+    from trio_core.engine.checking import self_check
+    from trio_core.models import families
+    from trio_core.pruning import prune
     from trio_profile.findings import listing
     from trio_profile.inputs.environment import collect
 
-    rows = _checked()
+    rows: list[dict[str, Any]] = []
+    for name, family in sorted(families.items()):
+        for attention in family.toy_attention:
+            result = vars(self_check(family.toy(attention), prune))
+            rows.append({"family": name, "class": family.classes[0], "attention": attention, **result})
     names = ("family", "attention", "identical", "difference", "same_kept", "generates")
-    shown = [listing.CheckRow(cls=row["class"], **{name: row[name] for name in names}) for row in rows]
+    checks = [listing.CheckRow(cls=row["class"], **{name: row[name] for name in names}) for row in rows]
     printing.show(
-        form, lambda: printing.listed(environment=collect().model_dump(), checks=rows), lambda: listing.checks(shown)
+        form, lambda: printing.listed(environment=collect().model_dump(), checks=rows), lambda: listing.checks(checks)
     )
     printing.warn(f"{row['family']} ({row['attention']}): {fault}" for row in rows for fault in row["faults"])
     if any(row["faults"] for row in rows):
         raise typer.Exit(JUDGED_NO)
-
-
-def _checked() -> list[dict[str, Any]]:
-    """Return the results of the self-check of every family, with each of its attentions."""
-    from trio_core.engine.checking import self_check
-    from trio_core.models import families
-    from trio_core.pruning import prune
-
-    return [
-        {
-            "family": name,
-            "class": family.classes[0],
-            "attention": attention,
-            **vars(self_check(family.toy(attention), prune)),
-        }
-        for name, family in sorted(families.items())
-        for attention in family.toy_attention
-    ]

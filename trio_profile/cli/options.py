@@ -4,8 +4,8 @@ A field declares its option (`records/option.py`). `declared` tells it to typer,
 the line into fields of a study.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
-from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -13,10 +13,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 
 from trio_profile import units
-from trio_profile.reading import parse_json
+from trio_profile.reading import is_regular, parse_json
 from trio_profile.records.option import Form, Option, option_of
 from trio_profile.studies.kind import Kind
-from trio_profile.text import first_line
 
 LONGEST_SECONDS = 3600.0
 """How long `--until` measures at the most, if no other time is given."""
@@ -40,27 +39,20 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def absolute(path: Path) -> str:
-    """A path that still holds when the study is read in another directory. Raises BadParameter if it cannot be made."""
-    try:
-        return str(path.resolve())
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a removed working directory
-        raise typer.BadParameter(f"path {str(path)!r} cannot be resolved: {first_line(error)}") from error
+def absolute(path: Path | str) -> str:
+    """A path that still holds when the study is read in another directory."""
+    return os.path.realpath(path)
 
 
 def one_or_more(paths: Sequence[Path]) -> str | tuple[str, ...]:
-    """The path of one file, or the paths of several. Raises BadParameter if one cannot be made absolute."""
+    """The path of one file, or the paths of several."""
     first, *others = map(absolute, paths)
     return (first, *others) if others else first
 
 
 def name_or_path(text: str) -> str:
     """A file's absolute path where there is such a file; otherwise the text, which is a name."""
-    path = Path(text)
-    try:
-        return absolute(path) if path.exists() else text
-    except (OSError, ValueError):  # no file can have this name
-        return text
+    return absolute(text) if is_regular(Path(text)) else text
 
 
 FORMS: dict[Form, tuple[Any, Callable[[Any], Any]]] = {
@@ -74,11 +66,6 @@ FORMS: dict[Form, tuple[Any, Callable[[Any], Any]]] = {
 """For each form of an option: the type that typer reads, and the function that makes the field's value of it."""
 
 
-def keyword(name: str, type_: Any, default: Any = None) -> Parameter:
-    """A keyword parameter of a verb, as typer reads it."""
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=type_)
-
-
 def declared(study: Any, name: str, *, several: bool = True, default: str = "") -> Any:
     """The declaration of an option for typer.
 
@@ -88,7 +75,7 @@ def declared(study: Any, name: str, *, several: bool = True, default: str = "") 
     """
     option = _option(study, name)
     parts = (option.help, option.several if several else "", f"Default: {default}." if default else "")
-    text, type_ = " ".join(part for part in parts if part), _type(study, name) | None
+    text, type_ = " ".join(filter(None, parts)), _type(study, name) | None
     if option.form == "argument":
         return Annotated[type_, typer.Argument(help=text, metavar=name.upper())]
     declaration = typer.Option(
@@ -99,18 +86,14 @@ def declared(study: Any, name: str, *, several: bool = True, default: str = "") 
 
 def default_of(kind: Kind, name: str) -> str:
     """The default of a field for a kind of study, as the help says it. Empty if it has none."""
-    study = kind.load("study")
-    value = kind.defaults.get(name, study.model_fields[name].default)
-    if name in kind.said and value == ():
-        return kind.said[name]
-    return said(study, name, kind.defaults.get(name))
+    value = kind.defaults.get(name)
+    return kind.said[name] if name in kind.said and value == () else default_text(kind.load("study"), name, value)
 
 
-def said(study: Any, name: str, value: Any = None) -> str:
+def default_text(study: Any, name: str, value: Any = None) -> str:
     """The default of a field as the help says it. value: the default of a kind; None for that of the field."""
-    option = _option(study, name)
-    if value is None and option.default:
-        return option.default
+    if value is None and (text := _option(study, name).default):
+        return text
     value = study.model_fields[name].default if value is None else value
     if isinstance(value, bool):
         on, _, off = flags(study, name)[0].partition("/")
@@ -120,15 +103,15 @@ def said(study: Any, name: str, value: Any = None) -> str:
     return ",".join(part if isinstance(part, str) else units.plain(part) for part in parts) if known else ""
 
 
-def fields(study: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that were given as fields of a study. Options without a value are left out.
+def fields(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a verb as fields of a study. Options without a value are left out.
 
     study: its class.
     Raises BadParameter for text that cannot be read.
     """
     values = {
         name: _value(study, name, text)
-        for name, text in given.items()
+        for name, text in options.items()
         if name in study.model_fields and option_of(study.model_fields[name]) and text is not None and text != []
     }
     if "precision" in values and "seconds" not in values:

@@ -29,10 +29,9 @@ def table(state: "Overview") -> "Table":
     from rich.markup import escape
     from rich.table import Table
 
-    found = Table(
-        "worker", "host", "measures", "attempt", "finished", title=escape(summary(state)), title_justify="left"
-    )
+    columns = ("worker", "host", "measures", "attempt", "finished")
+    workers = Table(*columns, title=escape(summary(state)), title_justify="left")
     for worker in state.workers:
         attempt = units.exact(worker.attempt) if worker.measures else ""
-        found.add_row(worker.name, worker.host, worker.measures or "–", attempt, units.exact(worker.finished))
-    return found
+        workers.add_row(worker.name, worker.host, worker.measures or "–", attempt, units.exact(worker.finished))
+    return workers

@@ -3,27 +3,14 @@
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from trio_profile.cli.common_options import Form
 from trio_profile.text import one_line, printable, printable_json
 
 if TYPE_CHECKING:
     from trio_profile.findings.blocks import Report
     from trio_profile.studies.running import Finished
-
-Form = Literal["terminal", "json", "markdown", "latex"]
-
-
-def form(*, json: bool = False, markdown: bool = False, latex: bool = False) -> Form:
-    """The form that was asked for. Raises BadParameter for more than one."""
-    forms: tuple[tuple[Form, bool], ...] = (("json", json), ("markdown", markdown), ("latex", latex))
-    named: list[Form] = [name for name, is_given in forms if is_given]
-    if len(named) > 1:
-        flags = " and ".join(f"--{name}" for name in named)
-        raise typer.BadParameter(f"{flags} are forms of the same document: name one")
-    return named[0] if named else "terminal"
 
 
 def show(
@@ -59,20 +46,22 @@ def show(
 def show_study(
     finished: "Finished",
     form: Form,
-    directory: Path | None = None,
+    directory: Path | None,
+    logger: str | None = None,
     *,
     everything: bool = False,
-    logged: str = "",
     **display: Any,
 ) -> None:
-    """Print a study in one form.
+    """Print the warnings of a study, log it, and print it in one form. Raises LogError.
 
     directory: where it is kept; None if it is not kept.
-    logged: one line that says where it was logged.
+    logger: None logs it nowhere.
     display: how the report is drawn, such as unit="flops" for the kind `flops`.
     """
-    from trio_profile.studies import running
+    from trio_profile.studies import logs, running
 
+    warn(finished.warnings)
+    logged = "" if logger is None or directory is None else logs.log(logger, finished, directory)
     show(
         form,
         lambda: finished.document.model_dump_json(indent=2),
@@ -86,15 +75,6 @@ def show_study(
         write(f"\nreport: {finished.document.report}")
     if form == "terminal" and logged:
         write(logged)
-
-
-def log(name: str | None, finished: "Finished", directory: Path) -> str:
-    """Log a study, and return one line about it. Empty if no logger is named. Raises LogError."""
-    if name is None:
-        return ""
-    from trio_profile.studies import logs
-
-    return logs.log(name, finished, directory)
 
 
 def listed(**parts: Any) -> str:

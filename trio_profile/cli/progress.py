@@ -65,7 +65,8 @@ def plain_lines(stream: TextIO, clock: Callable[[], float] = monotonic) -> "Watc
         left.see(step)
         if written is None or clock() - written >= LINE_SECONDS:
             written = clock()
-            print(f"trio-profile: {_line(one_line(step.text), time_left(left.seconds()))}", file=stream, flush=True)
+            line = ", ".join(filter(None, (one_line(step.text), time_left(left.seconds()))))
+            print(f"trio-profile: {line}", file=stream, flush=True)
 
     return watch
 
@@ -74,24 +75,21 @@ def plain_lines(stream: TextIO, clock: Callable[[], float] = monotonic) -> "Watc
 def _moving() -> "Iterator[Watch]":
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-    from rich.text import Text
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     left = TimeLeft()
-
-    class Left(ProgressColumn):
-        """The time left, drawn anew while a step runs."""
-
-        def render(self, task: Task) -> Text:  # noqa: ARG002, the base class passes it
-            return Text(time_left(left.seconds()))
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn(), Left())
+    columns = (
+        *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn()),
+        TextColumn("{task.fields[left]}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
+        task = bar.add_task("starting", total=None, left="")
 
         def watch(step: "Step") -> None:
             left.see(step)
-            bar.update(task, description=escape(one_line(step.text)), completed=step.done, total=step.total or None)
+            text = escape(one_line(step.text))
+            rest = time_left(left.seconds())
+            bar.update(task, description=text, completed=step.done, total=step.total or None, left=rest)
 
         yield watch
 
@@ -99,7 +97,3 @@ def _moving() -> "Iterator[Watch]":
 def time_left(seconds: float | None) -> str:
     """The time left in words; empty while it is not known, and when a step takes longer than was expected."""
     return f"about {units.duration(seconds)} left" if seconds else ""
-
-
-def _line(*parts: str) -> str:
-    return ", ".join(part for part in parts if part)

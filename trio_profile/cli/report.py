@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import JSON, LATEX, LOG, MARKDOWN, flag
+from trio_profile.cli.common_options import LOG, Form, flag
 from trio_profile.records.option import CLAIM
 
 DIRECTORIES = Annotated[
@@ -38,20 +38,16 @@ def command(
     out: OUT = None,
     claims: CLAIMS = None,
     log: LOG = None,
-    json: JSON = False,
-    markdown: MARKDOWN = False,
-    latex: LATEX = False,
+    *,
+    form: Form,
 ) -> None:
     """Write the page of a study again, from its measurements or its document, and print the study.
 
     With two or more directories: one page with their studies side by side, and what is unlike on top.
     """
-    form = printing.form(json=json, markdown=markdown, latex=latex)
     if len(directories) > 1:
-        if claims is not None:
-            raise typer.BadParameter("--claims goes with one study: name one directory")
-        if log is not None:
-            raise typer.BadParameter("--log goes with one study: name one directory")
+        if claims is not None or log is not None:
+            raise typer.BadParameter("--claims and --log go with one study: name one directory")
         _several(directories, out, form)
         return
     from trio_profile.studies import running
@@ -61,12 +57,11 @@ def command(
 
         running.read(directories[0])  # a directory without a study is refused before a server is asked
         logs.find(log).require()
-    found = running.write_report_again(directories[0], out, claims)
-    printing.warn(found.warnings)
-    printing.show_study(found, form, directories[0], logged=printing.log(log, found, directories[0]))
+    finished = running.write_report_again(directories[0], out, claims)
+    printing.show_study(finished, form, directories[0], log)
 
 
-def _several(directories: list[Path], out: Path | None, form: printing.Form) -> None:
+def _several(directories: list[Path], out: Path | None, form: Form) -> None:
     """Write and print the page of several studies."""
     from trio_profile.findings.side_by_side import report
     from trio_profile.studies import side_by_side

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trio_profile.cli import printing
-from trio_profile.cli.common_options import DIRECTORY, JSON, LATEX, MARKDOWN, flag
+from trio_profile.cli.common_options import DIRECTORY, Form, flag
 from trio_profile.cli.exits import JUDGED_NO
 
 STRICT = Annotated[bool, flag("--strict", "With --doubts: exit with 1 if there is any.")]
@@ -29,12 +29,10 @@ def command(
         bool, flag("--doubts", "Say only which numbers are doubtful, each with its threshold and the next step.")
     ] = False,
     strict: STRICT = False,
-    json: JSON = False,
-    markdown: MARKDOWN = False,
-    latex: LATEX = False,
+    *,
+    form: Form,
 ) -> None:
     """Print the study of a directory. Nothing is written and nothing is measured."""
-    form = printing.form(json=json, markdown=markdown, latex=latex)
     if pruned is not None:
         if doubts or strict:
             raise typer.BadParameter("--doubts and --strict are for a study: leave them out beside PRUNED")
@@ -47,12 +45,10 @@ def command(
         raise typer.BadParameter("--strict is for `show --doubts`")
     from trio_profile.studies import running
 
-    finished = running.read(directory)
-    printing.warn(finished.warnings)
-    printing.show_study(finished, form, directory, everything=everything)
+    printing.show_study(running.read(directory), form, directory, everything=everything)
 
 
-def _show_tools(dense: Path, pruned: Path, form: printing.Form) -> None:
+def _show_tools(dense: Path, pruned: Path, form: Form) -> None:
     """Print the ratios of two exports of another tool, and why no interval holds for them."""
     from trio_profile.kinds.servers.other_tools import compare, report
 
@@ -60,14 +56,12 @@ def _show_tools(dense: Path, pruned: Path, form: printing.Form) -> None:
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
 
 
-def check(
-    directory: DIRECTORY, strict: STRICT = False, json: JSON = False, markdown: MARKDOWN = False, latex: LATEX = False
-) -> None:
+def check(directory: DIRECTORY, strict: STRICT = False, *, form: Form) -> None:
     """The old name of `show --doubts`."""
-    _show_doubts(directory, printing.form(json=json, markdown=markdown, latex=latex), strict=strict)
+    _show_doubts(directory, form, strict=strict)
 
 
-def _show_doubts(directory: Path, form: printing.Form, *, strict: bool) -> None:
+def _show_doubts(directory: Path, form: Form, *, strict: bool) -> None:
     """Print the doubts of a study that was measured cell by cell. With `strict`, any doubt leads to the exit code 1."""
     from trio_profile.analysis.doubts import doubts
     from trio_profile.findings.doubts import report
@@ -75,7 +69,7 @@ def _show_doubts(directory: Path, form: printing.Form, *, strict: bool) -> None:
     from trio_profile.records.store import Store
 
     contents = Store(directory).read()
-    found = doubts(contents.study, contents.measurements, contents.dense, contents.sessions, contents.rounds)
+    doubtful = doubts(contents.study, contents.measurements, contents.dense, contents.sessions, contents.rounds)
     printing.warn(contents.dropped)
     printing.show(
         form,
@@ -83,11 +77,11 @@ def _show_doubts(directory: Path, form: printing.Form, *, strict: bool) -> None:
             sessions=[session.model_dump(mode="json") for session in contents.sessions],
             environment=contents.environment.model_dump(),
             study=contents.study.model_dump(),
-            doubts=[doubt.model_dump() for doubt in found],
+            doubts=[doubt.model_dump() for doubt in doubtful],
         ),
         lambda: with_banner(
-            report(contents.study, contents.measurements, found), contents.study.model, contents.sessions
+            report(contents.study, contents.measurements, doubtful), contents.study.model, contents.sessions
         ),
     )
-    if strict and found:
+    if strict and doubtful:
         raise typer.Exit(JUDGED_NO)

@@ -1,11 +1,10 @@
 """Standard output and standard error that never raise.
 
 A reader may close its end of the pipe (`| head -1`), the disk may be full, the stream may have been closed before we
-started (`>&-`), and its encoding may lack a sign such as `×`. In each case the verb runs to its end, so that its work
-is kept and its exit code is its own. A failure to write is kept in `Outputs.failure`.
+started (`>&-`), and its encoding may lack a sign such as `×`, which is then escaped. In each case the verb runs to its
+end, so that its work is kept and its exit code is its own. A failure to write is kept in `Outputs.failure`.
 """
 
-import codecs
 import io
 import os
 import select
@@ -14,33 +13,6 @@ from typing import Any, TextIO
 
 OUTPUT, ERROR = 1, 2
 """The descriptors of standard output and standard error."""
-SPELLED = "trio-profile-spelled"
-"""Name of the error handler that spells a sign which the stream's encoding lacks."""
-_SIGNS = {
-    **dict.fromkeys("−–—─╌╴╶━╭╮╰╯├┤┬┴┼┌┐└┘", "-"),
-    **dict.fromkeys("│┃", "|"),
-    **dict.fromkeys("·•", "*"),
-    **dict.fromkeys("█▉▊▋▌▍▎▏▐▕", "#"),
-    **dict.fromkeys("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}", " "),
-    "×": "x",
-    "±": "+-",
-    "≤": "<=",
-    "≥": ">=",
-    "→": "->",
-    "…": "...",
-    "‖": "||",
-    "²": "^2",
-    "⁶": "^6",
-    "γ": "gamma",
-    "β": "beta",
-    "τ": "tau",
-    "Σ": "sum",
-    "≈": "~",
-    "√": "sqrt",
-    "“": '"',
-    "”": '"',
-    "’": "'",
-}
 
 
 class Descriptor(io.FileIO):
@@ -85,7 +57,6 @@ class Outputs:
     """
 
     def __init__(self) -> None:
-        codecs.register_error(SPELLED, spell)
         closed = _open_missing()
         self._raw = Descriptor(OUTPUT)
         if OUTPUT in closed:
@@ -98,14 +69,6 @@ class Outputs:
         """Why standard output could not be written, after all that is buffered was written."""
         self._output.flush()
         return self._raw.failure
-
-
-def spell(error: UnicodeError) -> tuple[str, int]:
-    """Spell characters that an encoding lacks: `×` as `x`, and unknown ones as escapes. A handler of codec errors."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end]
-    return "".join(_SIGNS.get(char) or char.encode("unicode_escape").decode("ascii") for char in lacking), error.end
 
 
 def _open_missing() -> list[int]:
@@ -130,5 +93,8 @@ def _text(raw: Descriptor, before: TextIO | None) -> TextIO:
     if before is not None:
         before.flush()
     return _Stream(
-        io.BufferedWriter(raw), encoding=encoding, errors=SPELLED, line_buffering=raw.isatty() or raw.fileno() == ERROR
+        io.BufferedWriter(raw),
+        encoding=encoding,
+        errors="backslashreplace",
+        line_buffering=raw.isatty() or raw.fileno() == ERROR,
     )

@@ -12,13 +12,12 @@ from trio_profile.cli import engines, options, printing
 from trio_profile.cli.common_options import (
     ALL_OPTIONS,
     DRY_RUN,
-    JSON,
-    LATEX,
     LOG,
-    MARKDOWN,
     RESUME,
     STUDY_FILE,
+    Form,
     flag,
+    keyword,
 )
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
@@ -37,11 +36,7 @@ UNIT = Annotated[Literal["macs", "flops"] | None, flag("--unit", "Unit of the ta
 
 def build(kind: Kind) -> Callable[..., None]:
     """The command of a kind of study."""
-
-    def command(**given: Any) -> None:
-        run(kind, given)
-
-    return described(command, kind)
+    return described(lambda **values: run(kind, values), kind)
 
 
 def described(command: Callable[..., None], kind: Kind, extra: Sequence[Parameter] = ()) -> Callable[..., None]:
@@ -60,27 +55,27 @@ def parameters(kind: Kind) -> list[Parameter]:
     """The parameters of a kind's verb: the options of its fields, then those of every verb."""
     study = kind.load("study")
     taken = [
-        options.keyword(
+        keyword(
             name, options.declared(study, name, several=name in kind.several, default=options.default_of(kind, name))
         )
         for name in options_of(study)
         if name in kind.options
     ]
-    directory = Path(kind.out) if kind.out else None
-    common: dict[str, tuple[Any, Any]] = {"help_all": (ALL_OPTIONS, False)}
-    common |= {
+    out = f"Keep the study and its report in this directory. Default: {kind.out or 'nothing is kept'}."
+    common: dict[str, tuple[Any, Any]] = {
+        "help_all": (ALL_OPTIONS, False),
         "study": (STUDY_FILE, None),
-        "out": (_out(kind), directory),
+        "out": (Annotated[Path | None, flag("--out", out)], Path(kind.out) if kind.out else None),
         "resume": (RESUME, True),
         "log": (LOG, None),
+        "dry_run": (DRY_RUN, False),
+        "form": (Form, "terminal"),  # `with_form` makes flags of it
     }
-    common |= {name: (type_, False) for name, type_ in (("dry_run", DRY_RUN), ("json", JSON))}
-    common |= {name: (type_, False) for name, type_ in (("markdown", MARKDOWN), ("latex", LATEX))}
     if kind.units:
         common |= {"unit": (UNIT, None)}
     if kind.file == MEASUREMENTS:
         common |= {"engine": (engines.ENGINE, None), **engines.ENGINE_OPTIONS}
-    return taken + [options.keyword(name, type_, default) for name, (type_, default) in common.items()]
+    return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
 
 def basic(kind: Kind) -> set[str]:
@@ -94,76 +89,67 @@ def basic(kind: Kind) -> set[str]:
     }
 
 
-def _out(kind: Kind) -> Any:
-    default = kind.out or "nothing is kept"
-    return Annotated[
-        Path | None, flag("--out", f"Keep the study and its report in this directory. Default: {default}.")
-    ]
-
-
-def run(kind: Kind, given: dict[str, Any]) -> Any:
+def run(kind: Kind, values: dict[str, Any]) -> Any:
     """Run a study and print it. Returns its document, or None if nothing was measured here.
 
-    given: the options of the verb, by name.
+    values: the options of the verb, by name.
     """
-    form = printing.form(json=given["json"], markdown=given["markdown"], latex=given["latex"])
-    if given["dry_run"]:
-        _dry_run(kind, given, form)
+    if values["dry_run"]:
+        _dry_run(kind, values)
         return None
-    if given["log"] is not None and given["out"] is None:
-        raise typer.BadParameter(f"--log {given['log']} takes the study from its directory: name one with --out")
-    engines.require_engine(given)
-    if given.get("engine") == "workers":
-        engines.write_for_workers(_draft(kind, given).complete(), given)
+    if values["log"] is not None and values["out"] is None:
+        raise typer.BadParameter(f"--log {values['log']} takes the study from its directory: name one with --out")
+    engines.require_engine(values)
+    if values.get("engine") == "workers":
+        engines.write_for_workers(_draft(kind, values).complete(), values)
         return None
-    finished = _finished(kind, given)
-    printing.warn(finished.warnings)
-    logged = printing.log(given["log"], finished, given["out"])
-    display = {"unit": given["unit"]} if given.get("unit") else {}
-    printing.show_study(finished, form, given["out"], logged=logged, **display)
+    finished = _finished(kind, values)
+    display = {"unit": values["unit"]} if values.get("unit") else {}
+    printing.show_study(finished, values["form"], values["out"], values["log"], **display)
     return finished.document
 
 
-def _dry_run(kind: Kind, given: dict[str, Any], form: printing.Form) -> None:
+def _dry_run(kind: Kind, values: dict[str, Any]) -> None:
     """Print what the study would measure. Raises BadParameter for a kind that measures nothing."""
     if not kind.preview:
         raise typer.BadParameter(f"--dry-run: {kind.name} measures nothing; run it without --dry-run")
     with progress() as watch:
-        study = _draft(kind, given).complete()
+        study = _draft(kind, values).complete()
         kind = find(study.verb)
         document = kind.load("preview")(study, watch)
-    printing.show(form, lambda: document.model_dump_json(indent=2), lambda: kind.load("preview_report")(document))
+    report = kind.load("preview_report")
+    printing.show(values["form"], lambda: document.model_dump_json(indent=2), lambda: report(document))
 
 
-def _finished(kind: Kind, given: dict[str, Any]) -> "Finished":
+def _finished(kind: Kind, values: dict[str, Any]) -> "Finished":
     """The study after it has run. Raises Interrupted on Ctrl-C, and LogError before it runs if it cannot be logged."""
     from trio_profile.studies import logs, running
 
-    out, logger = given["out"], given["log"]
+    out, logger = values["out"], values["log"]
     try:
-        draft = _draft(kind, given)
-        running.refuse(draft, out, resume=given["resume"])
+        draft = _draft(kind, values)
+        running.refuse(draft, out, resume=values["resume"])
         if logger is not None:
             logs.find(logger).require()
-        with progress() as watch, _server(kind, given):
+        with progress() as watch, _server(kind, values):
             study = draft.complete()
-            engine = engines.ENGINES.get(given.get("engine") or "")
+            engine = engines.ENGINES.get(values.get("engine") or "")
             if engine is None:
-                return running.run(study, out, resume=given["resume"], watch=watch)
-        return engine.run(study, given)
+                return running.run(study, out, resume=values["resume"], watch=watch)
+        return engine.run(study, values)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=out is not None and kind.goes_on) from error
 
 
-def _server(kind: Kind, given: dict[str, Any]) -> AbstractContextManager[None]:
+def _server(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[None]:
     """Start the process that will measure, while this one prepares the study."""
     from trio_profile.engine.processes import started_early
 
-    is_local = given.get("engine") in (None, "local") and given.get("processes") != 1
+    is_local = values.get("engine") in (None, "local") and values.get("processes") != 1
     return started_early() if kind.file == MEASUREMENTS and is_local else nullcontext()
 
 
-def _draft(kind: Kind, given: dict[str, Any]) -> "Draft":
+def _draft(kind: Kind, values: dict[str, Any]) -> "Draft":
     from trio_profile.studies import asked
 
-    return asked.draft(kind.name, options.fields(kind.load("study"), given), given["study"])
+    return asked.draft(kind.name, options.fields(kind.load("study"), values), values["study"])

@@ -26,7 +26,7 @@ from trio_profile.cli import (
     study_verbs,
     work,
 )
-from trio_profile.cli.common_options import HELP_ALL, OUTPUT
+from trio_profile.cli.common_options import HELP_ALL, with_form
 from trio_profile.studies.kind import Group
 from trio_profile.studies.kinds import KINDS
 
@@ -38,6 +38,7 @@ VERBS: dict[Group, tuple[ModuleType, ...]] = {
 """Verbs that have a file each, by their heading in the help."""
 FIRST = ("sweep", "compare", "flops", "show", "methods", "models")
 """The verbs that a newcomer needs, which the help lists first."""
+EPILOG = "`trio-profile glossary WORD` explains a word."
 
 
 def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
@@ -54,41 +55,19 @@ def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
                 yield name, group, module.command
 
 
-class ExplainedCommand(TyperCommand):
-    """A verb whose help ends with its words. `--help` lists the basic options, `--help-all` every option.
+class Verb(TyperCommand):
+    """A verb of which `--help` lists the basic options, and `--help-all` every option.
 
     The function of a verb says in its attribute `basic` which options are basic. Without it `--help` lists all.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help. The glossary is read only for this."""
+        """Write the help."""
         basic = getattr(self.callback, "basic", None)
         for parameter in self.params:
             if basic is not None and isinstance(parameter, TyperOption):
                 parameter.hidden = parameter.name not in basic and not ctx.meta.get(HELP_ALL)
-        self.epilog = words(self)
         super().format_help(ctx, formatter)
-
-
-def words(command: TyperCommand) -> str | None:
-    """The line that names the glossary's words in a verb's help. None if there are none.
-
-    The options of the panel Output do not count: every verb has most of them.
-    """
-    from trio_profile.glossary import named_in
-
-    found = [term.term for term in named_in(_texts(command))]
-    if not found:
-        return None
-    return f"Words: {', '.join(found)}. `trio-profile glossary {found[0]}` explains one."
-
-
-def _texts(command: TyperCommand) -> Iterator[str]:
-    yield command.name or ""
-    yield command.help or ""
-    for parameter in command.params:
-        if getattr(parameter, "rich_help_panel", None) != OUTPUT and not getattr(parameter, "hidden", False):
-            yield getattr(parameter, "help", None) or ""
 
 
 app = typer.Typer(
@@ -98,10 +77,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 for _name, _group, _command in commands():
-    app.command(_name, cls=ExplainedCommand, rich_help_panel="Begin" if _name in FIRST else "More")(_command)
+    _panel = "Begin" if _name in FIRST else "More"
+    app.command(_name, cls=Verb, rich_help_panel=_panel, epilog=EPILOG)(with_form(_command))
 
 
-app.command("check", cls=ExplainedCommand, hidden=True)(show.check)
+app.command("check", cls=Verb, hidden=True)(with_form(show.check))
 
 
 @app.callback(invoke_without_command=True)

@@ -4,8 +4,8 @@ import signal
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
-from trio_profile.cli import options, worker_options
-from trio_profile.cli.common_options import DIRECTORY, flag
+from trio_profile.cli import worker_options
+from trio_profile.cli.common_options import DIRECTORY, flag, keyword
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.records.option import WORKERS
@@ -20,7 +20,7 @@ STATUS = Annotated[
 ]
 
 
-def command(**given: Any) -> None:
+def command(**values: Any) -> None:
     """Measure a study together with other workers, on any machine that sees its directory.
 
     `trio-profile sweep --engine workers --out DIRECTORY` writes the study; so do `compare` and `ablate`. A worker
@@ -31,8 +31,8 @@ def command(**given: Any) -> None:
     from trio_profile.engine.board import board_of
     from trio_profile.studies import running, shared
 
-    directory, terms = given["directory"], worker_options.terms(given)
-    if given["status"]:
+    directory, terms = values["directory"], worker_options.terms(values)
+    if values["status"]:
         _print_status(board_of(shared.stored(directory), directory, terms))
         return
     # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
@@ -46,18 +46,16 @@ def command(**given: Any) -> None:
     path = running.write_report_if_free(directory)
     given_up = sum(run.failed is not None for run in contents.runs)
     failed = sum(cell.reason is not None and cell.status != "refused" for cell in contents.cells.values())
-    told = [f"{units.number_of(len(contents.runs) - given_up, 'run')} measured"]
-    told += [f"{given_up} given up"] if given_up else []
-    told += [f"{units.number_of(failed, 'cell')} failed (--retry measures them again)"] if failed else []
-    print(", ".join(told))
+    measured = units.number_of(len(contents.runs) - given_up, "run")
+    print(f"{measured} measured, {given_up} given up; {failed} cells failed (--retry measures them again)")
     print(f"trio-profile show {directory} prints the tables; the report is {path}")
 
 
 command.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess]
     [
-        options.keyword("directory", DIRECTORY, Parameter.empty),
-        *(options.keyword(name, *declared) for name, declared in worker_options.OF_A_WORKER.items()),
-        options.keyword("status", STATUS, False),
+        keyword("directory", DIRECTORY, Parameter.empty),
+        *(keyword(name, *declared) for name, declared in worker_options.OF_A_WORKER.items()),
+        keyword("status", STATUS, False),
     ]
 )
 

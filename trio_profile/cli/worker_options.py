@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trio_profile.studies.running import Finished
 
 OF_A_WORKER: dict[str, tuple[Any, Any]] = {
-    name: (options.declared(Terms, name, default=options.said(Terms, name)), None) for name in options_of(Terms)
+    name: (options.declared(Terms, name, default=options.default_text(Terms, name)), None) for name in options_of(Terms)
 }
 """The options of a worker by name, each with its default."""
 OF_WORKERS = {name: declared for name, declared in OF_A_WORKER.items() if name != "name"}
@@ -31,7 +31,7 @@ class Engine:
     name: as `--engine` takes it.
     help: one sentence.
     options: the options that only this engine takes, by name, each with its default.
-    run: measures a study: `run(study, given)`, where `given` has all options by name. It returns the finished study.
+    run: measures a study: `run(study, values)`, where `values` has all options by name. It returns the finished study.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Engine:
     run: "Callable[[Study, dict[str, Any]], Finished]"
 
 
-def terms(given: dict[str, Any]) -> Terms:
-    """Return the terms of a worker. given: the options, by name. Raises BadParameter for a value out of range."""
+def terms(values: dict[str, Any]) -> Terms:
+    """Return the terms of a worker. values: the options, by name. Raises BadParameter for a value out of range."""
     try:
-        return Terms(**options.fields(Terms, given))
+        return Terms(**options.fields(Terms, values))
     except ValidationError as error:
         field, message = first_problem(error)
         raise typer.BadParameter(f"{options.flags(Terms, field)[0]}: {message.lower()}") from error

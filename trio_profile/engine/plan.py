@@ -100,7 +100,7 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     retention.
     """
     method = method_of(cell, study)
-    return PlannedCell(cell, method, method.schedule_for(widths(shape), shape.num_layers, prompt_sizes(shape)))
+    return PlannedCell(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
 
 
 def method_of(cell: Cell, study: Study) -> Method:

@@ -30,7 +30,7 @@ from trio_profile.inputs.questions import Question, enough, open_picture, read_s
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.records.schema import Shape, Study
 
-Shown = Image.Image | list[Image.Image]
+Picture = Image.Image | list[Image.Image]
 """A picture, or the frames of a clip."""
 DEFAULT_PROMPT = "Describe this picture."
 DEFAULT_TEXT_TOKENS = 60
@@ -264,7 +264,7 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     return inputs
 
 
-def _processed(study: Study, loaded: Loaded, picture: Callable[[], Shown], prompt: str) -> Inputs:
+def _processed(study: Study, loaded: Loaded, picture: Callable[[], Picture], prompt: str) -> Inputs:
     if loaded.processor is None:
         raise StudyError(
             f"model {study.model!r} has random weights and no tokenizer; "
@@ -280,7 +280,7 @@ def _processed(study: Study, loaded: Loaded, picture: Callable[[], Shown], promp
     return encode(loaded.processor, [shown] * study.batch, [text] * study.batch)
 
 
-def _own_picture(study: Study) -> Callable[[], Shown] | None:
+def _own_picture(study: Study) -> Callable[[], Picture] | None:
     """Reads the picture or the video of the user. None if the study has neither."""
     if study.video is not None:
         return partial(read_video, study.video, study.frames, study.fps)
@@ -300,7 +300,7 @@ def _require_video_fits(video: str, inputs: Inputs, new_tokens: int, adapter: Ad
         )
 
 
-def ask(processor: Any, pictures: Sequence[Shown], text: str) -> Inputs:
+def ask(processor: Any, pictures: Sequence[Picture], text: str) -> Inputs:
     """The inputs of one question about some pictures. The pictures come first, wherever the text places them.
 
     Raises StudyError if the processor refuses them.
@@ -310,7 +310,7 @@ def ask(processor: Any, pictures: Sequence[Shown], text: str) -> Inputs:
     return encode(processor, pictures, [_prompt(processor, text, pictures)])
 
 
-def encode(processor: Any, pictures: Sequence[Shown], texts: Sequence[str]) -> Inputs:
+def encode(processor: Any, pictures: Sequence[Picture], texts: Sequence[str]) -> Inputs:
     """Prepare pictures and prompts by the checkpoint's own processor. Raises StudyError if it refuses them."""
     begin = getattr(getattr(processor, "tokenizer", None), "bos_token", None)
     # The chat template may already have written the begin token, which the tokenizer would add again.
@@ -323,7 +323,7 @@ def encode(processor: Any, pictures: Sequence[Shown], texts: Sequence[str]) -> I
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor) and name != "labels"}
 
 
-def _by_kind(pictures: Sequence[Shown], texts: Sequence[str]) -> dict[str, Any]:
+def _by_kind(pictures: Sequence[Picture], texts: Sequence[str]) -> dict[str, Any]:
     """The pictures or the videos as arguments of a processor."""
     if any(isinstance(picture, list) for picture in pictures):
         metadata = [getattr(picture, "metadata", None) for picture in pictures]
@@ -332,7 +332,7 @@ def _by_kind(pictures: Sequence[Shown], texts: Sequence[str]) -> dict[str, Any]:
     return {"images": _by_prompt(pictures, texts)}
 
 
-def _by_prompt(pictures: Sequence[Shown], texts: Sequence[str]) -> list[Any] | None:
+def _by_prompt(pictures: Sequence[Picture], texts: Sequence[str]) -> list[Any] | None:
     """The pictures as a processor takes them; None without pictures. Several prompts have one list of pictures each.
 
     Gemma 3 and SmolVLM would take a list without lists as the pictures of one prompt.
@@ -347,7 +347,7 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
     return Image.fromarray(pixels.numpy())
 
 
-def _prompt(processor: Any, prompt: str, pictures: Sequence[Shown]) -> str:
+def _prompt(processor: Any, prompt: str, pictures: Sequence[Picture]) -> str:
     """The prompt in the checkpoint's own chat template. Without one it has the form of the model's family.
 
     Raises StudyError if the template refuses the prompt.
@@ -367,7 +367,7 @@ def placeholder(processor: Any, kind: str = "image") -> str:
     return getattr(processor, f"{kind}_token", f"<{kind}>")
 
 
-def kind_of(picture: Shown) -> str:
+def kind_of(picture: Picture) -> str:
     """`video` or `image`, as processors and chat templates name it."""
     return "video" if isinstance(picture, list) else "image"
 

@@ -5,7 +5,7 @@ import torch
 from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_core.trace import StageTrace, Trace
-from trio_profile.inputs.picture import count_visual, lay_out, shown_inputs
+from trio_profile.inputs.picture import lay_out, shown_inputs
 from trio_profile.inputs.workload import Workload
 from trio_profile.records.schema import KeptTokens, StageTokens
 
@@ -13,7 +13,7 @@ from trio_profile.records.schema import KeptTokens, StageTokens
 def measure(workload: Workload, method: Method, trace: Trace, *, keep_maps: bool = True) -> KeptTokens | None:
     """Return the kept tokens of the picture that the study shows, for the first sample.
 
-    It is None if the model's tokens cannot be placed on the picture, or if the method lets text tokens compete too.
+    It is None if the model's tokens cannot be placed on the picture.
 
     trace: of a prefill of the study's own input. If the study shows another one, that one is run.
     keep_maps: False leaves out the scores, and which token went into which. Both can show outlines of the picture.
@@ -24,8 +24,6 @@ def measure(workload: Workload, method: Method, trace: Trace, *, keep_maps: bool
     if inputs is not workload.inputs:
         with prune(workload.model, method) as trace, torch.no_grad():
             workload.model(**inputs, logits_to_keep=1)
-    if trace.visual_tokens[:1] != (count_visual(workload.adapter, inputs),):
-        return None
     return of_trace(trace, keep_maps=keep_maps)
 
 

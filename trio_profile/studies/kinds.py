@@ -68,7 +68,7 @@ KINDS: dict[str, Kind] = {
                 *("dense", "pruned", "model", "body", "pruned_body", "key_variable", "seed"),
                 *("pictures", "frames", "prompt", "questions", "asked", "new_tokens"),
                 *("concurrency", "rates", "rounds", "session_rounds", "requests"),
-                *("segment_seconds", "timeout_seconds", "ttft_limit_ms", "check_cache"),
+                *("segment_seconds", "timeout_seconds", "ttft_limit_ms"),
             ),
             study="trio_profile.kinds.servers.study:EndpointStudy",
             runner="trio_profile.kinds.servers.run:run",

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from tests.core import tiny
 from tests.core.methods import towers
-from tests.core.models.test_families import LAYERS, check, stages_of, walk
+from tests.core.models.test_families import LAYERS, stages_of, walk
 from trio_core import Trio, UnsupportedModel, methods
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio_ve import TrioVe
@@ -90,58 +90,19 @@ def test_where_compact_is_undefined_the_released_one_keeps_the_original_position
         tiny.run(model, inputs, made(positions="compact"))
 
 
-# --- tokens="all": text tokens compete with the picture's ------------------------------------------------------------
-
-
-def competitors(one: dict[str, Tensor], method: Trio) -> Tensor:
-    """Places in an unpadded sample: the picture, and the words that are neither first, supervised nor last."""
-    ids = one["input_ids"][0]
-    free = range(1, len(ids) - method.k_pos - (method.rows == "shifted"))
-    return torch.tensor([p for p in range(len(ids)) if p in free or ids[p] in (tiny.IMAGE, tiny.VIDEO)])
-
-
-@pytest.fixture
-def all_compete(monkeypatch):
-    """Called with a method: the oracles that ask for a sample's visual rows are then given all that compete."""
-    return lambda method: monkeypatch.setattr(tiny, "visual_rows", lambda one: competitors(one, method))
-
-
-@tiny.every_family
-def test_with_text_among_them_it_is_its_layers_on_a_shorter_sequence(family, all_compete):
-    """Prefill and decode of a padded batch, by family; shifted rows in every other, renumbered where it is known."""
-    method = Trio(
-        retention=0.5,
-        layers=LAYERS,
-        tokens="all",
-        rows="shifted" if len(family) % 2 else "last",
-        positions="original" if family.startswith("qwen") else "compact",
-    )
-    all_compete(method)
-    check(family, tiny.model(family), tiny.pair(family), method)
-
-
-@pytest.mark.parametrize(("rows", "saliency"), [("last", "tail"), ("shifted", "autograd")])
-@tiny.by_hand
-def test_words_are_scored_by_the_same_equations(family, rows, saliency, all_compete):
-    method = made(tokens="all", rows=rows, saliency=saliency, k_pos=3)
-    all_compete(method)
-    check_equations(tiny.model(family), tiny.pair(family), method)
-
-
 # --- little text after the picture -----------------------------------------------------------------------------------
 
 
 def test_a_question_before_the_picture_supervises_fewer_rows_and_says_so():
-    for name, options in (("trio", {}), ("trio-released", {}), ("lookahead", {}), ("trio", {"tokens": "all"})):
+    for name in ("trio", "trio-released", "lookahead"):
         model, one = tiny.model("llava"), tiny.sample("llava", before=10, after=3)
         left = 2 if name == "trio-released" else 3
-        trace, exact = (tiny.run(model, one, made(name, **options, k_pos=k_pos))[1] for k_pos in (4, left))
+        trace, exact = (tiny.run(model, one, made(name, k_pos=k_pos))[1] for k_pos in (4, left))
         assert any(f"only {left} supervised" in note for note in trace.notes)
         assert not any("supervised" in note for note in exact.notes)
-        if not options:  # otherwise k_pos also says which words compete
-            for stage, same in zip(trace.stages, exact.stages, strict=True):
-                assert torch.equal(stage.kept[0], same.kept[0])
-                assert torch.allclose(stage.scores[0], same.scores[0], equal_nan=True)
+        for stage, same in zip(trace.stages, exact.stages, strict=True):
+            assert torch.equal(stage.kept[0], same.kept[0])
+            assert torch.allclose(stage.scores[0], same.scores[0], equal_nan=True)
 
 
 @pytest.mark.parametrize("saliency", ["tail", "autograd"])

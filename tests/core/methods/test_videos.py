@@ -17,7 +17,8 @@ from trio_core.methods.divprune import DivPrune
 from trio_core.methods.evs import Evs, dissimilarity
 from trio_core.methods.method import Method, Reference, registry
 from trio_core.methods.view import Signal
-from trio_core.models.video import VideoShape, shapes_by_grids, shapes_by_pixels
+from trio_core.models import adapter_for
+from trio_core.models.adapter import VideoShape
 
 VIDEO_ONLY = [name for name in BUILT_IN if methods.find(name).media == "videos"]
 every_video_family = pytest.mark.parametrize("family", tiny.fast_first(tiny.WITH_VIDEOS, "llava_onevision"))
@@ -76,11 +77,14 @@ def test_a_newline_is_in_no_frame():
 
 
 def test_videos_as_the_arguments_describe_them():
-    assert shapes_by_grids(torch.tensor([[3, 4, 6]]), 4, torch.tensor([0.5])) == (VideoShape(3, 6, 0, 0.5),)
-    assert shapes_by_grids(None, 4, None) == ()
+    qwen, llava = (adapter_for(tiny.model(family)) for family in ("qwen2_vl", "llava_onevision"))
+    grids = {"video_grid_thw": torch.tensor([[3, 4, 6]])}
+    assert qwen.videos(grids, 18) == (VideoShape(3, 6),)
+    assert qwen.videos(grids, 17) == qwen.videos({}, 18) == ()
     pixels = torch.zeros(2, 3, 3, 8, 8)
-    assert shapes_by_pixels(pixels, 26, 1) == (VideoShape(3, 4, 1),) * 2
-    assert shapes_by_pixels(pixels, 27, 1) == shapes_by_pixels(pixels[0], 13, 1) == ()
+    assert llava.videos({"pixel_values_videos": pixels}, 26) == (VideoShape(3, 4, 1),) * 2
+    assert llava.videos({"pixel_values_videos": pixels}, 27) == ()
+    assert llava.videos({"pixel_values_videos": pixels[0]}, 13) == ()
 
 
 # --- what a method refuses -------------------------------------------------------------------------------------------

@@ -25,27 +25,21 @@ def view_of(valid: list[str], span: tuple[int, int] = (0, 1)) -> View:
 
 def test_padding_on_either_side_and_holes_are_no_rows():
     view = view_of(["xxxxxxxx", "x..xxxxx", "xxxxxx..", "xxx.x.xx"])
-    assert view.supervised_rows(3, "last").tolist() == [[5, 6, 7], [5, 6, 7], [3, 4, 5], [4, 6, 7]]
-    assert view.supervised_rows(3, "shifted").tolist() == [[4, 5, 6], [4, 5, 6], [2, 3, 4], [2, 4, 6]]
-
-
-def test_all_of_the_text_may_be_supervised_and_no_more():
-    view = view_of(["..xxxxxx", "xxxxxxx."], span=(2, 4))  # four words and three after the picture
-    assert view.supervised_rows(3, "last").tolist() == [[5, 6, 7], [4, 5, 6]]
-    for k_pos, rows in ((4, "last"), (3, "shifted"), (7, "last"), (100, "last")):
-        with tiny.refused(OptionError, f"k_pos {k_pos} with rows '{rows}' .* 3 text tokens after a picture"):
-            view.supervised_rows(k_pos, rows)
+    ((last, samples, _),) = view.supervised_groups(3, "last")
+    assert last.tolist() == [[5, 6, 7], [5, 6, 7], [3, 4, 5], [4, 6, 7]] and samples == (0, 1, 2, 3)
+    ((shifted, _, _),) = view.supervised_groups(3, "shifted")
+    assert shifted.tolist() == [[4, 5, 6], [4, 5, 6], [2, 3, 4], [2, 4, 6]]
 
 
 def test_samples_with_little_text_after_the_picture_form_groups_with_fewer_rows():
     view = view_of(["..xxxxxx", "xxxxxxx.", "xxxxxxxx"], span=(2, 4))  # four, three and four words after the picture
-    whole, few = view.supervised_groups(4, "last")
-    assert (whole.samples, whole.notes) == ((0, 2), ())
-    assert whole.rows[[0, 2]].tolist() == [[4, 5, 6, 7], [4, 5, 6, 7]]
-    assert (few.samples, few.rows[1].tolist()) == ((1,), [4, 5, 6])
-    assert "only 3 supervised" in few.notes[0]
-    (one,) = view.supervised_groups(2, "shifted")
-    assert one.samples == (0, 1, 2) and one.rows.tolist() == [[5, 6], [4, 5], [5, 6]]
+    (whole, whole_samples, whole_notes), (few, few_samples, few_notes) = view.supervised_groups(4, "last")
+    assert (whole_samples, whole_notes) == ((0, 2), ())
+    assert whole[[0, 2]].tolist() == [[4, 5, 6, 7], [4, 5, 6, 7]]
+    assert (few_samples, few[1].tolist()) == ((1,), [4, 5, 6])
+    assert "only 3 supervised" in few_notes[0]
+    ((rows, samples, _),) = view.supervised_groups(2, "shifted")
+    assert samples == (0, 1, 2) and rows.tolist() == [[5, 6], [4, 5], [5, 6]]
     with pytest.raises(OptionError, match="rows 'shifted': too little text"):
         list(view_of(["xxxxx"], span=(2, 4)).supervised_groups(4, "shifted"))
 

@@ -153,11 +153,6 @@ for _title, _change, _another in (
     ("A backward hook in the FFN that changes gradients", slower, slower),
 ):
     GROUP.works(f"{_title}: `trio`", partial(as_another, _change, _another), says=AUTOGRAD)
-GROUP.works(
-    "A hook that adds to the first norm: `trio` with `compiled`",
-    partial(as_another, added_to_norm, added_by_bias, replace(bench.METHOD, saliency="compiled")),
-    says=AUTOGRAD,
-)
 
 
 @GROUP.works("torch's own hooks, such as those of `FlopCounterMode`")

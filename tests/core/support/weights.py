@@ -206,7 +206,7 @@ def trio_on(make: Callable[[], PreTrainedModel], saliency: Any) -> None:
         bench.forward(model, bench.sample())
 
 
-for _saliency in ("tail", "autograd", "compiled"):
+for _saliency in ("tail", "autograd"):
     for _title, _make in (
         ("`torch.ao.quantization.quantize_dynamic`", partial(quantised_for_inference, in_ffn=False)),
         (

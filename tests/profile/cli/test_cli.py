@@ -69,7 +69,7 @@ REFUSED_AT_ONCE = [
     (["endpoints", "--dense", "http://h", "--pruned-body", "[1]"], "--pruned-body '[1]' is no JSON object"),
     ([*SERVERS, "--concurrency", "0"], "concurrency.0 = 0: input should be greater than or equal to 1"),
     ([*SERVERS, "--pictures", "nowhere"], "nowhere cannot be read: No such file or directory"),
-    (["report", "one", "two", "--log", "mlflow"], "--log goes with one study: name one directory"),
+    (["report", "one", "two", "--log", "mlflow"], "--claims and --log go with one study: name one directory"),
     (["sweep", "--log", "nosuch"], "--log nosuch: there is no such logger; choose mlflow"),
     (["flops", "--log", "mlflow"], "--log mlflow takes the study from its directory: name one with --out"),
     (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),

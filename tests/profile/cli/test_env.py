@@ -19,4 +19,4 @@ def test_without_the_extra_run_the_device_is_unknown_and_naming_one_is_refused(m
     monkeypatch.setattr("trio_profile.optional.find_spec", lambda name: None if name == missing else object())
     assert run(["env"]) == 0
     assert "unknown without the extra run" in " ".join(capsys.readouterr().out.split())
-    assert f"env needs the extra 'run' ({missing} is not installed)" in complaint(capsys, "env", "--device", "cpu")
+    assert f"env needs the extra 'run' (not installed: {missing})" in complaint(capsys, "env", "--device", "cpu")

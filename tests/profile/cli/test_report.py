@@ -87,4 +87,4 @@ def test_printed_figures_stand_on_the_page(kept, capsys):
 
 def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
     said = complaint(capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026")
-    assert "--claims goes with one study" in said
+    assert "--claims and --log go with one study" in said

@@ -8,7 +8,6 @@ from shlex import quote
 import pytest
 
 from tests.places import PYTHONPATH
-from trio_profile.cli.streams import spell
 
 
 def shell(line: str, *, program: str = "-m trio_profile", **environment: str) -> tuple[int, str, str]:
@@ -42,18 +41,6 @@ def test_output_that_is_lost_is_one_line_and_exit_2(redirection, says):
 @pytest.mark.parametrize("place", ["&-", " /dev/full"])
 def test_a_closed_or_full_standard_error_does_not_change_the_code(place):
     assert shell(f"trio-profile glossary nowhere 2>{place}")[0] == 2
-
-
-@pytest.mark.slow
-def test_an_encoding_without_our_signs_spells_them():
-    code, out, err = shell("trio-profile glossary gamma", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert (code, err) == (0, "") and "gamma" in out
-
-
-def test_a_sign_is_spelled_and_an_unknown_one_is_escaped():
-    assert spell(UnicodeEncodeError("ascii", "5×", 1, 2, "")) == ("x", 2)
-    assert spell(UnicodeEncodeError("ascii", "γ ≥ 1", 0, 1, "")) == ("gamma", 1)
-    assert spell(UnicodeEncodeError("ascii", "💥", 0, 1, "")) == ("\\U0001f4a5", 1)
 
 
 def test_a_removed_working_directory_is_one_line_and_exit_2(tmp_path):

@@ -46,15 +46,15 @@ def test_options_go_to_the_methods_that_have_them():
 
 
 def test_a_combination_gets_its_options_and_the_layers_of_the_decoder():
-    named = {"visionzip.contextual_share": 0.25, "k_pos": 2, "encoder_retention": 0.5}
+    named = {"contextual_share": 0.25, "k_pos": 2, "encoder_retention": 0.5}
     study = make(methods=("visionzip", "visionzip+trio", "trio"), retentions=(0.25,), layers=(2, 9), options=named)
     alone, both, trio = plan(study, SHAPE)
-    assert both.method.contextual_share == 0.25 != alone.method.contextual_share
+    assert both.method.contextual_share == alone.method.contextual_share == 0.25
     assert both.method.k_pos == trio.method.k_pos == 2
     assert both.schedule.layers == (0, 2, 9) and both.schedule.budgets[0] == 288
     assert sum(both.schedule.tokens_by_layer) == 32 * 144
-    with pytest.raises(OptionError, match=r"option 'scope.alpha' belongs to none of the methods visionzip\+trio"):
-        plan(make(methods=("visionzip+trio",), retentions=(0.25,), options={"scope.alpha": 1.0}), SHAPE)
+    with pytest.raises(OptionError, match=r"option 'alpha' belongs to none of the methods visionzip\+trio"):
+        plan(make(methods=("visionzip+trio",), retentions=(0.25,), options={"alpha": 1.0}), SHAPE)
     with pytest.raises(OptionError, match="option contextual_share = 'much' of visionzip"):
         plan(make(methods=("visionzip+trio",), retentions=(0.25,), options={"contextual_share": "much"}), SHAPE)
 

@@ -15,7 +15,7 @@ from trio_profile.records.schema import Study
 def trace_by_hand() -> Trace:
     """Two samples. The first one has six tokens: four stay after layer 1, two after layer 3, where two merged."""
     trace = Trace()
-    trace.restart((6, 5), 4, ())
+    trace.restart((6, 5), 4, (), tuple)
     scores = torch.tensor([1.0, 5.0, 3.0, 2.0, 4.0, 1.5])
     first = StageTrace(1, 6, 4, (torch.tensor([1, 2, 3, 4]), torch.tensor([0])), lambda: (scores, scores[:5]))
     into = (torch.tensor([-1, 1, 1, 4, 4, -1]), torch.tensor([0, -1, -1, -1, -1]))
@@ -73,9 +73,8 @@ def test_the_first_question_is_pruned_where_the_study_s_own_picture_is_noise():
     assert found != kept_tokens.of_trace(traced(workload, method))
 
 
-def test_where_text_competes_or_no_grid_is_known_nothing_is_kept(tiny_workload, monkeypatch):
-    method = methods.find("trio")(retention=0.4, tokens="all")
+def test_where_no_grid_is_known_nothing_is_kept(tiny_workload, monkeypatch):
+    method = methods.find("grid")(retention=0.4)
     trace = traced(tiny_workload, method)
-    assert kept_tokens.measure(tiny_workload, method, trace) is None
     monkeypatch.setattr(kept_tokens, "lay_out", lambda *_: None)
-    assert kept_tokens.measure(tiny_workload, methods.find("grid")(retention=0.4), trace) is None
+    assert kept_tokens.measure(tiny_workload, method, trace) is None

@@ -4,7 +4,7 @@ from trio_core import prune
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
 from trio_core.methods.trio import Trio
-from trio_profile.profilers import flops_counted, launches
+from trio_profile.profilers import launches
 
 
 def test_launches_and_waits_are_counted_exactly(tiny_workload):
@@ -45,12 +45,3 @@ def test_the_order_of_every_selection_is_checked_without_a_host_wait(tiny_worklo
             tiny_workload.prefill()
         waits.append(counter.counted.host_waits)
     assert waits[0] == waits[1]
-
-
-def test_a_compiled_saliency_is_counted_by_single_operators(tiny_workload):
-    """A counter does not see what a compiler fuses, so nothing is compiled while it counts."""
-    for measure in (launches.measure, lambda *cell: flops_counted.prefill(*cell)[0]):
-        compiled, tail = (
-            measure(tiny_workload, Trio(retention=0.5, saliency=saliency)) for saliency in ("compiled", "tail")
-        )
-        assert compiled == tail

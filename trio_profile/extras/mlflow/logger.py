@@ -37,7 +37,7 @@ answer_request()
 
 @dataclass(frozen=True)
 class Entry:
-    """What is logged of one study.
+    """One study as it is logged.
 
     name: the kind, and the name of the directory: `sweep pocket`.
     digest: of the file that holds the measurements or the document. A study with the same content has the same one.
@@ -92,11 +92,11 @@ def entry_of(finished: Finished, directory: Path) -> Entry:
 
 def _digest(files: Sequence[Path]) -> str:
     """The SHA-256 of a file; of several files, that of their digests."""
-    found: list[str] = []
+    digests: list[str] = []
     for path in files:
         with path.open("rb") as file:
-            found.append(file_digest(file, "sha256").hexdigest())
-    return found[0] if len(found) == 1 else sha256(" ".join(found).encode()).hexdigest()
+            digests.append(file_digest(file, "sha256").hexdigest())
+    return digests[0] if len(digests) == 1 else sha256(" ".join(digests).encode()).hexdigest()
 
 
 def _params(finished: Finished) -> dict[str, str]:
@@ -118,9 +118,9 @@ def _text(value: Any) -> str:
 def _facts(document: Any) -> dict[str, str]:
     """The machine and the versions of the first session."""
     session = document.sessions[0] if document.sessions else None
-    found = {"format": f"{document.format} {document.version}"}
+    facts = {"format": f"{document.format} {document.version}"}
     if session is None:
-        return found
+        return facts
     environment = session.environment
     names = (
         "hostname",
@@ -134,8 +134,8 @@ def _facts(document: Any) -> dict[str, str]:
         "fvcore",
         "commit",
     )
-    found |= {name: str(getattr(environment, name)) for name in names if getattr(environment, name)}
-    return found | ({"trio_profile": session.version} if session.version else {})
+    facts |= {name: str(getattr(environment, name)) for name in names if getattr(environment, name)}
+    return facts | ({"trio_profile": session.version} if session.version else {})
 
 
 # --- a process of its own ---------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def points_of(document: Document, entries: str = "") -> list[Point]:
     dense = getattr(document, "dense", None)
     once = flat(DenseSummary, dense, "dense_") if isinstance(dense, DenseSummary) else {}
     taken: set[tuple[str, int]] = set()
-    found: list[Point] = []
+    points: list[Point] = []
     for row in rows:
         curve, step = _curve(row), _step(row)
         name, number = curve, 1
@@ -62,9 +62,9 @@ def points_of(document: Document, entries: str = "") -> list[Point]:
             name = f"{curve} {number}".strip()
         taken.add((name, step))
         leave_out = {*_PLACES, *once, *(["retention"] if "layer" in row else [])}
-        found += [Point(column, name, step, value) for column, value in _numbers(row) if column not in leave_out]
-    found += [Point(name, "", 0, value) for name, value in _numbers(once)]
-    return [*found, *_break_even(document)]
+        points += [Point(column, name, step, value) for column, value in _numbers(row) if column not in leave_out]
+    points += [Point(name, "", 0, value) for name, value in _numbers(once)]
+    return [*points, *_break_even(document)]
 
 
 def _break_even(document: Document) -> Iterator[Point]:
@@ -72,15 +72,15 @@ def _break_even(document: Document) -> Iterator[Point]:
     if not isinstance(document, SweepDocument):
         return
     for method, quantities in document.break_even_by_method.items():
-        for name, found in quantities.items():
-            low, high = found.ci95 or (None, None)
-            ends = {"": found.retention, "_low": low, "_high": high}
+        for name, place in quantities.items():
+            low, high = place.ci95 or (None, None)
+            ends = {"": place.retention, "_low": low, "_high": high}
             for column, value in _numbers({f"{name}_break_even{end}": part for end, part in ends.items()}):
                 yield Point(column, method, 0, value)
 
 
 def _curve(row: Flat) -> str:
-    """What a row is about. The rows of one method over the retention have the same text.
+    """The name of a row's curve. The rows of one method over the retention have the same text.
 
     A row of a layer is one point over the layers, so its retention is a part of the text.
     """

@@ -73,7 +73,7 @@ def metric_names(curves: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str
     MLflow takes letters, digits, `_`, `-`, `.`, spaces and slashes. Of the text before the slash its page makes a
     section, with a chart for each curve.
     """
-    found: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for quantity, curve in dict.fromkeys(curves):
         whole = _plain(quantity) + (f"/{_plain(curve)}" if curve else "")
@@ -82,8 +82,8 @@ def metric_names(curves: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str
             number += 1
             name = f"{whole[: LONGEST_NAME - 8]} {number}"
         taken.add(name.lower())
-        found[quantity, curve] = name
-    return found
+        names[quantity, curve] = name
+    return names
 
 
 def _plain(text: str) -> str:
@@ -132,13 +132,13 @@ def _parts(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
 
 def _origin(entry: Entry) -> dict[str, str]:
     """MLflow's own tags about who logged, and with what."""
-    found = {
+    tags = {
         "mlflow.source.name": f"trio-profile {entry.params.get('verb', '')}".strip(),
         "mlflow.source.type": "LOCAL",
     }
     with suppress(Exception):  # a container may have no name for its user
-        found["mlflow.user"] = getpass.getuser()
-    return found
+        tags["mlflow.user"] = getpass.getuser()
+    return tags
 
 
 def _import() -> "type[MlflowClient]":
@@ -163,12 +163,12 @@ def _experiment(client: "MlflowClient") -> Any:
     return client.get_experiment_by_name(_name())
 
 
-def _line(client: "MlflowClient", run: "RunInfo", experiment: str, what: str) -> str:
+def _line(client: "MlflowClient", run: "RunInfo", experiment: str, verb: str) -> str:
     """One line that says where a run is. Of a server it has the address of the run's page."""
     where = without_password(client.tracking_uri)
     if where.startswith("http"):
         where = f"{where.rstrip('/')}/#/experiments/{run.experiment_id}/runs/{run.run_id}"
-    return f"mlflow: the study {what} run {run.run_id} of the experiment {experiment!r}: {where}"
+    return f"mlflow: the study {verb} run {run.run_id} of the experiment {experiment!r}: {where}"
 
 
 def without_password(text: str) -> str:
@@ -184,5 +184,5 @@ def _one_line_errors() -> Iterator[None]:
     except LogError:
         raise
     except Exception as error:
-        what = without_password(first_line(error)).rstrip(".")
-        raise LogError(f"{what}; check MLFLOW_TRACKING_URI and the server") from error
+        message = without_password(first_line(error)).rstrip(".")
+        raise LogError(f"{message}; check MLFLOW_TRACKING_URI and the server") from error

@@ -1,4 +1,4 @@
-"""What Ray's own processes cost on this machine: its daemons, agents and actors. What an actor starts is not Ray's."""
+"""The cost of Ray's own processes on this machine: its daemons, agents and actors, but not what actors start."""
 
 import os
 import time
@@ -21,14 +21,14 @@ def start() -> Callable[[], float]:
 def cpu_seconds() -> dict[int, float]:
     """Return the CPU seconds so far of each process of Ray, by its number. Empty if the system does not say it."""
     ticks = os.sysconf("SC_CLK_TCK")
-    found: dict[int, float] = {}
+    seconds: dict[int, float] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             words = (process / "cmdline").read_bytes().split(b"\0")[:_LOOKED_AT]
             if words[0].startswith(b"ray::") or any(folder in word for word in words for folder in _FOLDERS):
                 fields = (process / "stat").read_text().rpartition(")")[2].split()
-                found[int(process.name)] = (int(fields[11]) + int(fields[12])) / ticks
-    return found
+                seconds[int(process.name)] = (int(fields[11]) + int(fields[12])) / ticks
+    return seconds
 
 
 def cores(before: dict[int, float], after: dict[int, float], seconds: float) -> float:

@@ -34,7 +34,7 @@ from trio_profile.text import first_line
 LOOK_SECONDS = 1.0
 """How often the driver looks at the cluster and at the study."""
 METER = "trio_profile.extras.ray.cost:start"
-"""What measures Ray's own processes (`Terms.meter`)."""
+"""The function that measures Ray's own processes (`Terms.meter`)."""
 MOST_LOST = 3
 """The driver stops after so many actors on each device were lost while no run was finished."""
 STOP_SECONDS = 20.0
@@ -46,7 +46,7 @@ Show = Callable[[Overview], None]
 
 @dataclass(frozen=True)
 class Need:
-    """What one worker takes of a node.
+    """The share of a node that one worker takes.
 
     cores: CPU cores. The worker's processes run on these cores only. None: the CPUs of the smallest node, divided by
         its GPUs if the study uses one.
@@ -249,8 +249,8 @@ class _Driver:
                 self.ray.get(reference)
             except self.ray.exceptions.RayTaskError as error:
                 cause = error.cause
-                told = cause if isinstance(cause, ProfileError) else MeasurementError(" ".join(str(cause).split()))
-                self.refused[place] = told
+                fault = cause if isinstance(cause, ProfileError) else MeasurementError(" ".join(str(cause).split()))
+                self.refused[place] = fault
             except self.ray.exceptions.RayError as error:
                 self.lost.append(" ".join(str(error).split())[:300])
         if len(self.lost) > MOST_LOST * max(1, len(self.actors)):
@@ -285,7 +285,7 @@ class _Driver:
         """
         nodes, is_first = self._nodes(), not self.cores
         self.cores = cores = self.cores or self._cores()
-        found: list[_Place] = []
+        places: list[_Place] = []
         for node in nodes:
             has, host = node["Resources"], node["NodeManagerHostname"]
             room = [has.get("CPU", 0) // cores]
@@ -293,14 +293,14 @@ class _Driver:
                 room.append(has.get("GPU", 0) // self.need.gpus)
             if self.need.memory_bytes:
                 room.append(has.get("memory", 0) // self.need.memory_bytes)
-            found += [_Place(node["NodeID"], host, number) for number in range(int(min(room)))]
-        if not found and is_first:
+            places += [_Place(node["NodeID"], host, number) for number in range(int(min(room)))]
+        if not places and is_first:
             gpu = f", {self.need.gpus} GPU" if self.need.gpus else ""
             memory = f", {units.size(self.need.memory_bytes)}" if self.need.memory_bytes else ""
             raise StudyError(
                 f"no node of the cluster has what a worker needs: {units.number_of(cores, 'core')}{gpu}{memory}"
             )
-        return found
+        return places
 
 
 def _own_cores(cores: int, planned: int) -> list[int]:

@@ -57,8 +57,8 @@ def live() -> "Iterator[Callable[[Overview], None]]":
         yield lambda state: screen.update(overview.table(state), refresh=True)
 
 
-def run(study: "Study", given: dict[str, Any]) -> "Finished":
-    """Measure a study on a Ray cluster, and write its report. given: the options, by name.
+def run(study: "Study", values: dict[str, Any]) -> "Finished":
+    """Measure a study on a Ray cluster, and write its report. values: the options, by name.
 
     Raises the errors of `driver.run`.
     """
@@ -66,14 +66,14 @@ def run(study: "Study", given: dict[str, Any]) -> "Finished":
     from trio_profile.studies import running
 
     need = driver.Need(
-        cores=given["cores"],
+        cores=values["cores"],
         gpus=int(study.device.startswith("cuda")),
-        memory_bytes=int((given["memory"] or 0) * 2**30),
-        workers=given["workers"],
+        memory_bytes=int((values["memory"] or 0) * 2**30),
+        workers=values["workers"],
     )
-    out, address, terms = given["out"], given["address"] or "auto", worker_options.terms(given)
+    out, address, terms = values["out"], values["address"] or "auto", worker_options.terms(values)
     with live() as show:
-        driver.run(study, out, need, show, address=address, terms=terms, resume=given["resume"])
+        driver.run(study, out, need, show, address=address, terms=terms, resume=values["resume"])
     return running.write_report_again(out)
 
 

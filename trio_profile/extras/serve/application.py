@@ -37,7 +37,7 @@ _THEIR_FAULT = (TrioError, ProfileError, TemplateError, ValueError, TypeError, L
 
 @dataclass(frozen=True)
 class Served:
-    """What a server serves. It stands in for transformers' ModelManager, which would load models by their names.
+    """The model of a server. It stands in for transformers' ModelManager, which would load models by their names.
 
     name: of the model, as requests give it.
     model: in evaluation mode, on its device.
@@ -137,9 +137,9 @@ class ChatRequest(ChatCompletionHandler):
 
     def _resolve_model(self, body: dict[str, Any]) -> tuple[str, Any, Any]:
         """The name, the model and the processor. A request may leave the name out."""
-        asked = body.get("model", self.served.name)
-        if asked != self.served.name:
-            raise HTTPException(404, f"model {asked!r} is not served; this server has {self.served.name!r}")
+        name = body.get("model", self.served.name)
+        if name != self.served.name:
+            raise HTTPException(404, f"model {name!r} is not served; this server has {self.served.name!r}")
         return self.served.name, self.generation, self.served.processor
 
     @staticmethod

@@ -158,7 +158,7 @@ class Generation:
         return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
 
     def _tokens(self, input_ids: Tensor, trace: Trace | None) -> PromptTokens:
-        """What ran, read from the trace. The dense model ran on all tokens. Beams are copies of one prompt."""
+        """The work that ran, read from the trace. The dense model ran on all tokens. Beams are copies of one prompt."""
         length = input_ids.shape[1]
         if trace is None:
             visual = int(adapter_for(self.model).visual_tokens(input_ids).sum())

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from trio_profile.cli import options, printing
+from trio_profile.cli.common_options import keyword
 from trio_profile.errors import StudyError
 from trio_profile.optional import require, require_run, set_broken_torchvision_aside
 from trio_profile.records.option import METHOD, SERVER
@@ -43,13 +44,13 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def command(model: str, host: str | None, port: int | None, method: str | None, **given: Any) -> None:
+def command(model: str, host: str | None, port: int | None, method: str | None, **values: Any) -> None:
     """Answer chat completions with a model, dense or pruned: OpenAI's interface, on this machine, to try pruning.
 
     The server is that of transformers, with `prune` around the model. Requests run one after another, and
     `usage.prompt_tokens` counts the visual tokens that pruning kept.
     """
-    if method is None and (named := next((name for name in _PRUNING if given[name]), None)):
+    if method is None and (named := next((name for name in _PRUNING if values[name]), None)):
         raise typer.BadParameter(
             f"--{named.replace('options', 'option')} needs --method: name one, such as --method trio"
         )
@@ -67,9 +68,9 @@ def command(model: str, host: str | None, port: int | None, method: str | None, 
             "pip install 'trio-profile[serve]'"
         ) from error
 
-    share = RETENTION if given["retention"] is None else given["retention"]
+    share = RETENTION if values["retention"] is None else values["retention"]
     pruning = {"methods": [method] if method else [], "retentions": str(share)}
-    study = make("sweep", options.fields(Study, {**given, "model": model, **pruning}))
+    study = make("sweep", options.fields(Study, {**values, "model": model, **pruning}))
     with listening.listen("127.0.0.1" if host is None else host, 8000 if port is None else port) as listener:
         served = listening.prepare(study, dense=method is None)
         how = "dense" if method is None else f"pruned by {method} at {units.percent(share)}"
@@ -82,6 +83,6 @@ _MODEL = typer.Argument(metavar="MODEL", help="pocket, a checkpoint directory, o
 command.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess] - typer reads it
     [
         Parameter("model", Parameter.KEYWORD_ONLY, annotation=Annotated[str, _MODEL]),
-        *(options.keyword(name, type_) for name, type_ in _OPTIONS.items()),
+        *(keyword(name, type_) for name, type_ in _OPTIONS.items()),
     ]
 )

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from trio_core.errors import OptionError
-from trio_core.methods.method import Method
 from trio_core.methods.trio import Trio
 from trio_core.rules.schedule import check_layers
 from trio_profile.analysis.preview import Preview
@@ -100,7 +98,8 @@ def _questionnaire(study: Study, watch: Watch) -> Questionnaire:
     if 0 < len(workload.questions) < FEWEST:
         where = ", ".join(study.question_files) or study.image or study.model
         raise StudyError(f"{where}: {len(workload.questions)} questions; an interval over them needs at least {FEWEST}")
-    trio = _require_trio(plan.cells[0].method)
+    trio = plan.cells[0].method
+    assert isinstance(trio, Trio), "a study of this kind takes no other method"
     layers = _layers(study, trio, workload.shape.num_layers)
     return Questionnaire(study, workload, trio, layers, len(workload.questions) or questions)
 
@@ -121,14 +120,6 @@ def _observe(ready: Questionnaire) -> Iterator[Observed]:
             seed=study.seed,
         )
         yield Observed(saliency, tuple(removed))
-
-
-def _require_trio(method: Method) -> Trio:
-    """Return the study's TRIO. Raises OptionError for tokens other than visual ones."""
-    assert isinstance(method, Trio), "a study of this kind takes no other method"
-    if method.tokens != "visual":
-        raise OptionError("the bound is over visual tokens: leave the option tokens out")
-    return method
 
 
 def _layers(study: Study, trio: Trio, num_layers: int) -> tuple[int, ...]:

@@ -1,55 +1,47 @@
-"""The charts of `endpoints`: gain, throughput and time to the first token over the load."""
+"""The charts of `endpoints`: the gain and the throughput over the load."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trio_profile import units
-from trio_profile.findings.blocks import Axis, Chart, Dash, Series, Upright
+from trio_profile.findings.blocks import Axis, Chart, Series, Upright
 from trio_profile.findings.charts import highest, line
-from trio_profile.kinds.servers.advice import NAMES, by_words, load_word
-from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, Quantity
+from trio_profile.kinds.servers.advice import NAMES, crossing_of, load_word
+from trio_profile.kinds.servers.document import BREAK_EVENS, AtLoad, EndpointsDocument
 from trio_profile.kinds.servers.requests import ARMS
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.estimate import OverRounds
 
-_GAINS: tuple[Quantity, ...] = ("throughput", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "goodput")
-_PERCENTILES: dict[Quantity, Dash] = {"ttft_p50_ms": "solid", "ttft_p95_ms": "dash", "ttft_p99_ms": "dot"}
-_CURVES: tuple[tuple[str, str, str, dict[Quantity, Dash]], ...] = (
-    ("throughput", "Throughput", "Requests per second", {"throughput": "solid"}),
-    ("ttft", "Time to the first token", "Milliseconds", _PERCENTILES),
-)
-"""The id, the caption, the unit and the quantities of each chart of the arms."""
 _ROOM = 2.0
 """An axis reaches to this many times its highest value, even where an interval of few rounds reaches much further."""
 
 
-def gains(document: EndpointsDocument, loop: Loop) -> Iterator[Chart]:
-    """The gain of pruning over the load, with the break-even of each quantity. Nothing with one load."""
-    at, word = [one for one in document.loads if one.loop == loop], load_word(loop)
+def charts(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Iterator[Chart]:
+    """The charts of one loop. Nothing with one load, or with one round."""
+    if len(loads) > 1 and any(at.gains for at in loads):
+        yield _gains(document, loop, loads)
+        yield _throughput(loop, loads)
+
+
+def _gains(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Chart:
+    """The gain of pruning over the load, with the break-even of each quantity."""
     series: list[Series] = []
-    for name in _GAINS:
-        if values := [(one.load, one.gains[name]) for one in at if name in one.gains]:
-            look = {"colour": len(series), "quiet": name not in ("throughput", "ttft_p50_ms")}
-            series.append(_series(values, NAMES[name], f"{NAMES[name]} at {word}", **look))
-    if len(at) < 2 or not series:
-        return
-    break_evens = [one for one in document.break_even if one.loop == loop and one.quantity in _GAINS]
-    low = min([0.9, *(bound for one in series for bound in one.low)])
-    high = max(1.1, min(_top(series), max(bound for one in series for bound in one.high)))
-    about = by_words(document, break_evens).items()
-    said = "; ".join(f"{', '.join(NAMES[name] for name in names)} {words}" for words, names in about)
     uprights: list[Upright] = []
-    for one in break_evens:
-        if one.load is not None and one.ci95 is not None:
-            text = f"{NAMES[one.quantity]} breaks even at {units.load_within(one.load, one.ci95)}"
-            uprights.append(Upright(one.load, *one.ci95, text, _GAINS.index(one.quantity)))
-    yield Chart(
+    for name in BREAK_EVENS:
+        if values := [(at.load, at.gains[name]) for at in loads if name in at.gains]:
+            if crossing := crossing_of(document, loop, name):
+                load, ci95 = crossing
+                text = f"{NAMES[name]} breaks even at {units.load_within(load, ci95)}"
+                uprights.append(Upright(load, *ci95, text, len(series)))
+            quiet = name not in ("throughput", "ttft_p50_ms")
+            series.append(_series(values, NAMES[name], loop, colour=len(series), quiet=quiet))
+    low = min([0.9, *(bound for curve in series for bound in curve.low)])
+    return Chart(
         id=f"gains-{loop}",
-        caption=f"Gain of pruning over {word}",
-        label=f"Gain of pruning by {word}: {said}",
-        x=_axis(at),
-        y=Axis("Gain of pruning (above 1 it pays)", low - 0.05, high + 0.05, "×"),
+        caption=f"Gain of pruning over {load_word(loop)}",
+        label="Each quantity with its interval. The table has the numbers",
+        x=_axis(loop, loads),
+        y=Axis("Gain of pruning (above 1 it pays)", low - 0.05, max(1.1, _top(series)) + 0.05, "×"),
         series=series,
         levels=(1.0,),
         uprights=uprights,
@@ -57,28 +49,22 @@ def gains(document: EndpointsDocument, loop: Loop) -> Iterator[Chart]:
     )
 
 
-def curves(document: EndpointsDocument, loop: Loop) -> Iterator[Chart]:
-    """Throughput and time to the first token of each arm over the load. Nothing with one load."""
-    at, word = [one for one in document.loads if one.loop == loop], load_word(loop)
-    for id, caption, unit, dashes in _CURVES if len(at) > 1 else ():
-        series: list[Series] = []
-        for quantity, arm in product(dashes, ARMS):
-            known = [(one.load, getattr(getattr(one, arm), quantity)) for one in at]
-            name = arm if len(dashes) == 1 else f"{arm}, {NAMES[quantity]}"
-            look = {"colour": 0 if arm == "pruned" else 1, "line": dashes[quantity], "band": len(dashes) == 1}
-            if values := [(load, value) for load, value in known if value is not None]:
-                series.append(_series(values, name, f"{name} at", **look))
-        most = min(highest((bound for one in series for bound in one.high), least=0.0), _top(series)) if series else 0
-        yield Chart(
-            id=f"{id}-{loop}",
-            caption=f"{caption} over {word}",
-            label=f"{caption}, dense and pruned, by {word}. The table has the numbers",
-            x=_axis(at),
-            y=Axis(unit, 0, most),
-            series=series,
-            picker=len(series) > 2,
-            detail=True,
-        )
+def _throughput(loop: Loop, loads: Sequence[AtLoad]) -> Chart:
+    """The throughput of each arm over the load: where a server stops growing."""
+    series: list[Series] = []
+    for colour, arm in enumerate(reversed(ARMS)):
+        known = [(at.load, getattr(at, arm).throughput) for at in loads]
+        values = [(load, value) for load, value in known if value is not None]
+        series.append(_series(values, arm, loop, colour=colour, band=True))
+    return Chart(
+        id=f"throughput-{loop}",
+        caption=f"Throughput over {load_word(loop)}",
+        label="Both arms with their intervals. The table has the numbers",
+        x=_axis(loop, loads),
+        y=Axis("Requests per second", 0, _top(series)),
+        series=series,
+        detail=True,
+    )
 
 
 def text_of(value: OverRounds) -> str:
@@ -88,18 +74,21 @@ def text_of(value: OverRounds) -> str:
     return units.per_second(value.value) if value.unit == "/s" else units.milliseconds(value.value)
 
 
-def _axis(at: Sequence[AtLoad]) -> Axis:
-    loads = [one.load for one in at]
-    title = "Requests under way" if at[0].loop == "closed" else "Requests that arrive per second"
-    return Axis(title, min(loads) / 1.15, max(loads) * 1.15, log=True, ticks=loads, digits=1)
+def _axis(loop: Loop, loads: Sequence[AtLoad]) -> Axis:
+    ticks = [at.load for at in loads]
+    title = "Requests under way" if loop == "closed" else "Requests that arrive per second"
+    return Axis(title, min(ticks) / 1.15, max(ticks) * 1.15, log=True, ticks=ticks, digits=1)
 
 
-def _top(series: Iterable[Series]) -> float:
+def _top(series: Sequence[Series]) -> float:
     """The highest end of an axis that shows these series."""
-    return _ROOM * max(value for one in series for value in one.y)
+    ends = highest((bound for curve in series for bound in curve.high), least=0.0)
+    return min(ends, _ROOM * max((value for curve in series for value in curve.y), default=0.0))
 
 
-def _series(values: Sequence[tuple[float, OverRounds]], name: str, title: str, **look: Any) -> Series:
-    """Values with their intervals over the loads. title: of a point, before its load."""
-    points = [(load, value, f"{title} {units.load(load)}\n{text_of(value)}") for load, value in values]
+def _series(values: Sequence[tuple[float, OverRounds]], name: str, loop: Loop, **look: Any) -> Series:
+    """Values with their intervals over the loads."""
+    points = [
+        (load, value, f"{name} at {load_word(loop)} {units.load(load)}\n{text_of(value)}") for load, value in values
+    ]
     return line(name, points, group=name, **look)

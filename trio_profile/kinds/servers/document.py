@@ -2,10 +2,12 @@
 
 from typing import Literal, get_args
 
+from pydantic import ConfigDict
+
 from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.recommendation import MOST_LOST
-from trio_profile.kinds.servers.requests import Arm, ServerFacts
-from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
+from trio_profile.kinds.servers.requests import ServerFacts
+from trio_profile.kinds.servers.study import EndpointStudy, Loop
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Accuracy, Difference, Gain, MillisecondsOverRounds, PerSecond
 from trio_profile.records.record import Record
@@ -100,36 +102,8 @@ class LoadBreakEven(Record):
     against: tuple[float, ...] = ()
 
 
-class CacheCheck(Record):
-    """Whether a cache answers: one repeated picture beside distinct pictures, on one arm.
-
-    speedup: the median time to the first token with distinct pictures, divided by that with one repeated picture. Above
-        1 if the repeated picture is faster.
-    """
-
-    arm: Arm
-    load: Load
-    speedup: Gain
-
-
-class ClientAtLoad(Record):
-    """The client in its worst segment under one load.
-
-    cpu_share: CPU time of the client / time.
-    cpu_ms: CPU time of the client for each request; 0 if there was none.
-    lag_ms: how late its event loop was, the 99th percentile.
-    delay_ms: how late requests were sent, the 99th percentile.
-    """
-
-    load: Load
-    cpu_share: float
-    cpu_ms: float
-    lag_ms: float
-    delay_ms: float
-
-
 class EndpointsDocument(Document):
-    """What `trio-profile endpoints --json` prints.
+    """The document of `trio-profile endpoints --json`. Fields that only an earlier version wrote are ignored.
 
     environment: the machine of the client.
     study: what was asked.
@@ -141,10 +115,10 @@ class EndpointsDocument(Document):
     loads: both arms under each load.
     break_even: by loop and quantity.
     answers: the right answers of both servers; None if no questions were asked.
-    cache: whether a cache answers; empty if that was not checked.
-    clients: how busy and how late the client was, load by load.
     doubts: reasons not to trust the numbers.
     """
+
+    model_config = ConfigDict(extra="ignore")
 
     environment: Environment
     study: EndpointStudy
@@ -155,14 +129,12 @@ class EndpointsDocument(Document):
     loads: tuple[AtLoad, ...]
     break_even: tuple[LoadBreakEven, ...]
     answers: ServedAnswers | None = None
-    cache: tuple[CacheCheck, ...] = ()
-    clients: tuple[ClientAtLoad, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     report: str | None = None
 
 
 class EndpointsPreview(Document):
-    """What `endpoints --dry-run` prints. Nothing was sent.
+    """The document of `endpoints --dry-run`. Nothing was sent.
 
     segments: the number of segments.
     requests: the most requests that they send.

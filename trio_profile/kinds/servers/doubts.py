@@ -1,7 +1,7 @@
 """Doubts about a study of servers, as rows: a busy client, unequal answers, caches, failures, overload."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
@@ -9,11 +9,7 @@ import numpy as np
 
 from trio_profile import units
 from trio_profile.analysis.doubts import Doubt, Facts, Row, doubts_of
-from trio_profile.kinds.servers.document import LoadBreakEven
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
-from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.records.estimate import Estimate
-from trio_profile.text import listed
 
 BUSY = 0.7
 """A client that uses more than this share of one CPU is saturated."""
@@ -21,30 +17,16 @@ LATE = 0.05
 """The client may be late by this share of the time to the first token."""
 FAILED = 0.01
 """More failed requests than this share."""
-FEWEST = {"95th": 20, "99th": 100}
-"""A percentile of fewer requests in a segment is one of the largest values."""
-_ELSEWHERE = "run the client on another machine than the servers, or measure lower loads"
+FEWEST = 100
+"""A 99th percentile of fewer requests in a segment is one of the largest values."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Segments of a study with their measured requests.
+    """Segments of a study with their measured requests."""
 
-    cache: for each arm, how much faster a repeated picture is; empty if that was not checked.
-    break_evens: of each loop and quantity.
-    """
-
-    study: EndpointStudy
     log: RequestLog
     segments: Sequence[Segment]
-    cache: Mapping[Arm, Estimate] = field(default_factory=dict)
-    break_evens: Sequence[LoadBreakEven] = ()
-
-    @cached_property
-    def compared(self) -> "Measured":
-        """The segments that compare the pruned server with the dense one."""
-        pruning = [segment for segment in self.segments if segment.test == "pruning"]
-        return Measured(self.study, self.log, pruning)
 
     @cached_property
     def requests(self) -> dict[int, list[Request]]:
@@ -59,18 +41,10 @@ class Measured:
         """The mean of a field, dense and pruned."""
         return mean_of(self.of("dense"), field), mean_of(self.of("pruned"), field)
 
-    def share_of_ttft(self, ms: float, segment: Segment) -> float:
-        """A time as a share of the segment's median time to the first token; 0 without one."""
-        times = [r.ttft_ms for r in self.requests[segment.number] if r.ttft_ms is not None]
-        return ms / (float(np.median(times)) or float("inf")) if times else 0.0
 
-
-def doubts_about(
-    study: EndpointStudy, log: RequestLog, cache: Mapping[Arm, Estimate], break_evens: Sequence[LoadBreakEven] = ()
-) -> Iterator[Doubt]:
+def doubts_about(log: RequestLog) -> Iterator[Doubt]:
     """Yield the doubts about a study of which a pair is finished."""
-    segments = [segment for pair in log.pairs() for segment in pair]
-    return doubts_of(ROWS, Measured(study, log, segments, cache, break_evens))
+    return doubts_of(ROWS, Measured(log, [segment for pair in log.pairs() for segment in pair]))
 
 
 def mean_of(requests: Sequence[Request], field: str) -> float | None:
@@ -79,67 +53,54 @@ def mean_of(requests: Sequence[Request], field: str) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def delay_ms(requests: Sequence[Request]) -> float:
-    """Return how late requests were sent, in milliseconds: the 99th percentile; 0 without requests."""
-    return float(np.quantile([r.sent_ms - r.due_ms for r in requests], 0.99)) if requests else 0.0
-
-
 def _saturated(seen: Measured) -> Iterator[Facts]:
     busiest = max(seen.segments, key=lambda segment: segment.cpu_share)
     yield {"found": busiest.cpu_share, "load": busiest.load.name, "share": units.percent(busiest.cpu_share, 0)}
 
 
-def _late(delay_of: Callable[[Measured, Segment], float], *, event_loop: bool) -> Callable[[Measured], Iterator[Facts]]:
-    """The test for a delay of the client, in milliseconds of a segment. event_loop: whether its loop is late."""
-
-    def test(seen: Measured) -> Iterator[Facts]:
-        delays = [(delay_of(seen, segment), segment) for segment in seen.segments]
-        ms, segment = max(delays, key=lambda delay: seen.share_of_ttft(*delay))
-        share, busy = seen.share_of_ttft(ms, segment), event_loop and segment.cpu_share > BUSY
-        cause = f". It uses {units.percent(segment.cpu_share)} of a CPU, so other work on its machine delays it"
-        yield {
-            "kind": "client saturated" if busy else "queueing at the client",
-            "found": share,
-            "load": segment.load.name,
-            "delay": f"{units.milliseconds(ms)} (99th percentile), {units.percent(share)}",
-            "cause": cause if event_loop and not busy else "",
-        }
-
-    return test
+def _late(seen: Measured) -> Iterator[Facts]:
+    """The segment in which the client is latest: its event loop, or the sending of requests."""
+    delays: list[tuple[float, float, Segment]] = []
+    for segment in seen.segments:
+        requests = seen.requests[segment.number]
+        if times := [r.ttft_ms for r in requests if r.ttft_ms]:
+            sending = float(np.quantile([r.sent_ms - r.due_ms for r in requests], 0.99))
+            ms = max(segment.lag_ms, sending)
+            delays.append((ms / float(np.median(times)), ms, segment))
+    if delays:
+        share, ms, segment = max(delays, key=lambda delay: delay[0])
+        delay = f"{units.milliseconds(ms)} (99th percentile), {units.percent(share)}"
+        yield {"found": share, "load": segment.load.name, "delay": delay}
 
 
 def _failures(seen: Measured) -> Iterator[Facts]:
     for arm in ARMS:
         requests = seen.of(arm)
-        errors = [r.error for r in requests if r.error is not None]
-        if errors:
-            share = len(errors) / len(requests)
-            yield {
-                "kind": "failed requests" if share > FAILED else "failures left out",
-                "found": share,
-                "threshold": FAILED if share > FAILED else 0.0,
-                "failed": f"{units.exact(len(errors))} of {units.number_of(len(requests), 'request')}",
-                "arm": arm,
-                "error": max(set(errors), key=errors.count),
-            }
+        if errors := [r.error for r in requests if r.error is not None]:
+            yield _fault(arm, errors, len(errors) / len(requests), units.number_of(len(requests), "request"))
 
 
 def _unanswered(seen: Measured) -> Iterator[Facts]:
     for arm in ARMS:
-        given = [pair[arm] for pair in seen.log.answers.values() if arm in pair]
-        if errors := [one.error for one in given if one.error is not None]:
-            failed = f"{units.exact(len(errors))} of {units.number_of(len(given), 'question')}"
-            yield {"found": len(errors), "failed": failed, "arm": arm, "error": max(set(errors), key=errors.count)}
+        answers = [pair[arm] for pair in seen.log.answers.values() if arm in pair]
+        if errors := [answer.error for answer in answers if answer.error is not None]:
+            yield _fault(arm, errors, len(errors), units.number_of(len(answers), "question"))
+
+
+def _fault(arm: Arm, errors: Sequence[str], number: float, all_of_them: str) -> Facts:
+    """The facts about requests of an arm that failed."""
+    failed = f"{units.exact(len(errors))} of {all_of_them}"
+    return {"found": number, "arm": arm, "failed": failed, "error": max(set(errors), key=errors.count)}
 
 
 def _no_right_answers(seen: Measured) -> Iterator[Facts]:
-    given = [pair["dense"].right for pair in seen.log.answers.values() if "dense" in pair]
-    if given and not any(given):
-        yield {"found": 0.0, "threshold": 0.0, "asked": units.number_of(len(given), "question")}
+    right = [pair["dense"].right for pair in seen.log.answers.values() if "dense" in pair]
+    if right and not any(right):
+        yield {"found": 0.0, "threshold": 0.0, "questions": units.number_of(len(right), "question")}
 
 
 def _lengths(seen: Measured) -> Iterator[Facts]:
-    dense, pruned = seen.compared.means("output_tokens")
+    dense, pruned = seen.means("output_tokens")
     if dense and pruned:
         yield {"found": abs(pruned / dense - 1), "dense": _tokens(dense), "pruned": _tokens(pruned)}
 
@@ -153,16 +114,14 @@ def _prompts(seen: Measured) -> Iterator[Facts]:
     opening = {facts.arm: facts.prompt_tokens for facts in seen.log.servers}
     dense, pruned = opening.get("dense"), opening.get("pruned")
     if dense is None or pruned is None:
-        dense, pruned = seen.compared.means("prompt_tokens")
-    if not seen.compared.segments:
-        return
+        dense, pruned = seen.means("prompt_tokens")
     if dense is None or pruned is None:
         unknown = "a server does not report the tokens of its prompts, so it is not known whether anything was pruned"
-        yield {"found": 0.0, "threshold": 0.0, "what": unknown}
+        yield {"found": 0.0, "threshold": 0.0, "fault": unknown}
     elif pruned >= dense:
-        what = f"the pruned server reports {_tokens(pruned)} prompt tokens, and the dense one {_tokens(dense)}: "
-        what += "nothing was pruned, or the server reports the prompt before pruning"
-        yield {"found": pruned / dense, "threshold": 1.0, "what": what}
+        fault = f"the pruned server reports {_tokens(pruned)} prompt tokens, and the dense one {_tokens(dense)}: "
+        fault += "nothing was pruned, or the server reports the prompt before pruning"
+        yield {"found": pruned / dense, "threshold": 1.0, "fault": fault}
 
 
 def _tokens(mean: float) -> str:
@@ -170,11 +129,10 @@ def _tokens(mean: float) -> str:
 
 
 def _overload(seen: Measured) -> Iterator[Facts]:
-    compared = seen.compared
-    loads = dict.fromkeys(segment.load for segment in compared.segments if segment.load.loop == "open")
+    loads = dict.fromkeys(segment.load for segment in seen.segments if segment.load.loop == "open")
     for load, arm in product(loads, ARMS):
-        own = [segment for segment in compared.segments if segment.load == load and segment.arm == arm]
-        arrived = sum(len(compared.requests[segment.number]) for segment in own)
+        own = [segment for segment in seen.segments if segment.load == load and segment.arm == arm]
+        arrived = sum(len(seen.requests[segment.number]) for segment in own)
         ended = sum(s.start_ms < r.end_ms <= s.end_ms for s in own for r in seen.log.requests[s.number])
         if arrived:
             share = ended / arrived
@@ -183,29 +141,19 @@ def _overload(seen: Measured) -> Iterator[Facts]:
 
 def _prefixes(seen: Measured) -> Iterator[Facts]:
     for arm in ARMS:
-        cached, prompt = (mean_of(seen.compared.of(arm), field) for field in ("cached_tokens", "prompt_tokens"))
+        cached, prompt = (mean_of(seen.of(arm), field) for field in ("cached_tokens", "prompt_tokens"))
         if cached and prompt:
             yield {"found": cached / prompt, "arm": arm, "share": units.percent(cached / prompt)}
 
 
-def _pictures(seen: Measured) -> Iterator[Facts]:
-    for arm, faster in seen.cache.items():
-        if faster.ci95[0] > 1:
-            yield {"found": faster.value, "arm": arm, "faster": units.times_within(faster.value, faster.ci95)}
-
-
 def _percentiles(seen: Measured) -> Iterator[Facts]:
-    answered = [sum(r.error is None for r in requests) for requests in seen.compared.requests.values()]
-    fewest = min(answered, default=max(FEWEST.values()))
-    if short := [name for name, least in FEWEST.items() if fewest < least]:
-        answers, names = units.number_of(fewest, "answered request"), " and ".join(short)
-        yield {"found": fewest, "threshold": FEWEST[short[-1]], "answers": answers, "names": names}
+    fewest = min(sum(r.error is None for r in requests) for requests in seen.requests.values())
+    yield {"found": fewest, "answers": units.number_of(fewest, "answered request")}
 
 
 def _pieces(seen: Measured) -> Iterator[Facts]:
     for arm in ARMS:
-        long = [r for r in seen.compared.of(arm) if r.error is None and (r.output_tokens or 0) > 2]
-        if long:
+        if long := [r for r in seen.of(arm) if r.error is None and (r.output_tokens or 0) > 2]:
             share = sum(r.pieces == 1 for r in long) / len(long)
             yield {"found": share, "arm": arm, "share": units.percent(share)}
 
@@ -215,22 +163,6 @@ def _warm_ups(seen: Measured) -> Iterator[Facts]:
     yield {"found": share, "share": units.percent(share)}
 
 
-def _contradictions(seen: Measured) -> Iterator[Facts]:
-    for crossing in seen.break_evens:
-        yield {
-            "found": len(crossing.against),
-            "quantity": crossing.quantity.removesuffix("_ms").replace("_", " ").replace("ttft", "TTFT"),
-            "word": "concurrency" if crossing.loop == "closed" else "rate",
-            "loads": listed([units.load(load) for load in crossing.against]),
-        }
-
-
-def _unfinished(seen: Measured) -> Iterator[Facts]:
-    left, pairs = seen.study.pairs - len(seen.log.pairs()), seen.study.pairs
-    are = f"{units.exact(left)} of {units.number_of(pairs, 'pair')} of segments {'is' if left == 1 else 'are'}"
-    yield {"found": left, "are": are}
-
-
 ROWS: tuple[Row[Measured], ...] = (
     Row(
         "client saturated",
@@ -238,29 +170,21 @@ ROWS: tuple[Row[Measured], ...] = (
         _saturated,
         BUSY,
         "at {load} the client uses {share} of a CPU, so it may be the client that is slow",
-        _ELSEWHERE,
+        "run the client on another machine than the servers, or measure lower loads",
     ),
     Row(
         "queueing at the client",
-        "Is the event loop of the client late?",
-        _late(lambda _, segment: segment.lag_ms, event_loop=True),
+        "Is the client late?",
+        _late,
         LATE,
-        "at {load} the event loop of the client is late by {delay} of the median time to the first token{cause}",
-        _ELSEWHERE,
-    ),
-    Row(
-        "queueing at the client",
-        "Do requests leave the client late?",
-        _late(lambda seen, segment: delay_ms(seen.requests[segment.number]), event_loop=False),
-        LATE,
-        "at {load} requests leave the client late, by {delay} of the median time to the first token",
-        _ELSEWHERE,
+        "at {load} the client is late by {delay} of the median time to the first token",
+        "stop other work on its machine, run it on another machine than the servers, or measure lower loads",
     ),
     Row(
         "failed requests",
-        "Did requests fail?",
+        "Did more than 1 % of the requests fail?",
         _failures,
-        0,
+        FAILED,
         "{failed} to the {arm} server failed, most often: {error}. Times are those of the other requests, so high "
         "percentiles may be too low",
         "look into the log of the server, or measure lower loads",
@@ -278,7 +202,7 @@ ROWS: tuple[Row[Measured], ...] = (
         "Does the dense server answer no question right?",
         _no_right_answers,
         None,
-        "the dense server answers none of {asked} right, so they do not say whether pruning keeps the answers",
+        "the dense server answers none of {questions} right, so they do not say whether pruning keeps the answers",
         "raise --new-tokens, or ask for answers in one word",
     ),
     Row(
@@ -290,7 +214,7 @@ ROWS: tuple[Row[Measured], ...] = (
         "unequal work",
         "ask for equal lengths: --body '{{\"ignore_eos\": true}}' if the servers know it, or fewer --new-tokens",
     ),
-    Row("prompt length", "Was nothing pruned?", _prompts, None, "{what}", "look into the log of the pruned server"),
+    Row("prompt length", "Was nothing pruned?", _prompts, None, "{fault}", "look into the log of the pruned server"),
     Row(
         "overload",
         "Does a server end less than 90 % of the requests that arrive in the open loop?",
@@ -310,20 +234,14 @@ ROWS: tuple[Row[Measured], ...] = (
         "turn off prefix caching in both servers",
     ),
     Row(
-        "prefix cache",
-        "Does a server answer a repeated picture faster?",
-        _pictures,
-        1.0,
-        "the {arm} server answers a repeated picture {faster} faster, so it caches pictures",
-        "the study itself repeats no picture; turn off the caches to be sure that none answers",
-    ),
-    Row(
         "few requests",
         "Is a percentile one of the largest values?",
         _percentiles,
-        None,
-        "a segment has {answers}, so its {names} percentile is one of its largest values",
+        FEWEST,
+        "a segment has {answers}; of fewer than 100 the 99th percentile, and of fewer than 20 the 95th, is one of the "
+        "largest values",
         "raise --requests and --seconds",
+        at_least=True,
     ),
     Row(
         "one piece",
@@ -341,23 +259,6 @@ ROWS: tuple[Row[Measured], ...] = (
         0.25,
         "in {share} of the segments the times of the warm-up did not become stable",
         "raise --requests and --seconds, or stop other work on the servers",
-    ),
-    Row(
-        "no steady gain",
-        "Is a gain on the other side of 1 than the fitted line?",
-        _contradictions,
-        0,
-        "the gain in {quantity} at {word} {loads} is on the other side of 1 than the fitted line, so no single load is "
-        "the break-even",
-        "decide by the table of the loads, or measure more loads",
-    ),
-    Row(
-        "unfinished",
-        "Are segments missing?",
-        _unfinished,
-        0,
-        "{are} not measured yet",
-        "give the same command again: it measures those that are missing",
     ),
 )
 """The doubts about a study of servers."""

@@ -12,8 +12,8 @@ from typing import Any
 from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.findings.blocks import Page, Report, Sentences, Table
+from trio_profile.kinds.servers.advice import NAMES
 from trio_profile.kinds.servers.document import RATES, Quantity
-from trio_profile.kinds.servers.report import HEADS
 from trio_profile.kinds.servers.study import Load
 from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.reading import parse_json, read_bytes
@@ -171,9 +171,9 @@ def _name(run: ToolRun) -> str:
 def report(document: ToolsDocument) -> Report:
     """The ratios, and why no interval holds for them."""
     first = document.pairs[0].dense
-    names: list[Quantity] = [name for name in HEADS if any(name in pair.gains for pair in document.pairs)]
+    names: list[Quantity] = [name for name in NAMES if any(name in pair.gains for pair in document.pairs)]
     rows = [row for pair in document.pairs for row in _rows(pair, names)]
-    columns = ["load", "", *(HEADS[name] for name in names), "prompt", "requests"]
+    columns = ["load", "", *(NAMES[name] for name in names), "prompt", "requests"]
     page = Page(
         "tools",
         f"What {first.tool} measured",

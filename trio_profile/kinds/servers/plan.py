@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from trio_profile.inputs import host
 from trio_profile.inputs.questions import require_file
 from trio_profile.kinds.servers.document import EndpointsPreview
 from trio_profile.kinds.servers.questions import questions_of
-from trio_profile.kinds.servers.requests import ARMS, Arm, Test
-from trio_profile.kinds.servers.study import EndpointStudy, Load, is_same
+from trio_profile.kinds.servers.requests import ARMS, Arm
+from trio_profile.kinds.servers.study import EndpointStudy, Load, base_of
 from trio_profile.kinds.servers.traffic.pictures import Pictures
 from trio_profile.kinds.servers.traffic.segment import Limits
 from trio_profile.progress import Watch, ignore
@@ -32,29 +32,12 @@ _FIELDS = {"messages", "stream", "stream_options", "model", "max_tokens", "max_c
 
 
 @dataclass(frozen=True)
-class Part:
-    """One segment of a pair. repeated: whether all of its requests show one picture."""
-
-    arm: Arm
-    repeated: bool = False
-
-
-@dataclass(frozen=True)
 class PlannedPair:
-    """Two segments that are measured one after the other.
+    """Two segments that are measured one after the other: `arms` are in the order of measurement."""
 
-    parts: in the order of measurement.
-    """
-
-    test: Test
     load: Load
     round: int
-    parts: tuple[Part, Part]
-
-    @property
-    def key(self) -> tuple[Test, Arm | None, Load, int]:
-        """What identifies the pair, as in `Segment.pair`."""
-        return self.test, self.parts[0].arm if self.test == "cache" else None, self.load, self.round
+    arms: tuple[Arm, Arm]
 
 
 def prepare(study: EndpointStudy) -> EndpointStudy:
@@ -67,22 +50,23 @@ def prepare(study: EndpointStudy) -> EndpointStudy:
         _require_address("--pruned", pruned)
     _require_fields("--body", study.body)
     _require_fields("--pruned-body", study.pruned_body)
-    if pruned is None or is_same(dense, pruned):
+    if pruned is None or base_of(dense) == base_of(pruned):
         pruned = None
         if not study.pruned_body or parse_json(study.pruned_body) == {}:
             raise StudyError(
                 "dense and pruned are the same server with the same requests: give --pruned URL, or --pruned-body JSON "
                 "with the field that turns pruning on"
             )
-    concurrency = study.concurrency if study.concurrency is not None else () if study.rates else CONCURRENCY
+    concurrency = study.concurrency
+    if concurrency is None:
+        concurrency = () if study.rates else CONCURRENCY
     if not concurrency and not study.rates:
         raise StudyError("there is no load: give --concurrency, --rate or both")
     if study.questions is not None:
         require_file(Path(study.questions))
     checked = study.model_copy(update={"dense": dense, "pruned": pruned, "concurrency": concurrency})
     for load in checked.loads:
-        _require_arrivals(checked, load)
-        _require_few_pictures(checked, load)
+        _require_load(checked, load)
     return checked
 
 
@@ -90,19 +74,16 @@ def planned_pairs(study: EndpointStudy) -> Iterator[PlannedPair]:
     """Yield the pairs in the order of measurement.
 
     Each round has all loads in an order of its own. At each load, dense comes first in half of the rounds; with an odd
-    number of rounds, one arm comes first once more. A test of the cache compares distinct pictures with one repeated
-    picture, on one arm.
+    number of rounds, one arm comes first once more.
     """
-    tests = [PlannedPair("pruning", load, 0, (Part("dense"), Part("pruned"))) for load in study.loads]
-    if study.check_cache:
-        tests += [PlannedPair("cache", study.loads[0], 0, (Part(arm), Part(arm, repeated=True))) for arm in ARMS]
-    orders = [balanced_orders(f"{study.seed} {number}") for number in range(len(tests))]
+    loads = study.loads
+    orders = [balanced_orders(f"{study.seed} {number}") for number in range(len(loads))]
     draw = random.Random(study.seed)
     for number in range(study.rounds):
         places = [next(order) for order in orders]
-        for index in draw.sample(range(len(tests)), len(tests)):
-            parts, (first, second) = tests[index].parts, places[index]
-            yield replace(tests[index], round=number, parts=(parts[first], parts[second]))
+        for index in draw.sample(range(len(loads)), len(loads)):
+            first, second = places[index]
+            yield PlannedPair(loads[index], number, (ARMS[first], ARMS[second]))
 
 
 def limits_of(study: EndpointStudy) -> Limits:
@@ -112,11 +93,11 @@ def limits_of(study: EndpointStudy) -> Limits:
 
 def most_requests(study: EndpointStudy) -> int:
     """Return how many requests the study may send, apart from those that open the servers."""
-    return sum(2 * limits_of(study).most(pair.load) for pair in planned_pairs(study))
+    return 2 * study.rounds * sum(limits_of(study).most(load) for load in study.loads)
 
 
 def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  # noqa: ARG001
-    """Return what the study would send at most. Nothing is sent.
+    """Return how much the study would send at most. Nothing is sent.
 
     Raises StudyError if --pictures has too few, or if --questions cannot be used.
     """
@@ -132,26 +113,19 @@ def preview(study: EndpointStudy, watch: Watch = ignore) -> EndpointsPreview:  #
     )
 
 
-def _require_arrivals(study: EndpointStudy, load: Load) -> None:
-    """Raise StudyError if so few requests arrive in a segment that there may be none to measure."""
+def _require_load(study: EndpointStudy, load: Load) -> None:
+    """Raise StudyError for a load at which there may be nothing to measure, or that needs too many pictures."""
     arrivals = load.value * study.segment_seconds
     if load.loop == "open" and arrivals < LEAST_ARRIVALS:
         raise StudyError(
             f"{load.name}: in {study.segment_seconds:g} seconds about {arrivals:.2g} requests arrive, and a segment "
             f"needs {LEAST_ARRIVALS}: give --seconds {ceil(LEAST_ARRIVALS / load.value)} or more"
         )
-
-
-def _require_few_pictures(study: EndpointStudy, load: Load) -> None:
-    """Raise StudyError if a segment under this load needs more pictures than are kept ready."""
     most = limits_of(study).most(load) * study.frames
     if most > MOST_PICTURES:
-        ways = ["--requests", *(["--frames"] if study.frames > 1 else [])]
-        ways += ["--seconds"] if load.loop == "open" else []
         raise StudyError(
-            f"{load.name} needs {most} {'pictures' if study.frames == 1 else 'frames'} in a segment, and at most "
-            f"{MOST_PICTURES} are kept ready; ask for less: {', '.join(ways)}"
-            f"{' or --rate' if load.loop == 'open' else ' or --concurrency'}"
+            f"{load.name} needs {most} pictures or frames in a segment, and at most {MOST_PICTURES} are kept ready; "
+            "ask for fewer --requests, --seconds or --frames, or for lower loads"
         )
 
 

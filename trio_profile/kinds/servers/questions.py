@@ -12,7 +12,7 @@ from trio_profile.inputs.questions import FEWEST, Question, enough, pictures_of,
 from trio_profile.kinds.servers.document import ServedAnswers
 from trio_profile.kinds.servers.requests import ARMS, Arm, RequestLog, RequestStore, ServedAnswer
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.kinds.servers.traffic.pictures import shown_as
+from trio_profile.kinds.servers.traffic.pictures import as_picture
 from trio_profile.progress import Step, Watch, ignore
 
 if TYPE_CHECKING:  # a report needs no client
@@ -28,13 +28,13 @@ def questions_of(study: EndpointStudy) -> list[Question]:
     Raises StudyError if the file cannot be used, if it has no answers, or if there are too few for an interval.
     """
     if study.questions is None:
-        found, where = exam(study.asked or 0), "--asked"
+        questions, source = exam(study.asked or 0), "--asked"
     else:
-        found, where = read(Path(study.questions))[: study.asked], study.questions
-    if found and found[0].answer is None:
-        raise StudyError(f"questions {where} have no answers, so nothing can be scored; give each one its answer")
-    enough(len(found), where, answered=bool(found))
-    return found
+        questions, source = read(Path(study.questions))[: study.asked], study.questions
+    if questions and questions[0].answer is None:
+        raise StudyError(f"questions {source} have no answers, so nothing can be scored; give each one its answer")
+    enough(len(questions), source, answered=bool(questions))
+    return questions
 
 
 async def ask_questions(
@@ -48,9 +48,10 @@ async def ask_questions(
     left, pictures = unanswered(store.contents, questions), pictures_of(questions)
     for start in range(0, len(left), AT_ONCE):
         watch(Step(f"question {left[start] + 1} of {len(questions)}"))
-        asked: list[tuple[int, Arm]] = [(number, arm) for number in left[start : start + AT_ONCE] for arm in ARMS]
-        shown = {n: shown_as(n, questions[n].picture(), questions[n].text, study.frames) for n, _ in asked}
-        replies = await asyncio.gather(*(arms[arm].server.ask(arms[arm].body(shown[n])) for n, arm in asked))
+        numbers = left[start : start + AT_ONCE]
+        bodies = {n: as_picture(n, questions[n].picture(), questions[n].text, study.frames) for n in numbers}
+        pairs: list[tuple[int, Arm]] = [(number, arm) for number in numbers for arm in ARMS]
+        replies = await asyncio.gather(*(arms[arm].server.ask(arms[arm].body(bodies[n])) for n, arm in pairs))
         store.append(
             *(
                 ServedAnswer(
@@ -61,15 +62,15 @@ async def ask_questions(
                     right=reply.error is None and questions[number].is_answered_by(reply.stream.text),
                     error=reply.error,
                 )
-                for (number, arm), reply in zip(asked, replies, strict=True)
+                for (number, arm), reply in zip(pairs, replies, strict=True)
             )
         )
 
 
 def unanswered(log: RequestLog, questions: Sequence[Question]) -> list[int]:
     """Return the numbers of the questions that a server has not answered."""
-    given = (log.answers.get(number, {}) for number in range(len(questions)))
-    return [n for n, pair in enumerate(given) if len(pair) < len(ARMS) or any(one.error for one in pair.values())]
+    pairs = [log.answers.get(number, {}) for number in range(len(questions))]
+    return [n for n, pair in enumerate(pairs) if len(pair) < len(ARMS) or any(reply.error for reply in pair.values())]
 
 
 def answers_of(log: RequestLog) -> ServedAnswers | None:

@@ -24,13 +24,11 @@ from trio_profile.records.schema import Session
 
 Arm = Literal["dense", "pruned"]
 ARMS: tuple[Arm, ...] = ("dense", "pruned")
-Test = Literal["pruning", "cache"]
-"""What a pair of segments compares. pruning: dense with pruned. cache: distinct pictures with one repeated picture."""
 Ms = Annotated[float, Field(ge=0)]
 
 
 class RequestHeader(Record):
-    """The first line of the file: what is asked."""
+    """The first line of the file: the study."""
 
     record: Literal["header"] = "header"
     format: Literal["trio-profile"] = FORMAT
@@ -39,7 +37,7 @@ class RequestHeader(Record):
 
 
 class ServerFacts(Record):
-    """What a server says of itself when a session begins.
+    """The facts that a server reports about itself when a session begins.
 
     model: the model that is asked.
     software: its header `Server`; empty if it sends none.
@@ -92,7 +90,7 @@ class Request(Record):
 
     segment: number of its segment.
     measured: whether it counts; requests of the warm-up and of the end of a segment do not.
-    picture: number of its picture. No two requests have the same one, except in a test of the cache.
+    picture: number of its picture. No two requests have the same one.
     due_ms: when it was due. closed loop: when the answer before it was received. open loop: when it arrived.
     sent_ms: when the client began to send it.
     first_ms: when the first token came; None without a token.
@@ -141,8 +139,7 @@ class Segment(Record):
     """A finished segment: one arm under one load.
 
     number: its number in the file; its requests name it.
-    test: what its pair compares.
-    repeated: whether all requests show one picture.
+    test, repeated: of an earlier version, which could also repeat one picture.
     round: number of the round, from 0.
     place: 0 if it is the first segment of its pair, 1 if it is the second.
     start_ms, end_ms: the measured part of the segment.
@@ -156,12 +153,12 @@ class Segment(Record):
 
     record: Literal["segment"] = "segment"
     number: ZeroOrMore
-    test: Test = "pruning"
+    test: Literal["pruning"] = "pruning"
     arm: Arm
-    repeated: bool = False
+    repeated: Literal[False] = False
     load: Load
     round: ZeroOrMore
-    place: Literal[0, 1]
+    place: Annotated[int, Field(ge=0, le=1)]
     start_ms: Ms
     end_ms: Ms
     warm_ups: ZeroOrMore
@@ -170,14 +167,6 @@ class Segment(Record):
     lag_ms: Ms = 0.0
     cpu_share: Annotated[float, Field(ge=0)] = 0.0
     session: str = ""
-
-    @property
-    def pair(self) -> tuple[Test, Arm | None, Load, int, str]:
-        """What the two segments of a pair have in common: the test, the load, the round and the session.
-
-        A test of the cache compares two segments of one arm, so the arm belongs to it.
-        """
-        return self.test, self.arm if self.test == "cache" else None, self.load, self.round, self.session
 
 
 RECORDS = records_of(RequestHeader, Session, ServerFacts, ServedAnswer, PicturesUsed, Request, Segment)
@@ -192,7 +181,7 @@ class RequestLog:
     answers: of each arm, by the number of the question.
     segments: the finished segments, in order.
     requests: the requests by the number of their segment.
-    used: the first number of a picture that no segment has reserved.
+    next_picture: the number of the first picture that no segment has reserved.
     """
 
     sessions: list[Session] = field(default_factory=list)
@@ -200,35 +189,25 @@ class RequestLog:
     answers: dict[int, dict[Arm, ServedAnswer]] = field(default_factory=lambda: defaultdict(dict))
     segments: list[Segment] = field(default_factory=list)
     requests: dict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
-    used: int = 0
+    next_picture: int = 0
 
     @property
     def next_segment(self) -> int:
         """The first number that no segment has, finished or not."""
         return 1 + max((*self.requests, *(segment.number for segment in self.segments)), default=-1)
 
-    @property
-    def next_picture(self) -> int:
-        """The number of the first picture that no request has shown, and that no interrupted segment may have shown."""
-        shown = (one.picture for requests in self.requests.values() for one in requests)
-        return max(self.used, 1 + max(shown, default=-1))
-
     def pairs(self) -> list[tuple[Segment, Segment]]:
-        """The pairs whose two segments are finished, in order. Each pair comes from one session.
-
-        The first segment is the dense one; in a test of the cache, the one with distinct pictures.
-        """
-        found: dict[object, list[Segment]] = defaultdict(list)
+        """The pairs whose two segments are finished, in order: dense, pruned. Each pair comes from one session."""
+        pairs: dict[object, dict[Arm, Segment]] = defaultdict(dict)
         for segment in self.segments:
-            found[segment.pair].append(segment)
-        whole = [sorted(pair, key=lambda one: (one.arm, one.repeated)) for pair in found.values() if len(pair) == 2]
-        return [(first, second) for first, second in whole]
+            pairs[segment.load, segment.round, segment.session][segment.arm] = segment
+        return [(arms["dense"], arms["pruned"]) for arms in pairs.values() if len(arms) == 2]
 
     def rows(self) -> list[dict[str, Any]]:
         """The requests of finished segments: each with its segment, its own fields, and the times since it was due."""
         return [
             {
-                **{name: getattr(segment, name) for name in ("session", "test", "arm", "round")},
+                **{name: getattr(segment, name) for name in ("session", "arm", "round")},
                 "loop": segment.load.loop,
                 "load": segment.load.value,
                 **request.model_dump(exclude={"record"}),
@@ -248,7 +227,7 @@ class RequestLog:
             case ServedAnswer():
                 self.answers[record.question][record.arm] = record
             case PicturesUsed():
-                self.used = max(self.used, record.next)
+                self.next_picture = max(self.next_picture, record.next)
             case Segment():
                 self.segments.append(record)
             case Request():

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from hashlib import sha256
-from itertools import repeat
+from itertools import product
 from pathlib import Path
 
 from trio_profile.errors import StudyError
@@ -18,7 +18,7 @@ from trio_profile.inputs import host
 from trio_profile.inputs.digest import of_questions
 from trio_profile.inputs.questions import Question
 from trio_profile.kinds.servers.document import EndpointsDocument
-from trio_profile.kinds.servers.plan import Part, PlannedPair, limits_of, most_requests, planned_pairs
+from trio_profile.kinds.servers.plan import PlannedPair, limits_of, most_requests, planned_pairs
 from trio_profile.kinds.servers.questions import ask_questions, questions_of, unanswered
 from trio_profile.kinds.servers.requests import ARMS, Arm, PicturesUsed, RequestStore, Segment, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy
@@ -63,8 +63,8 @@ def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
 
 def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
     """Return the pairs that the store does not hold yet and that this session measures, in the order of measurement."""
-    finished = {first.pair[:4] for first, _ in store.contents.pairs()}
-    left = [pair for pair in planned_pairs(study) if pair.key not in finished]
+    finished = {(dense.load, dense.round) for dense, _ in store.contents.pairs()}
+    left = [pair for pair in planned_pairs(study) if (pair.load, pair.round) not in finished]
     if study.session_rounds is None or not left:
         return left
     return [pair for pair in left if pair.round < left[0].round + study.session_rounds]
@@ -98,9 +98,8 @@ async def _measure(
 
 def _require_one_model(store: RequestStore, facts: Sequence[ServerFacts]) -> None:
     """Raise StudyError if the servers have another model than in an earlier session."""
-    models = {one.arm: one.model for one in facts}
     for earlier in store.contents.servers:
-        if (now := models[earlier.arm]) != earlier.model:
+        if (now := facts[0].model) != earlier.model:  # both arms have one model
             raise StudyError(
                 f"the servers have the model {now!r}, and an earlier session of this study asked {earlier.model!r}; "
                 "choose another --out"
@@ -116,43 +115,25 @@ async def measure_pairs(
     watch: Watch = ignore,
 ) -> None:
     """Measure pairs, and keep each segment. Raises StudyError if a server fails under a load."""
-    for number, pair in enumerate(left):
-        for place, part in enumerate(pair.parts):
-            shown = f", {'one picture' if part.repeated else 'distinct pictures'}" if pair.test == "cache" else ""
-            step = f"round {pair.round + 1} of {study.rounds}: {pair.load.name}, {part.arm}{shown}"
-            spent = study.segment_seconds * (2 * number + place)
-            watch(Step(step, spent, study.segment_seconds * 2 * len(left)))
-            await _measure_part(study, store, arms[part.arm], pictures, pair, part)
-
-
-async def _measure_part(
-    study: EndpointStudy, store: RequestStore, arm: ArmServer, pictures: Pictures, pair: PlannedPair, part: Part
-) -> None:
-    """Measure one segment and keep it."""
-    limits, number = limits_of(study), store.contents.next_segment
-    pictures.prepare(1 if part.repeated else limits.most(pair.load))
-    store.append(PicturesUsed(next=pictures.next_number))  # before the segment, so that it counts in any case
-    shown = repeat(pictures.take()) if part.repeated else pictures.all()
-    bodies = ((picture.number, arm.body(picture)) for picture in shown)
-    seed = f"{study.seed} {pair.round} {pair.load.value}"
-    measured = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)
-    if measured.failure is not None:
-        store.append(*measured.requests)
-        raise StudyError(
-            f"{arm.name} fails at {pair.load.name}: {measured.failure}; finished segments are kept, and the same "
-            "command goes on"
-        )
-    segment = Segment(
-        number=number,
-        test=pair.test,
-        arm=part.arm,
-        repeated=part.repeated,
-        load=pair.load,
-        round=pair.round,
-        place=0 if part is pair.parts[0] else 1,
-        **{name: value for name, value in vars(measured).items() if name in Segment.model_fields},
-    )
-    store.append(*measured.requests, segment)
+    limits, seconds = limits_of(study), study.segment_seconds
+    for done, (pair, place) in enumerate(product(left, (0, 1))):
+        arm, number = arms[pair.arms[place]], store.contents.next_segment
+        step = f"round {pair.round + 1} of {study.rounds}: {pair.load.name}, {arm.arm}"
+        watch(Step(step, done * seconds, 2 * len(left) * seconds))
+        pictures.prepare(limits.most(pair.load))
+        store.append(PicturesUsed(next=pictures.next_number))  # before the segment, so that it counts in any case
+        bodies = ((picture.number, arm.body(picture)) for picture in iter(pictures.take, None))
+        seed = f"{study.seed} {pair.round} {pair.load.value}"
+        measured = await run_segment(arm.server.ask, bodies, pair.load, limits, number=number, seed=seed)
+        if measured.failure is not None:
+            store.append(*measured.requests)
+            raise StudyError(
+                f"{arm.name} fails at {pair.load.name}: {measured.failure}; finished segments are kept, and the same "
+                "command goes on"
+            )
+        times = {name: value for name, value in vars(measured).items() if name in Segment.model_fields}
+        segment = Segment(number=number, arm=arm.arm, load=pair.load, round=pair.round, place=place, **times)
+        store.append(*measured.requests, segment)
 
 
 def address_of(study: EndpointStudy, arm: Arm) -> str:
@@ -181,10 +162,9 @@ def _key(variable: str | None) -> str | None:
     if variable is None:
         return None
     key = os.environ.get(variable, "")
-    if not key:
-        fault = "this environment variable is empty"
-    elif not key.isascii() or not key.isprintable() or key != key.strip():
-        fault = "its value is no key: a header cannot hold its characters, or it has spaces around it"
-    else:
-        return key
-    raise StudyError(f"--key-variable {variable}: {fault}; set it to the key of the server")
+    if not key or not key.isascii() or not key.isprintable() or key != key.strip():
+        raise StudyError(
+            f"--key-variable {variable}: this environment variable is empty, or no header can hold its value; set it "
+            "to the key of the server"
+        )
+    return key

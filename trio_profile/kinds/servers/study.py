@@ -1,8 +1,7 @@
-"""An EndpointStudy says which servers are asked, and under which loads."""
+"""The study of two servers: which servers are asked, and under which loads."""
 
 import re
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -37,13 +36,14 @@ class Load(Record):
 
 
 class EndpointStudy(Record):
-    """What to measure: a dense server and a pruned one, under several loads.
+    """A dense server and a pruned one, under several loads.
 
     The help of its option says what a field means. Beyond that:
 
     pruned: None if one server does both.
     concurrency: None: 1 to 32 if there is no rate.
     segment_seconds: a closed loop then waits for answers under way.
+    check_cache: of an earlier version, which could also repeat one picture.
     prompt: None: with drawn pictures a question about each one, otherwise "Describe the picture."
     seed: with the id of the session it is also the seed of the drawn pictures.
     """
@@ -155,9 +155,7 @@ class EndpointStudy(Record):
     ttft_limit_ms: Annotated[float, Field(gt=0)] | None = option(
         None, SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."
     )
-    check_cache: bool = option(
-        False, SAMPLING, "Also compare one repeated picture with distinct pictures, to see whether a cache answers."
-    )
+    check_cache: Literal[False] = False
     key_variable: str | None = option(
         None, SERVER, "The environment variable that holds the key of the servers. The key is not kept.", metavar="NAME"
     )
@@ -176,20 +174,11 @@ class EndpointStudy(Record):
 
     @property
     def pairs(self) -> int:
-        """The number of pairs of segments. A test of the cache has one pair for each arm in a round."""
-        return self.rounds * (len(self.loads) + (2 if self.check_cache else 0))
+        """The number of pairs of segments."""
+        return self.rounds * len(self.loads)
 
 
 def base_of(url: str) -> str:
     """Return the address below which the endpoints are: `http://host:8000` → `http://host:8000/v1`."""
     url = url.rstrip("/")
     return url if re.search(r"/v\d+$", url) else f"{url}/v1"
-
-
-def is_same(first: str, second: str) -> bool:
-    """Return whether two addresses name the same endpoints. Host names are not looked up."""
-    one, other = (
-        (url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme), url.path)
-        for url in map(urlsplit, map(base_of, (first, second)))
-    )
-    return one == other

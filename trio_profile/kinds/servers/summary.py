@@ -6,6 +6,7 @@ rounds. A gain is above 1 if pruning is better: throughput and goodput are prune
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import mean, stdev
 from typing import TypeVar, get_args
 
@@ -20,13 +21,11 @@ from trio_profile.kinds.servers.document import (
     RATES,
     ArmAtLoad,
     AtLoad,
-    CacheCheck,
-    ClientAtLoad,
     EndpointsDocument,
     LoadBreakEven,
     Quantity,
 )
-from trio_profile.kinds.servers.doubts import delay_ms, doubts_about, mean_of
+from trio_profile.kinds.servers.doubts import doubts_about, mean_of
 from trio_profile.kinds.servers.questions import answers_of
 from trio_profile.kinds.servers.requests import ARMS, Request, RequestLog, Segment, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
@@ -46,15 +45,10 @@ def document_of(study: EndpointStudy, log: RequestLog) -> EndpointsDocument:
     pairs = log.pairs()
     if not pairs:
         raise MeasurementError("no pair of segments is finished, so there is nothing to compare; run the study again")
-    values = {one.number: values_of(study, one, log.requests[one.number]) for pair in pairs for one in pair}
-    by_load: dict[Load, list[_Pair]] = {load: [] for load in study.loads}
-    for pair in pairs:
-        if pair[0].test == "pruning":
-            by_load[pair[0].load].append(pair)
+    values = {segment.number: values_of(study, segment, log.requests[segment.number]) for segment in chain(*pairs)}
+    by_load = {load: [pair for pair in pairs if pair[0].load == load] for load in study.loads}
     by_load = {load: own for load, own in by_load.items() if own}
     ratios = {load: _ratios(own, values) for load, own in by_load.items()}
-    break_evens = tuple(_break_evens(ratios))
-    checks = tuple(_cache_checks([pair for pair in pairs if pair[0].test == "cache"], values))
     return EndpointsDocument(
         sessions=tuple(log.sessions),
         environment=log.sessions[0].environment,
@@ -64,11 +58,9 @@ def document_of(study: EndpointStudy, log: RequestLog) -> EndpointsDocument:
         retention=_retention(log.servers),
         pairs_left=study.pairs - len(pairs),
         loads=tuple(_at_load(load, own, log, values, ratios[load]) for load, own in by_load.items()),
-        break_even=break_evens,
+        break_even=tuple(_break_evens(ratios)),
         answers=answers_of(log),
-        cache=checks,
-        clients=tuple(_client(load, own, log) for load, own in by_load.items()),
-        doubts=tuple(doubts_about(study, log, {check.arm: check.speedup for check in checks}, break_evens)),
+        doubts=tuple(doubts_about(log)),
     )
 
 
@@ -78,21 +70,21 @@ def values_of(study: EndpointStudy, segment: Segment, requests: Sequence[Request
     requests: all requests of the segment.
     """
     seconds = (segment.end_ms - segment.start_ms) / 1000
-    answered = [one for one in requests if one.error is None and one.first_ms is not None]
-    measured = [one for one in answered if one.measured]
+    answered = [request for request in requests if request.ttft_ms is not None]
+    measured = [request for request in answered if request.measured]
     # In an open loop the requests that end in the measured part are not the ones that arrive in it.
-    in_time = [one for one in answered if segment.start_ms < one.end_ms <= segment.end_ms]
+    in_time = [request for request in answered if segment.start_ms < request.end_ms <= segment.end_ms]
     ended = measured if segment.load.loop == "closed" else in_time
     values: Values = {}
     if seconds > 0:
         values["throughput"] = len(ended) / seconds
         if study.ttft_limit_ms is not None:
-            values["goodput"] = sum((one.ttft_ms or 0.0) <= study.ttft_limit_ms for one in ended) / seconds
-    if ttft := [one.ttft_ms for one in measured if one.ttft_ms is not None]:
+            values["goodput"] = sum((request.ttft_ms or 0.0) <= study.ttft_limit_ms for request in ended) / seconds
+    if ttft := [request.ttft_ms for request in measured if request.ttft_ms is not None]:
         shares = np.quantile(ttft, [0.5, 0.95, 0.99])
         values |= dict(zip(("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms"), map(float, shares), strict=True))
-        values["total_ms"] = float(np.median([one.total_ms for one in measured]))
-    if tpot := [one.tpot_ms for one in measured if one.tpot_ms is not None]:
+        values["total_ms"] = float(np.median([request.total_ms for request in measured]))
+    if tpot := [request.tpot_ms for request in measured if request.tpot_ms is not None]:
         values["tpot_ms"] = float(np.median(tpot))
     return values
 
@@ -105,24 +97,24 @@ def _at_load(
     ratios: Mapping[Quantity, list[float]],
 ) -> AtLoad:
     """Return both arms under one load. ratios: of costs, by quantity, one for each round."""
-    dense, pruned = (_arm([pair[place] for pair in pairs], log, values) for place in (0, 1))
-    gains: dict[Quantity, Gain] = {}
-    for quantity, costs in ratios.items():
-        gains[quantity] = _over_rounds(Gain, [1 / cost for cost in costs])
+    dense, pruned = (_arm(segments, log, values) for segments in zip(*pairs, strict=True))
+    gains: dict[Quantity, Gain] = {
+        quantity: _over_rounds(Gain, [1 / cost for cost in costs]) for quantity, costs in ratios.items()
+    }
     return AtLoad(loop=load.loop, load=load.value, rounds=len(pairs), dense=dense, pruned=pruned, gains=gains)
 
 
 def _arm(segments: Sequence[Segment], log: RequestLog, values: Mapping[int, Values]) -> ArmAtLoad:
     """Return one arm under one load, from its segments, one for each round."""
-    requests = [one for segment in segments for one in log.requests[segment.number] if one.measured]
+    requests = [request for segment in segments for request in log.requests[segment.number] if request.measured]
     estimates: dict[str, OverRounds] = {}
     for name in QUANTITIES:
-        known = [values[one.number][name] for one in segments if name in values[one.number]]
+        known = [values[segment.number][name] for segment in segments if name in values[segment.number]]
         if len(known) >= _LEAST_ROUNDS:
             estimates[name] = _over_rounds(PerSecond if name in RATES else MillisecondsOverRounds, known)
     return ArmAtLoad(
         requests=len(requests),
-        errors=sum(one.error is not None for one in requests),
+        errors=sum(request.error is not None for request in requests),
         prompt_tokens=mean_of(requests, "prompt_tokens"),
         output_tokens=mean_of(requests, "output_tokens"),
         **estimates,  # pyright: ignore[reportArgumentType] - each name has its class
@@ -137,8 +129,9 @@ def _ratios(pairs: Sequence[_Pair], values: Mapping[int, Values]) -> dict[Quanti
     """
     ratios: dict[Quantity, list[float]] = defaultdict(list)
     for pair in pairs:
-        dense, pruned = (values[one.number] for one in pair)
-        halves = [500 / (one.end_ms - one.start_ms) if one.end_ms > one.start_ms else 0.0 for one in pair]
+        dense, pruned = (values[segment.number] for segment in pair)
+        spans_ms = (segment.end_ms - segment.start_ms for segment in pair)
+        halves = [500 / span if span > 0 else 0.0 for span in spans_ms]
         for name in QUANTITIES:
             costs = dense.get(name, 0.0), pruned.get(name, 0.0)
             if name in RATES and any(costs) and name in dense and name in pruned:
@@ -168,30 +161,6 @@ def _break_evens(ratios: Mapping[Load, Mapping[Quantity, list[float]]]) -> Itera
             known = {load.value: own[quantity] for load, own in ratios.items() if load.loop == loop and quantity in own}
             if known:
                 yield break_even(quantity, loop, list(known), list(known.values()))
-
-
-def _cache_checks(pairs: Sequence[_Pair], values: Mapping[int, Values]) -> Iterator[CacheCheck]:
-    """Yield for each arm how much faster a repeated picture is. pairs: those that test the cache."""
-    for arm in ARMS:
-        own = [pair for pair in pairs if pair[0].arm == arm]
-        times = [[values[one.number].get("ttft_p50_ms", 0.0) for one in pair] for pair in own]
-        ratios = [distinct / repeated for distinct, repeated in times if distinct and repeated]
-        if len(ratios) >= _LEAST_ROUNDS:
-            yield CacheCheck(arm=arm, load=own[0][0].load, speedup=_over_rounds(Gain, ratios))
-
-
-def _client(load: Load, pairs: Sequence[_Pair], log: RequestLog) -> ClientAtLoad:
-    """Return how the client did in its worst segment under one load."""
-    segments = [segment for pair in pairs for segment in pair]
-    asked = [(segment, requests) for segment in segments if (requests := log.requests[segment.number])]
-    cpu_ms = [one.cpu_share * max(r.end_ms for r in requests) / len(requests) for one, requests in asked]
-    return ClientAtLoad(
-        load=load,
-        cpu_share=max(segment.cpu_share for segment in segments),
-        cpu_ms=max(cpu_ms, default=0.0),
-        lag_ms=max(segment.lag_ms for segment in segments),
-        delay_ms=max(delay_ms([one for one in log.requests[segment.number] if one.measured]) for segment in segments),
-    )
 
 
 def _retention(servers: Sequence[ServerFacts]) -> float | None:

@@ -96,4 +96,4 @@ def test_a_transformers_without_this_server_is_named(capsys, monkeypatch):
 def test_a_missing_extra_is_named(capsys, monkeypatch):
     monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "uvicorn" else object())
     line = complaint(capsys, "serve", "pocket")
-    assert line.endswith("serve needs the extra 'serve' (uvicorn is not installed): pip install 'trio-profile[serve]'")
+    assert line.endswith("serve needs the extra 'serve' (not installed: uvicorn): pip install 'trio-profile[serve]'")

@@ -59,7 +59,6 @@ def test_bad_input_is_one_line(capsys, checkpoint, photograph, monkeypatch, tmp_
     for arguments, says in (
         (["--asked", "9"], "--asked 9"),
         (["--layers", "6"], "layers (6,)"),
-        (["--option", "tokens=all"], "leave the option tokens out"),
         (["--attention", "flex_attention"], "no backward on a CPU"),
         (["--questions", "one.jsonl"], "one.jsonl: 1 questions; an interval over them needs at least 10"),
     ):

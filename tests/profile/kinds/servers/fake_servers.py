@@ -98,16 +98,16 @@ class Queue:
         loop = asyncio.get_running_loop()
         self._encoder = self._encoder or asyncio.Lock()
         self.bodies.append(body)
-        number, sent = len(self.bodies), loop.time()
+        number, start = len(self.bodies), loop.time()
         async with self._encoder:
             mean = self.encode_s
             await asyncio.sleep(self._draw.expovariate(1 / mean) if self.exponential else self._noisy(mean))
         first = loop.time()
         await asyncio.sleep(self._noisy(self.rest_s))
         if self.fails(number):
-            return Reply(sent=sent, end=loop.time(), status=503, error="HTTP 503: too busy")
+            return Reply(start, loop.time(), status=503, error="HTTP 503: too busy")
         stream = Stream(first, loop.time(), 2, True, self.prompt_tokens, 2)
-        return Reply(sent=sent, first=first, end=loop.time(), stream=stream, status=200)
+        return Reply(start, loop.time(), stream, 200)
 
     def throughput(self, at_once: int) -> float:
         """Answered requests per second in a closed loop, by mean value analysis [Reiser and Lavenberg 1980].

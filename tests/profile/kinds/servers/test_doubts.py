@@ -8,10 +8,10 @@ from tests.profile.documents import asked_of, segment_with
 from tests.profile.kinds.servers.fake_servers import study
 from trio_profile.analysis.doubts import Doubt
 from trio_profile.kinds.servers.doubts import doubts_about
-from trio_profile.kinds.servers.requests import ARMS, Arm, RequestLog
+from trio_profile.kinds.servers.report import report
+from trio_profile.kinds.servers.requests import ARMS, RequestLog
 from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.kinds.servers.summary import document_of
-from trio_profile.records.estimate import Gain
 
 LOAD = Load(loop="closed", value=4)
 ASKED = study(concurrency=(4,), rounds=2)
@@ -27,11 +27,10 @@ def log_of(asked: EndpointStudy = ASKED, load: Load = LOAD, **faults: Any) -> Re
     return asked_of(asked, segments)
 
 
-def doubts(log: RequestLog, cache: dict[Arm, Gain] | None = None, asked: EndpointStudy = ASKED) -> dict[str, Doubt]:
+def doubts(log: RequestLog) -> dict[str, Doubt]:
     """The doubts by their kind, apart from that of the few requests, which all these segments have."""
-    kinds = {one.kind: one for one in doubts_about(asked, log, cache or {})}
-    few = kinds.pop("few requests")
-    assert "20 answered requests, so its 99th percentile" in few.sentence or "0 answered" in few.sentence
+    kinds = {doubt.kind: doubt for doubt in doubts_about(log)}
+    assert "0 answered requests; of fewer than 100 the 99th percentile" in kinds.pop("few requests").sentence
     return kinds
 
 
@@ -43,9 +42,8 @@ def test_a_quiet_study_is_not_doubted():
     ("faults", "kind", "says"),
     [
         ({"cpu_share": 0.9}, "client saturated", "at concurrency 4 the client uses 90 % of a CPU"),
-        ({"lag_ms": 50.0, "cpu_share": 0.026}, "queueing at the client", "It uses 2.6 % of a CPU, so other work"),
-        ({"lag_ms": 50.0, "cpu_share": 0.9}, "client saturated", "event loop of the client is late by 50.0 ms"),
-        ({"sent_ms": 9_999.0}, "queueing at the client", "requests leave the client late, by 9"),
+        ({"lag_ms": 50.0}, "queueing at the client", "the client is late by 50.0 ms (99th percentile), 20.0 % of the"),
+        ({"sent_ms": 9_999.0}, "queueing at the client", "the client is late by 9"),
         ({"output_tokens": 8}, "unequal answers", "an answer has 16 tokens dense and 8 pruned, on average"),
         ({"cached_tokens": 20}, "prefix cache", "the pruned server took 76.9 % of the prompt tokens from its"),
         ({"pieces": 1}, "one piece", "100.0 % of the answers of the pruned server came in one piece"),
@@ -57,12 +55,6 @@ def test_a_fault_is_doubted_with_its_number_and_a_next_step(faults, kind, says):
     doubt = doubts(log_of(**faults))[kind]
     assert says in doubt.sentence
     assert doubt.next_step and doubt.cell is None
-
-
-def test_a_repeated_picture_that_is_faster_shows_a_cache():
-    found = doubts(log_of(), {"dense": Gain(value=2.0, ci95=(1.8, 2.2), samples=4)})
-    assert "answers a repeated picture 2.0× [1.8, 2.2] faster" in found["prefix cache"].sentence
-    assert doubts(log_of(), {"dense": Gain(value=1.02, ci95=(0.95, 1.1), samples=4)}) == {}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +79,7 @@ def test_a_server_that_answers_less_than_arrives_is_overloaded():
     log = log_of(asked, Load(loop="open", value=2))
     for number in (1, 3):
         log.requests[number] = [one.model_copy(update={"end_ms": 2 * one.end_ms}) for one in log.requests[number]]
-    sentence = doubts(log, asked=asked)["overload"].sentence
+    sentence = doubts(log)["overload"].sentence
     assert sentence.startswith("at 2 requests a second the pruned server answers 50 % of what arrives")
 
 
@@ -95,4 +87,4 @@ def test_pairs_that_are_missing_are_said():
     asked = study(concurrency=(4, 8), rounds=2)
     document = document_of(asked, asked_of(asked, [segment_with(asked, n, ARMS[n], LOAD, 2.0) for n in range(2)]))
     assert document.pairs_left == 3
-    assert document.doubts[-1].sentence == "3 of 4 pairs of segments are not measured yet"
+    assert "3 of 4 pairs of segments are not measured yet" in str(report(document))

@@ -8,7 +8,7 @@ from trio_profile.analysis.doubts import Doubt
 from trio_profile.findings.blocks import Chart
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.report import report
-from trio_profile.records.estimate import Gain, MillisecondsOverRounds
+from trio_profile.records.estimate import Gain, PerSecond
 
 
 def test_every_load_has_a_row_for_each_arm():
@@ -26,7 +26,7 @@ def charts_of(document: EndpointsDocument) -> dict[str, Chart]:
 
 def test_the_charts_mark_the_loads_and_the_break_even():
     charts = charts_of(endpoints_document())
-    assert list(charts) == ["gains-closed", "throughput-closed", "ttft-closed"]
+    assert list(charts) == ["gains-closed", "throughput-closed"]
     gains = charts["gains-closed"]
     assert list(gains.x.ticks) == [1, 2, 4, 8]
     assert 5 < gains.uprights[0].x < 6
@@ -44,13 +44,12 @@ def test_a_serious_doubt_lowers_the_confidence():
 
 def test_an_axis_is_not_stretched_by_the_interval_of_two_rounds():
     document = endpoints_document()
-    wide = MillisecondsOverRounds(value=100, ci95=(1, 2e6), samples=2)
-    ttft = dict.fromkeys(("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms"), wide)
+    wide = PerSecond(value=100, ci95=(1, 2e6), samples=2)
     gains = {"throughput": Gain(value=1.5, ci95=(0.001, 5000), samples=2)}
     loads = []
     for one in document.loads:
-        dense, pruned = (arm.model_copy(update=ttft) for arm in (one.dense, one.pruned))
+        dense, pruned = (arm.model_copy(update={"throughput": wide}) for arm in (one.dense, one.pruned))
         loads.append(one.model_copy(update={"dense": dense, "pruned": pruned, "gains": gains}))
     charts = charts_of(document.model_copy(update={"loads": tuple(loads)}))
-    assert charts["ttft-closed"].y.high == 200
+    assert charts["throughput-closed"].y.high == 200
     assert charts["gains-closed"].y.high == pytest.approx(3.05)

@@ -38,7 +38,7 @@ def test_what_is_written_is_read_again(tmp_path):
     before = stored(tmp_path).contents
     after = RequestStore(tmp_path, study(), session("second")).contents
     assert after == before
-    assert (after.next_segment, after.next_picture) == (2, 40)
+    assert after.next_segment == 2
     assert [segment.session for segment in after.segments] == ["first", "first"]
     (pair,) = after.pairs()
     assert [segment.arm for segment in pair] == ["dense", "pruned"]
@@ -56,12 +56,11 @@ def test_two_segments_of_two_sessions_are_no_pair(tmp_path):
     assert [one.id for one in later.contents.sessions] == ["first", "second"]
 
 
-def test_requests_without_their_segment_do_not_count_but_their_pictures_are_used_up(tmp_path):
+def test_requests_without_their_segment_do_not_count(tmp_path):
     store = stored(tmp_path, arms=("dense",))
     store.append(*segment_with(study(), 1, "pruned", LOAD, 2.0)[1])
     found = RequestStore(tmp_path, study(), session("second")).contents
-    assert len(found.segments) == 1 and found.pairs() == []
-    assert (found.next_segment, found.next_picture) == (2, 40)
+    assert len(found.segments) == 1 and found.pairs() == [] and found.next_segment == 2
 
 
 def test_pictures_of_an_interrupted_segment_are_used_up(tmp_path):

@@ -19,7 +19,7 @@ from trio_profile.kinds.servers.run import measure_pairs, pairs_left
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.kinds.servers.traffic.opening import ArmServer
-from trio_profile.kinds.servers.traffic.pictures import Shown
+from trio_profile.kinds.servers.traffic.pictures import Picture
 
 MANY = 1e5
 """Seconds that no segment reaches."""
@@ -33,12 +33,9 @@ class Numbers:
     def prepare(self, number: int) -> None:
         pass
 
-    def take(self) -> Shown:
+    def take(self) -> Picture:
         self.next_number += 1
-        return Shown(self.next_number, str(self.next_number), "")
-
-    def all(self):
-        return iter(self.take, None)
+        return Picture(self.next_number, str(self.next_number), "")
 
 
 def measure(asked: EndpointStudy, dense: Any, pruned: Any) -> tuple[EndpointsDocument, RequestLog]:
@@ -94,7 +91,7 @@ def test_dense_and_pruned_take_turns_and_never_run_together():
     class Logged(Queue):
         async def ask(self, body):
             reply = await super().ask(body)
-            log.append((self, reply.sent, reply.end))
+            log.append((self, reply.start, reply.end))
             return reply
 
     dense, pruned = Logged(0.1, 0.1), Logged(0.1, 0.1)
@@ -104,25 +101,6 @@ def test_dense_and_pruned_take_turns_and_never_run_together():
     for value in (1, 3):
         firsts = [one.arm for one in contents.segments if one.load.value == value and one.place == 0]
         assert sorted(firsts) == ["dense", "dense", "pruned", "pruned"]
-
-
-def test_a_cache_is_found_with_one_repeated_picture():
-    known: set[str] = set()
-
-    class Caching(Queue):
-        async def ask(self, body):
-            number = body["messages"][0]["content"][0]["image_url"]["url"]
-            self.encode_s = 0.01 if number in known else 0.1
-            known.add(number)
-            return await super().ask(body)
-
-    asked = study(concurrency=(2,), requests=12, check_cache=True, segment_seconds=MANY)
-    document, _ = measure(asked, Caching(0.1, 0.0), Queue(0.1, 0.0))
-    speedups = {check.arm: check.speedup.value for check in document.cache}
-    assert speedups == pytest.approx({"dense": 10, "pruned": 1}, rel=0.01)
-    assert "the dense server answers a repeated picture" in str(document.doubts)
-    assert "the pruned server answers a repeated picture" not in str(document.doubts)
-    assert len(document.loads) == 1 and document.loads[0].rounds == 4
 
 
 # --- on loopback ------------------------------------------------------------------------------------------------

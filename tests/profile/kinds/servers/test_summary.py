@@ -7,7 +7,6 @@ from scipy import stats
 from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import study
 from trio_profile.kinds.servers.break_even import break_even
-from trio_profile.kinds.servers.requests import ARMS
 from trio_profile.kinds.servers.study import Load
 from trio_profile.kinds.servers.summary import document_of, values_of
 
@@ -116,20 +115,6 @@ def test_a_gain_that_crosses_1_twice_has_no_break_even():
     assert (found.status, found.against, found.load, found.ci95) == ("inconclusive", (1.0,), None, None)
     backwards = break_even("throughput", "closed", (1, 2, 4, 8), ratios_at([1.2, 0.5, 0.5, 0.7]))
     assert backwards.against == () and backwards.pays == "above"
-
-
-def test_a_load_that_contradicts_the_fit_is_doubted():
-    asked = study(concurrency=(1, 2, 4, 8, 16, 32), rounds=3)
-    gains = (1 / 1.1, 1 / 0.6, 1 / 0.6, 1 / 0.6, 1 / 0.7, 1 / 1.1)
-    pairs = [
-        segment_with(asked, 12 * round + 2 * place + pruned, ARMS[pruned], load, rate, round=round)
-        for round, spread in enumerate((0.99, 1.0, 1.01))
-        for place, load in enumerate(asked.loads)
-        for pruned, rate in enumerate((1.0, gains[place] * spread))
-    ]
-    doubts = document_of(asked, asked_of(asked, pairs)).doubts
-    found = next(doubt for doubt in doubts if doubt.kind == "no steady gain")
-    assert "throughput at concurrency 1 is on the other side of 1" in found.sentence and found.found == 1
 
 
 def test_vllm_s_pull_request_51221_breaks_even_between_1_and_2():

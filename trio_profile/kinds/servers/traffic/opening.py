@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from trio_profile.errors import StudyError
 from trio_profile.kinds.servers.requests import Arm, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy
-from trio_profile.kinds.servers.traffic.pictures import Shown
-from trio_profile.kinds.servers.traffic.server import REDIRECTED, START, UNREACHABLE, UNSTREAMED, WANTS_KEY, Server
+from trio_profile.kinds.servers.traffic.pictures import Picture
+from trio_profile.kinds.servers.traffic.server import Server
 from trio_profile.kinds.servers.traffic.stream import Body, Reply
 from trio_profile.reading import parse_json
 
 _WAYS_OUT = {
-    401: WANTS_KEY,
-    403: WANTS_KEY,
+    None: "start it, or correct its address",
+    **dict.fromkeys((401, 403), "give its key with --key-variable NAME"),
     404: "give the base address of the server, such as http://localhost:8000, and the name of a model that it has",
-    **dict.fromkeys((301, 302, 303, 307, 308), REDIRECTED),
+    **dict.fromkeys((301, 302, 303, 307, 308), "give the address to which it redirects"),
     429: "the server refuses so many requests; ask for less",
 }
+"""By the status of a reply; None without an answer."""
+_UNLISTED = (400, 404, 405)
+"""Statuses of a server that answers, but lists no models."""
 _A_FEW = 4
 """A dense picture has at least this many tokens. A prompt that grows by fewer does not contain it."""
 
@@ -44,16 +47,13 @@ class ArmServer:
     fields: Body
     owner: str = ""
 
-    def body(self, shown: Shown | None, prompt: str = "") -> Body:
-        """Return the fields of a request.
-
-        shown: the picture with its question; None asks `prompt` alone.
-        """
-        text = {"type": "text", "text": prompt if shown is None else shown.prompt}
-        picture = [] if shown is None else [{"type": shown.kind, shown.kind: {"url": shown.url}}]
+    def body(self, picture: Picture, *, alone: bool = False) -> Body:
+        """Return the fields of a request: a picture with its question. alone: the question without the picture."""
+        text = {"type": "text", "text": picture.prompt}
+        parts = [] if alone else [{"type": picture.kind, picture.kind: {"url": picture.url}}]
         return {
             "model": self.model,
-            "messages": [{"role": "user", "content": [*picture, text]}],
+            "messages": [{"role": "user", "content": [*parts, text]}],
             "max_tokens": self.new_tokens,
             "temperature": 0,
             "stream": True,
@@ -69,56 +69,45 @@ async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict
     Raises StudyError if a server cannot be reached, if it is not clear which model to ask, or if the two have different
     models.
     """
-    names: dict[Arm, str] = {arm: f"the {arm} server {server.url}" for arm, server in servers.items()}
-    listed: dict[Arm, dict[str, str]] = {}
-    chosen: dict[Arm, str] = {}
+    arms: dict[Arm, ArmServer] = {}
     for arm, server in servers.items():
-        try:
-            listed[arm] = await server.models()
-        except ConnectionError as error:
-            raise StudyError(f"{names[arm]}: {error}") from error
-    for arm, models in listed.items():
-        chosen[arm] = study.model or _only(names[arm], models)
-        if models and chosen[arm] not in models:
-            raise StudyError(f"{names[arm]} has no model {chosen[arm]!r}; it lists {', '.join([*models][:5])}")
-    if chosen["dense"] != chosen["pruned"]:
+        name = f"the {arm} server {server.url}"
+        models, reply = await server.models()
+        if reply.error is not None and reply.status not in _UNLISTED:
+            raise StudyError(failed(name, reply))
+        model = study.model or _only(name, models)
+        if models and model not in models:
+            raise StudyError(f"{name} has no model {model!r}; it lists {', '.join([*models][:5])}")
+        bodies = (study.body, study.pruned_body if arm == "pruned" else None)
+        fields = {field: value for body in bodies if body for field, value in parse_json(body).items()}
+        arms[arm] = ArmServer(arm, server, name, model, study.new_tokens, fields, owner=models.get(model, ""))
+    dense, pruned = arms["dense"].model, arms["pruned"].model
+    if dense != pruned:
         raise StudyError(
-            f"the two servers have different models: {chosen['dense']!r} (dense) and {chosen['pruned']!r} (pruned); "
-            "serve one model under one name"
+            f"the two servers have different models: {dense!r} (dense) and {pruned!r} (pruned); serve one model under "
+            "one name"
         )
-    shared = parse_json(study.body) if study.body else {}
-    added = parse_json(study.pruned_body) if study.pruned_body else {}
-    return {
-        arm: ArmServer(
-            arm,
-            server,
-            names[arm],
-            chosen[arm],
-            study.new_tokens,
-            {**shared, **(added if arm == "pruned" else {})},
-            owner=listed[arm].get(chosen[arm], ""),
-        )
-        for arm, server in servers.items()
-    }
+    return arms
 
 
-async def try_arm(arm: ArmServer, shown: Shown) -> ServerFacts:
+async def try_arm(arm: ArmServer, picture: Picture) -> ServerFacts:
     """Send a request with text alone and one with a picture, and return what the server says of itself.
 
     Raises StudyError if it refuses the picture, does not stream, or does not answer.
     """
-    reply = await arm.server.ask(arm.body(shown))
-    text = await arm.server.ask(arm.body(None, shown.prompt))
+    reply = await arm.server.ask(arm.body(picture))
+    text = await arm.server.ask(arm.body(picture, alone=True))
     if reply.error is not None:
         if text.error is None:
             raise StudyError(
                 f"{arm.name} answers text, but no picture: {reply.error}; serve a model that sees pictures"
             )
         raise StudyError(failed(arm.name, reply))
+    names = (arm.owner, reply.stream.engine, reply.software)  # vLLM's header says `uvicorn`
     facts = ServerFacts(
         arm=arm.arm,
         model=arm.model,
-        software=software_of(arm.owner, reply)[:100],
+        software=", ".join(dict.fromkeys(filter(None, names)))[:100],
         text_tokens=None if text.error is not None else text.stream.prompt_tokens,
         prompt_tokens=reply.stream.prompt_tokens,
     )
@@ -137,10 +126,7 @@ def failed(name: str, reply: Reply) -> str:
 
     name: of the server.
     """
-    known = {UNREACHABLE: START, UNSTREAMED: "endpoints needs a server that streams"}
-    by_reason = (way_out for reason, way_out in known.items() if str(reply.error).startswith(reason))
-    way_out = next(by_reason, _WAYS_OUT.get(reply.status or 0, "look into its log"))
-    return f"{name}: {reply.error}; {way_out}"
+    return f"{name}: {reply.error}; {_WAYS_OUT.get(reply.status, 'look into its log')}"
 
 
 def _only(name: str, models: Collection[str]) -> str:
@@ -149,12 +135,3 @@ def _only(name: str, models: Collection[str]) -> str:
         return next(iter(models))
     fault = f"lists {len(models)} models" if models else "does not say which model it has"
     raise StudyError(f"{name} {fault}; name one with --model")
-
-
-def software_of(owner: str, reply: Reply) -> str:
-    """Return what a server calls itself: its engine, or else the owner of its model, and its HTTP server in brackets.
-
-    vLLM names itself as the owner, and newer ones in each answer; its header says `uvicorn`.
-    """
-    engine = reply.stream.engine if owner in reply.stream.engine else f"{owner} {reply.stream.engine}".strip()
-    return f"{engine} ({reply.software})" if engine and reply.software else engine or reply.software

@@ -8,7 +8,6 @@ its picture. A cut-out that equals an earlier one is left out.
 import io
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from math import ceil, isqrt
@@ -30,14 +29,14 @@ _MOST_LOST = 0.125
 _SPARE = 1.25
 """Plan 1.25 times as many cut-outs as needed: equal ones are skipped, and an interrupted study needs more."""
 _MOST_CHARACTERS = 8_000_000_000
-"""Pictures that are ready may have this many characters together."""
+"""Pictures that are ready may have this many characters together, by the size of the last one."""
 _SEEDS = 1 << 40
 """Seeds of drawn pictures lie this far apart for two seeds of a study."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What one request shows and asks.
+class Picture:
+    """The picture of one request, and the question about it.
 
     number: of the picture.
     url: the picture, or the frames of a video, as a `data:` address.
@@ -74,7 +73,7 @@ class Pictures:
         first: int = 0,
     ) -> None:
         self._prompt, self._seed, self._frames, self._next = prompt, seed, frames, first
-        self._ready: deque[Shown] = deque()
+        self._ready: deque[Picture] = deque()
         self._known: set[bytes] = set()
         self._files = [] if directory is None else picture_files(directory, "--pictures")
         self._directory = directory
@@ -85,11 +84,9 @@ class Pictures:
 
         Raises StudyError if there are not enough, or if they need too much memory.
         """
-        held = sum(len(shown.url) for shown in self._ready)
         while len(self._ready) < number:
             self._ready.append(self._make())
-            held += len(self._ready[-1].url)
-            if held > _MOST_CHARACTERS:
+            if len(self._ready) * len(self._ready[-1].url) > _MOST_CHARACTERS:
                 raise StudyError(
                     f"{number} pictures of a segment need more than {_MOST_CHARACTERS // 10**9} GB; ask for fewer "
                     "--requests or --seconds, lower loads, or smaller pictures"
@@ -100,16 +97,11 @@ class Pictures:
         """The first number of which no picture was made, prepared ones included."""
         return self._next
 
-    def take(self) -> Shown:
+    def take(self) -> Picture:
         """Return the next picture. One that was not prepared is made now."""
         return self._ready.popleft() if self._ready else self._make()
 
-    def all(self) -> Iterator[Shown]:
-        """Yield picture after picture, without end."""
-        while True:
-            yield self.take()
-
-    def _make(self) -> Shown:
+    def _make(self) -> Picture:
         """Return a new picture with the next number. Numbers whose picture equals an earlier one are left out."""
         while True:
             number = self._next
@@ -121,13 +113,13 @@ class Pictures:
                 self._known.add(digest)
                 prompt = self._prompt or question or DEFAULT_PROMPT
                 if self._frames == 1:
-                    return Shown(number, f"data:image/jpeg;base64,{b64encode(data).decode()}", prompt)
-                return shown_as(number, image, prompt, self._frames)
+                    return Picture(number, f"data:image/jpeg;base64,{b64encode(data).decode()}", prompt)
+                return as_picture(number, image, prompt, self._frames)
 
     def _drawn(self, number: int) -> tuple[Image.Image, str]:
         """Return a drawn picture and a question about it."""
-        found = scene(self._seed * _SEEDS + number)
-        return render(found), ask(found, 1, np.random.default_rng(number)).text
+        objects = scene(self._seed * _SEEDS + number)
+        return render(objects), ask(objects, 1, np.random.default_rng(number)).text
 
     def _cut_out(self, number: int) -> Image.Image:
         """Return a part of a picture: each further use begins at another pixel."""
@@ -153,17 +145,13 @@ class Pictures:
         return lost
 
 
-def shown_as(number: int, image: Image.Image, prompt: str, frames: int = 1) -> Shown:
+def as_picture(number: int, image: Image.Image, prompt: str, frames: int = 1) -> Picture:
     """Return a picture without loss, or the video of it, as a request shows it."""
     if frames == 1:
-        return Shown(number, f"data:image/png;base64,{b64encode(_encoded(image, 'PNG')).decode()}", prompt)
-    video = ",".join(b64encode(_encoded(_moved(image, by))).decode() for by in range(frames))
-    return Shown(number, f"data:video/jpeg;base64,{video}", prompt, "video_url")
-
-
-def _moved(image: Image.Image, by: int) -> Image.Image:
-    """Return a picture moved to the right by some pixels. What leaves it at the right comes in at the left."""
-    return ImageChops.offset(image, by, 0)
+        return Picture(number, f"data:image/png;base64,{b64encode(_encoded(image, 'PNG')).decode()}", prompt)
+    moved = (ImageChops.offset(image, pixels, 0) for pixels in range(frames))  # to the right
+    video = ",".join(b64encode(_encoded(frame)).decode() for frame in moved)
+    return Picture(number, f"data:video/jpeg;base64,{video}", prompt, "video_url")
 
 
 def _encoded(image: Image.Image, form: str = "JPEG") -> bytes:

@@ -26,7 +26,7 @@ import numpy as np
 
 from trio_profile.kinds.servers.requests import Request
 from trio_profile.kinds.servers.study import MOST_AT_ONCE, Load
-from trio_profile.kinds.servers.traffic.stream import Ask, Body, Reply
+from trio_profile.kinds.servers.traffic.stream import Ask, Body
 from trio_profile.stats.intervals import median
 
 EACH = 4
@@ -48,7 +48,7 @@ _DEVIATIONS = 6
 _COUNTS = ("prompt_tokens", "output_tokens", "cached_tokens", "pieces")
 """The numbers of a stream that a request keeps."""
 _LAG_EVERY = 0.05
-"""Seconds between two looks at the event loop of the client."""
+"""The event loop of the client is timed every so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,10 @@ async def run_segment(
             raise group.exceptions[0] from None
     finally:
         watching.cancel()
-        run.cancel_timers()
     measured = run.measured
     measured.lag_ms = round(float(np.quantile(run.lags, 0.99)), 3) if run.lags else 0.0
     measured.cpu_share = round((time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9), 4)
-    errors = [one.error for one in measured.requests if one.measured]
+    errors = [request.error for request in measured.requests if request.measured]
     if measured.failure is None and None not in errors:
         measured.failure = errors[-1] if errors else "no request arrived while it was measured; raise --seconds"
     return measured
@@ -146,94 +145,33 @@ class _Run:
 
     def __init__(self, ask: Ask, bodies: Iterator[tuple[int, Body]], load: Load, limits: Limits, number: int) -> None:
         self._ask, self._bodies, self._load, self._limits, self._number = ask, bodies, load, limits, number
-        self._closed, self._enough = load.loop == "closed", limits.measured(load)
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
+        self._began = self._start = self._loop.time()
         self._over = asyncio.Event()
-        self._measuring, self._counted, self._failures = False, 0, 0
-        self._warm_up_expired, self._time_is_over = False, False
-        self._timers = [self._loop.call_later(limits.seconds, self._end_warm_up)]
-        self._arrived, self._looks = 0, [(0, 0)]
+        self._measuring, self._arrived, self._counted, self._failures = False, 0, 0, 0
         self.measured = Measured()
         self.lags: list[float] = []
 
     async def watch_lag(self) -> None:
         """Record every 50 ms how late the event loop is."""
         while True:
-            due = self._loop.time() + _LAG_EVERY
+            begin = self._loop.time()
             await asyncio.sleep(_LAG_EVERY)
-            self.lags.append(1000 * (self._loop.time() - due))
-
-    def cancel_timers(self) -> None:
-        """Cancel the timers that end the warm-up and the measured part."""
-        for timer in self._timers:
-            timer.cancel()
+            self.lags.append(1000 * (self._loop.time() - begin - _LAG_EVERY))
 
     async def closed_loop(self, tasks: asyncio.TaskGroup) -> None:
         """Keep a fixed number of requests under way."""
 
         async def worker() -> None:
             while not self._over.is_set():
-                await self._send(self._loop.time(), next(self._bodies))
+                request = await self._send(self._loop.time(), next(self._bodies))
+                if not self._measuring:
+                    self._see_answers()
+                elif request.measured:
+                    self._count()
 
         for _ in range(self._load.at_once):
             tasks.create_task(worker())
-
-    async def open_loop(self, tasks: asyncio.TaskGroup, seed: str) -> None:
-        """Send requests as they arrive. Beyond MOST_AT_ONCE an arrival waits, which shows as a late sending."""
-        draw = random.Random(seed)
-        window = window_seconds(self._load, self._limits.seconds)
-        places = range(1, int(self._limits.seconds / window) + 1)
-        self._timers += [self._loop.call_later(place * window, self._see_window) for place in places]
-        free = asyncio.Semaphore(MOST_AT_ONCE)
-        due = self._loop.time()
-        while not self._over.is_set():
-            due += draw.expovariate(self._load.value)
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(due):
-                    await self._over.wait()
-                break  # the measured part ended before this arrival
-            await free.acquire()
-            request = self._send(due, next(self._bodies), self._count_arrival())
-            tasks.create_task(request).add_done_callback(lambda _: free.release())
-
-    def _count_arrival(self) -> bool:
-        """Return whether an arrival of the open loop is measured. The last one ends the measured part."""
-        self._arrived += 1
-        if not self._measuring or self._over.is_set():
-            return False
-        self._counted += 1
-        if self._counted >= self._enough:
-            self._stop("requests")
-        return True
-
-    async def _send(self, due: float, asked: tuple[int, Body], counts: bool = False) -> None:
-        """Send one request, and record its answer or its error. Raises _BrokenOff after too many failures in a row.
-
-        asked: the number of the picture and the fields of the request.
-        counts: whether a request of the open loop is measured. In a closed loop that depends on when it ends.
-        """
-        picture, body = asked
-        reply = await self._ask(body)
-        measured = self._measuring and not self._over.is_set() if self._closed else counts
-        self.measured.requests.append(self._record(picture, due, reply, measured))
-        self._failures = self._failures + 1 if reply.error is not None else 0
-        if self._failures >= max(MOST_FAILURES, 2 * self._load.at_once):
-            self.measured.failure = str(reply.error)
-            raise _BrokenOff
-        if self._closed and not self._measuring:
-            self._see_answers()
-        elif self._closed and measured:
-            self._count_end()
-
-    def _count_end(self) -> None:
-        """Count a measured request of the closed loop. The measured part ends with one of them."""
-        self._counted += 1
-        self.measured.end_ms = self._ms(self._loop.time())
-        if self._counted >= self._enough:
-            self._stop("requests")
-        elif self._time_is_over and self._counted % self._load.at_once == 0:
-            self._stop("seconds")
 
     def _see_answers(self) -> None:
         """Begin to measure a closed loop if the times of its last two windows agree, or if the time is over."""
@@ -241,57 +179,99 @@ class _Run:
         windows, rest = divmod(len(ended), window)
         if not rest and windows >= 2:
             self.measured.steady = agree(ended[-2 * window : -window], ended[-window:])
-        if self._warm_up_expired or self.measured.steady or windows >= MOST_WINDOWS:
+        if self._time_is_over() or self.measured.steady or windows >= MOST_WINDOWS:
             self._begin_measuring()
 
-    def _see_window(self) -> None:
-        """Begin to measure an open loop if its server keeps up."""
-        if not self._measuring:
-            self._looks.append((self._arrived, len(self.measured.requests)))
-            self.measured.steady = keeps_up(self._looks, self.measured.requests)
+    async def open_loop(self, tasks: asyncio.TaskGroup, seed: str) -> None:
+        """Send requests as they arrive. Beyond MOST_AT_ONCE an arrival waits, which shows as a late sending."""
+        clock = tasks.create_task(self._watch_windows())
+        draw = random.Random(seed)
+        free = asyncio.Semaphore(MOST_AT_ONCE)
+        arrival = self._loop.time()
+        while not self._over.is_set():
+            arrival += draw.expovariate(self._load.value)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(arrival):
+                    await self._over.wait()
+                break  # the measured part ended before this arrival
+            await free.acquire()
+            self._arrived += 1
+            counts = self._measuring and not self._over.is_set()
+            if counts:
+                self._count()
+            request = self._send(arrival, next(self._bodies), counts=counts)
+            tasks.create_task(request).add_done_callback(lambda _: free.release())
+        clock.cancel()
+
+    async def _watch_windows(self) -> None:
+        """Begin to measure an open loop if its server keeps up, or if the time is over. Then measure for as long."""
+        seconds = self._limits.seconds
+        window = max(seconds / _WINDOWS, 2 * LEAST_WINDOW / self._load.value)  # several requests arrive in each
+        marks = [(0, 0)]
+        for _ in range(int(seconds / window)):
+            await asyncio.sleep(window)
+            marks.append((self._arrived, len(self.measured.requests)))
+            self.measured.steady = keeps_up(marks, self.measured.requests)
             if self.measured.steady:
-                self._begin_measuring()
+                break
+        else:
+            await asyncio.sleep(self._began + seconds - self._loop.time())
+        self._begin_measuring()
+        await asyncio.sleep(seconds)
+        self._stop("seconds")
 
-    def _end_warm_up(self) -> None:
-        """End the warm-up because the time is over. A closed loop is measured from the next answer on."""
-        self._warm_up_expired = True
-        if not self._closed:
-            self._begin_measuring()
+    def _time_is_over(self) -> bool:
+        """Whether the warm-up, or else the measured part, has taken its longest time."""
+        return self._loop.time() - self._start >= self._limits.seconds
 
     def _begin_measuring(self) -> None:
-        if not self._measuring:
-            self._measuring = True
-            self._timers.append(self._loop.call_later(self._limits.seconds, self._run_out))
-            self.measured.warm_ups = len(self.measured.requests)
-            self.measured.start_ms = self.measured.end_ms = self._ms(self._loop.time())
+        self._measuring, self._start = True, self._loop.time()
+        self.measured.warm_ups, self.measured.start_ms = len(self.measured.requests), self._ms(self._start)
 
-    def _run_out(self) -> None:
-        """End the measured part because the time is over. A closed loop waits for a multiple of those under way."""
-        self._time_is_over = True
-        if not self._closed:
+    def _count(self) -> None:
+        """Count a measured request. The measured part ends with enough of them, in a closed loop also after its time.
+
+        A closed loop waits for a multiple of the requests under way.
+        """
+        self._counted += 1
+        if self._counted >= self._limits.measured(self._load):
+            self._stop("requests")
+        elif self._load.loop == "closed" and self._time_is_over() and self._counted % self._load.at_once == 0:
             self._stop("seconds")
 
     def _stop(self, why: Literal["requests", "seconds"]) -> None:
-        if not self._over.is_set():
-            self._over.set()
-            self.measured.stopped = why
-            if not self._closed:
-                self.measured.end_ms = self._ms(self._loop.time())
+        self._over.set()
+        self.measured.stopped, self.measured.end_ms = why, self._ms(self._loop.time())
 
-    def _record(self, picture: int, due: float, reply: Reply, measured: bool) -> Request:
+    async def _send(self, arrival: float, content: tuple[int, Body], *, counts: bool | None = None) -> Request:
+        """Send one request, and record its answer or its error. Raises _BrokenOff after too many failures in a row.
+
+        arrival: when it was due.
+        content: the number of the picture and the fields of the request.
+        counts: whether it is measured; None in a closed loop, where that depends on when it ends.
+        """
+        picture, body = content
+        reply = await self._ask(body)
+        measured = self._measuring and not self._over.is_set() if counts is None else counts
         stream = reply.stream
-        return Request(
+        request = Request(
             segment=self._number,
             measured=measured,
             picture=picture,
-            due_ms=self._ms(due),
-            sent_ms=self._ms(reply.sent),
-            first_ms=None if reply.first is None else self._ms(reply.first),
+            due_ms=self._ms(arrival),
+            sent_ms=self._ms(reply.start),
+            first_ms=None if stream.first is None else self._ms(stream.first),
             end_ms=self._ms(reply.end),
             status=reply.status,
             error=reply.error,
             **{name: getattr(stream, name) for name in _COUNTS},
         )
+        self.measured.requests.append(request)
+        self._failures = self._failures + 1 if reply.error is not None else 0
+        if self._failures >= max(MOST_FAILURES, 2 * self._load.at_once):
+            self.measured.failure = str(reply.error)
+            raise _BrokenOff
+        return request
 
     def _ms(self, when: float) -> float:
         return round(max(1000 * (when - self._began), 0.0), 3)
@@ -302,29 +282,21 @@ def window_of(load: Load) -> int:
     return max(load.at_once, LEAST_WINDOW)
 
 
-def window_seconds(load: Load, seconds: float) -> float:
-    """Return the length of a window of an open loop, in which several requests arrive.
-
-    seconds: the longest time of the warm-up.
-    """
-    return max(seconds / _WINDOWS, 2 * LEAST_WINDOW / load.value)
-
-
 def agree(before: Sequence[Request], now: Sequence[Request]) -> bool:
     """Return whether the times of two windows agree."""
-    first, second = (median([one.total_ms for one in window]) for window in (before, now))
+    first, second = (median([request.total_ms for request in window]) for window in (before, now))
     return abs(second - first) <= STABLE * first
 
 
-def keeps_up(looks: Sequence[tuple[int, int]], ended: Sequence[Request]) -> bool:
+def keeps_up(marks: Sequence[tuple[int, int]], ended: Sequence[Request]) -> bool:
     """Return whether the server of an open loop answers what arrives, at times that agree, in the last two windows.
 
-    looks: how many requests had arrived, and how many had ended, at the ends of the windows, and at the beginning.
+    marks: how many requests had arrived, and how many had ended, at the beginning and at the end of each window.
     ended: the requests in the order in which they ended.
     """
-    if len(looks) < 3:
+    if len(marks) < 3:
         return False
-    (arrived, begin), (_, middle), (arrived_now, end) = looks[-3:]
+    (arrived, begin), (_, middle), (arrived_now, end) = marks[-3:]
     if min(middle - begin, end - middle) < LEAST_WINDOW:
         return False
     arrivals = arrived_now - arrived

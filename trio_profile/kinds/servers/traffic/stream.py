@@ -66,7 +66,11 @@ class Stream:
             self.error = message_of(event) or "an error without a message"
         if isinstance(engine := event.get("system_fingerprint"), str):
             self.engine = engine
-        self._read_usage(event.get("usage"))
+        if isinstance(usage := event.get("usage"), dict):
+            details = usage.get("prompt_tokens_details")
+            self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
+            self.output_tokens = _count(usage, "completion_tokens", self.output_tokens)
+            self.cached_tokens = _count(details, "cached_tokens", self.cached_tokens)
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict):
@@ -92,26 +96,16 @@ class Stream:
             return "its answer has no text"
         return "it reports an answer of 0 tokens" if self.output_tokens == 0 else None
 
-    def _read_usage(self, usage: Any) -> None:
-        if not isinstance(usage, dict):
-            return
-        self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
-        self.output_tokens = _count(usage.get("completion_tokens"), self.output_tokens)
-        details = usage.get("prompt_tokens_details")
-        if isinstance(details, dict):
-            self.cached_tokens = _count(details.get("cached_tokens"), self.cached_tokens)
-
 
 Body = dict[str, Any]
 """The fields of a request."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reply:
     """The answer to one request, or why it failed. Times are those of the event loop, in seconds.
 
-    sent: when the client began to send.
-    first: when the first token came; None without one.
+    start: when the client began to send.
     end: when the answer ended or the request failed.
     stream: the answer, as far as it came.
     status: the HTTP status; None without an answer.
@@ -119,9 +113,8 @@ class Reply:
     software: the header `Server`.
     """
 
-    sent: float
-    end: float
-    first: float | None = None
+    start: float
+    end: float = 0.0
     stream: Stream = field(default_factory=Stream)
     status: int | None = None
     error: str | None = None
@@ -144,6 +137,7 @@ def message_of(answer: Any) -> str:
     return one_line(answer) if isinstance(answer, str) else ""
 
 
-def _count(value: Any, known: int | None) -> int | None:
+def _count(usage: Any, name: str, known: int | None) -> int | None:
     """Return a number of tokens. What is no such number does not replace the one that is known."""
+    value = usage.get(name) if isinstance(usage, dict) else None
     return value if type(value) is int and value >= 0 else known

@@ -6,10 +6,10 @@ import pytest
 from PIL import Image
 
 from trio_profile.errors import StudyError
-from trio_profile.kinds.servers.traffic.pictures import DEFAULT_PROMPT, Pictures, Shown
+from trio_profile.kinds.servers.traffic.pictures import DEFAULT_PROMPT, Picture, Pictures
 
 
-def opened(shown: Shown) -> Image.Image:
+def opened(shown: Picture) -> Image.Image:
     return Image.open(io.BytesIO(b64decode(shown.url.partition(",")[2])))
 
 
@@ -57,20 +57,20 @@ def test_cut_outs_that_are_equal_are_left_out(tmp_path):
 def test_a_prepared_picture_is_not_lost():
     pictures = Pictures(None, None)
     pictures.prepare(3)
-    assert next(pictures.all()).number == 0
+    assert pictures.take().number == 0
     pictures.prepare(3)
-    assert [next(pictures.all()).number for _ in range(3)] == [1, 2, 3]
+    assert [pictures.take().number for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("drawn", [True, False])
 def test_a_video_is_a_picture_that_moves_by_a_pixel_from_frame_to_frame(drawn, directory):
     pictures = Pictures(None if drawn else directory, None, frames=3, needed=2)
     first, second = pictures.take(), pictures.take()
-    assert (first.kind, Shown(0, "", "").kind) == ("video_url", "image_url")
+    assert (first.kind, Picture(0, "", "").kind) == ("video_url", "image_url")
     head, *frames = first.url.split(",")
     assert head == "data:video/jpeg;base64" and len(frames) == 3
     assert not set(frames) & set(second.url.split(",")[1:])
-    still, moved = (np.asarray(opened(Shown(0, f",{frame}", "")), dtype=float) for frame in frames[:2])
+    still, moved = (np.asarray(opened(Picture(0, f",{frame}", "")), dtype=float) for frame in frames[:2])
     assert np.abs(np.roll(still, 1, axis=1) - moved).mean() < np.abs(still - moved).mean()
 
 

@@ -74,11 +74,11 @@ class Batches:
 
     async def ask(self, body: Body) -> Reply:  # noqa: ARG002
         loop = asyncio.get_running_loop()
-        sent, answered = loop.time(), loop.create_future()
+        start, answered = loop.time(), loop.create_future()
         self.waiting.append(answered)
         self.task = self.task or asyncio.create_task(self._work())
         await answered
-        return Reply(sent=sent, first=loop.time(), end=loop.time(), stream=Stream(ended=True), status=200)
+        return Reply(start, loop.time(), Stream(first=loop.time(), ended=True), 200)
 
     async def _work(self) -> None:
         while self.waiting:
@@ -134,10 +134,10 @@ class Sharing:
 
     async def ask(self, body: Body) -> Reply:  # noqa: ARG002
         loop, self.under_way = asyncio.get_running_loop(), self.under_way + 1
-        sent = loop.time()
+        start = loop.time()
         await asyncio.sleep(self.base_s + self.each_s * self.under_way)
         self.under_way -= 1
-        return Reply(sent=sent, first=loop.time(), end=loop.time(), stream=Stream(ended=True), status=200)
+        return Reply(start, loop.time(), Stream(first=loop.time(), ended=True), 200)
 
 
 def test_an_open_loop_is_measured_when_its_server_keeps_up():
@@ -185,7 +185,7 @@ def test_a_server_that_hangs_is_no_measurement(load):
                 return await super().ask(body)
             await asyncio.sleep(120)
             now = asyncio.get_running_loop().time()
-            return Reply(sent=now - 120, end=now, error="no answer within 120 s")
+            return Reply(now - 120, now, error="no answer within 120 s")
 
     assert run(Hangs(0.1, 0.1), load, requests=50, seconds=60).failure == "no answer within 120 s"
 
@@ -243,7 +243,7 @@ def requests_of(*times_ms: float) -> list[Request]:
 
 
 def test_a_server_keeps_up_if_as_many_end_as_arrive():
-    """Looks at (arrived, ended). Ten requests may be under way all the time."""
+    """Marks of (arrived, ended). Ten requests may be under way all the time."""
     times = requests_of(*[100.0] * 300)
     assert keeps_up([(0, 0), (110, 100), (210, 200)], times)
     assert keeps_up([(0, 0), (60, 5), (160, 100), (260, 200)], times)

@@ -33,7 +33,7 @@ def ask(url: str = "http://host", **options: Any) -> Reply:
     return of_server(lambda server: server.ask(BODY), url, **options)
 
 
-def models(url: str, **options: Any) -> dict[str, str]:
+def models(url: str, **options: Any) -> tuple[dict[str, str], Reply]:
     return of_server(Server.models, url, **options)
 
 
@@ -48,14 +48,13 @@ def test_a_streamed_answer_has_its_times_and_its_tokens():
     with FakeServer(tokens=4, rest_s=0.03) as server:
         reply = ask(server.url)
     assert reply.error is None and reply.status == 200 and reply.software == "fake/1"
-    assert reply.first is not None and reply.sent < reply.first < reply.end
-    assert reply.stream is not None
+    assert reply.stream.first is not None and reply.start < reply.stream.first < reply.end
     assert (reply.stream.pieces, reply.stream.prompt_tokens, reply.stream.output_tokens) == (4, 10, 4)
 
 
 def test_the_models_are_those_that_the_server_lists():
     with FakeServer(models=("one", "two")) as server:
-        assert models(server.url) == models(f"{server.url}/v1/") == {"one": "fakes", "two": "fakes"}
+        assert models(server.url)[0] == models(f"{server.url}/v1/")[0] == {"one": "fakes", "two": "fakes"}
 
 
 def test_a_server_that_does_not_answer_in_time_has_failed():
@@ -65,26 +64,24 @@ def test_a_server_that_does_not_answer_in_time_has_failed():
 
 def test_an_address_without_a_server_cannot_be_reached():
     url = free_address()
-    assert ask(url).error == "it cannot be reached (Connection refused)"
-    with pytest.raises(ConnectionError, match="cannot be reached"):
-        models(url)
+    for error in (ask(url).error, models(url)[1].error):
+        assert str(error).startswith("it cannot be reached (Connect")
 
 
 def test_a_server_that_does_not_list_its_models_says_why():
     for answer, says in (
-        (httpx2.Response(401, json={"error": "who?"}), "HTTP 401: give its key with --key-variable NAME"),
-        (httpx2.Response(500, json={"error": "no\nmemory"}), "HTTP 500: no memory; look into its log"),
-        (httpx2.Response(301, headers={"location": "http://other"}), "it redirects to http://other; give the address"),
+        (httpx2.Response(401, json={"error": "who?"}), "HTTP 401: who?"),
+        (httpx2.Response(500, json={"error": "no\nmemory"}), "HTTP 500: no memory"),
+        (httpx2.Response(301, headers={"location": "http://other"}), "it redirects to http://other, which is not"),
     ):
-        with pytest.raises(ConnectionError, match=f"^{says}"):
-            models("http://host", answers=lambda _, answer=answer: answer)
+        error = models("http://host", answers=lambda _, answer=answer: answer)[1].error
+        assert str(error).startswith(says)
 
     async def silent(request: httpx2.Request) -> httpx2.Response:
         await asyncio.sleep(60)
         return httpx2.Response(200)
 
-    with pytest.raises(ConnectionError, match=r"^it does not answer within 0\.1 s; start it"):
-        models("http://host", timeout=0.1, answers=silent)
+    assert models("http://host", timeout=0.1, answers=silent)[1].error == "no answer within 0.1 s"
 
 
 def test_the_key_is_sent_and_never_stands_in_an_error_or_a_name():
@@ -159,7 +156,7 @@ def test_a_plain_port_behind_https_says_so():
     def fail(_: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("failed") from ssl.SSLError(1, "WRONG_VERSION_NUMBER")
 
-    assert ask(answers=fail).error == ("it cannot be reached (no TLS connection: wrong version number; try http://)")
+    assert ask(answers=fail).error == ("it cannot be reached (WRONG_VERSION_NUMBER)")
 
 
 def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
