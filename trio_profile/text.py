@@ -32,7 +32,7 @@ def printable_json(text: str, encoding: str = "utf-8") -> str:
         signs = _UNSAFE
     except UnicodeEncodeError:
         signs = _NO_ASCII
-    return signs.sub(lambda found: _json_escape(found[0]), text)
+    return signs.sub(lambda match: _json_escape(match[0]), text)
 
 
 def one_line(text: str) -> str:
@@ -72,8 +72,8 @@ def listed(parts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
 def _json_escape(char: str) -> str:

@@ -21,12 +21,6 @@ def count(value: float, unit: str = "") -> str:
     return _minus(f"{value:.4g} {unit}".rstrip())
 
 
-def count_beside(value: float, other: float) -> str:
-    """A count with the SI prefix of another: 992.3e9 beside 2.98e12 → `0.9923 T`."""
-    size, prefix = next(((size, prefix) for size, prefix in _SI if abs(other) >= size), (1, ""))
-    return _minus(f"{value / size:.4g} {prefix}".rstrip())
-
-
 def count_within(value: float, bounds: Sequence[float]) -> str:
     """A mean count with its interval: `57.5 [54.0, 61.2]`. A wide interval gets fewer digits."""
     digits = _digits(bounds, least=0, most=1)
@@ -91,7 +85,7 @@ def points(difference: float, bounds: Sequence[float]) -> str:
 
 
 def points_lost(difference: float, bounds: Sequence[float] = ()) -> str:
-    """What is lost against dense, in percentage points, with its interval if it has one: −0.14 → `14.0 [8.9, 18.8]`."""
+    """The loss against dense, in percentage points, with its interval if it has one: −0.14 → `14.0 [8.9, 18.8]`."""
     # Adding 0 makes −0 to 0.
     value, *ends = (_minus(f"{round(-100 * part, 1) + 0.0:.1f}") for part in (difference, *reversed(bounds)))
     return f"{value} [{', '.join(ends)}]" if ends else value
@@ -117,19 +111,9 @@ def plain(value: float) -> str:
     return f"{value:.6g}"
 
 
-def tiny(share: float) -> str:
-    """A very small share with two digits: 2.886e-07 → `2.9 × 10⁻⁷`."""
-    return _power(share, 2)
-
-
 def factor(value: float) -> str:
     """A plain factor such as γ: 0.1834 → `0.183`, 2.67e-8 → `2.7 × 10⁻⁸`."""
     return _significant(value, 3) if value == 0 or abs(value) >= 1e-3 else _power(value, 2)
-
-
-def probability(value: float) -> str:
-    """A probability with one digit: 0.0042 → `0.004`, 3e-5 → `3 × 10⁻⁵`."""
-    return f"{value:.1g}" if value == 0 or value >= 1e-3 else _power(value, 1)
 
 
 def threshold(value: float) -> str:
@@ -187,12 +171,12 @@ def change(base: int, new: int) -> str:
     return f"{before} {'+' if new > base else '−'} {exact(abs(new - base))}"
 
 
-def task_score(value: float, beside: float | None = None) -> str:
+def task_score(value: float, largest: float | None = None) -> str:
     """A benchmark's score: `0.8312` if it is below 10, otherwise `1510.7`.
 
-    beside: another score of the benchmark. Both get as many decimals.
+    largest: another score of the benchmark. Both get as many decimals.
     """
-    return f"{value:.{_score_digits(value if beside is None else beside)}f}".replace("-", "−")
+    return f"{value:.{_score_digits(value if largest is None else largest)}f}".replace("-", "−")
 
 
 def task_score_difference(difference: float, score: float, bounds: Sequence[float] | None = None) -> str:
@@ -227,12 +211,9 @@ def moment(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def times(ratio: float, interval: Sequence[float] | None = None, digits: int | None = None) -> str:
-    """A speed-up: 1.2345 in [1.20, 1.27] → `1.23×`. A wide interval gets fewer digits.
-
-    digits: the number of decimals; None for as many as the interval needs.
-    """
-    return f"{ratio:.{ratio_digits(interval) if digits is None else digits}f}×"
+def times(ratio: float, interval: Sequence[float] | None = None) -> str:
+    """A speed-up: 1.2345 in [1.20, 1.27] → `1.23×`. A wide interval gets fewer digits."""
+    return f"{ratio:.{_ratio_digits(interval)}f}×"
 
 
 def times_within(ratio: float, bounds: Sequence[float]) -> str:
@@ -240,13 +221,13 @@ def times_within(ratio: float, bounds: Sequence[float]) -> str:
     return f"{times(ratio, bounds)} {interval(bounds)}"
 
 
-def interval(bounds: Sequence[float], digits: int | None = None) -> str:
-    """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits, unless `digits` says how many."""
-    digits = ratio_digits(bounds) if digits is None else digits
+def interval(bounds: Sequence[float]) -> str:
+    """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits."""
+    digits = _ratio_digits(bounds)
     return f"[{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
 
 
-def ratio_digits(bounds: Sequence[float] | None) -> int:
+def _ratio_digits(bounds: Sequence[float] | None) -> int:
     """The number of decimals of a speed-up. No end of the interval may be rounded to 1, unless it is 1."""
     if bounds is None:
         return 2

@@ -93,7 +93,7 @@ def _chosen(block: Tokens, methods: Sequence[str], retention: float | None) -> l
     known = dict.fromkeys(one.method for one in block.maps)
     if unknown := [name for name in methods if name not in known]:
         raise StudyError(f"no tokens of {unknown[0]!r}: choose --method {', '.join(known)}")
-    names = dict.fromkeys(methods or block.shown)
+    names = dict.fromkeys(methods or block.methods)
     measured: dict[float, dict[str, DrawnTokens]] = {}
     for one in block.maps:
         if one.method in names:

@@ -28,7 +28,7 @@ def block(**fields) -> Tokens:
         DrawnTokens("trio", 0.1, "10.0 %", "", [FIRST, SECOND]),
         DrawnTokens("fastv", 0.1, "10.0 %", "", [SECOND]),
     ]
-    known = {"count": 4, "grids": [Grid("", 2, 2)], "maps": maps, "shown": ["trio", "fastv"], "picture": PIXEL}
+    known = {"count": 4, "grids": [Grid("", 2, 2)], "maps": maps, "methods": ["trio", "fastv"], "picture": PIXEL}
     return Tokens("tokens", "caption", "label", **{**known, **fields})
 
 

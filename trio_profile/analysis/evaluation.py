@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.estimate import Interval, Milliseconds, Ratio, Share, Tokens
+from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record
 
 
@@ -187,9 +186,6 @@ class Evaluation(StudyDocument):
 
 # What the averages say: which row to use
 
-Outcome = Literal["better", "worse", "same", "unknown"]
-"""What an interval says: `same` is not measurably different, `unknown` is without an interval."""
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -204,13 +200,6 @@ class Verdict:
     pick: EvaluatedCell | None
     keeps: bool
     may_lose: float
-
-
-def outcome(bounds: Interval | None, level: float) -> Outcome:
-    """Return what an interval says about a level: 1 for a share of dense, 0 for a difference."""
-    if bounds is None:
-        return "unknown"
-    return "better" if bounds[0] > level else "worse" if bounds[1] < level else "same"
 
 
 def verdict(rows: Sequence[EvaluatedCell]) -> Verdict:

@@ -1,4 +1,4 @@
-"""What people read, as plain data: a report has pages, a page has blocks.
+"""Reports as plain data: a report has pages, a page has blocks.
 
 The renderers in `render/` draw these blocks: the terminal, the page, Markdown, LaTeX. They know no document and no
 measurement. A block holds text and numbers, never a library's object.
@@ -6,14 +6,14 @@ measurement. A block holds text and numbers, never a library's object.
 A block with `detail=True` stands on the page, in Markdown and in LaTeX. The terminal shows it if asked for everything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from trio_profile.quantities.entries import Entry, Tone
 
+Item = TypeVar("Item")
 Dash = Literal["solid", "dash", "dot"]
-Marker = Literal["circle", "diamond", "square", "ring"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ class Table:
     first: how many columns, counted from the left, are always in sight. The page hides the others until "more columns"
         is chosen. The terminal leaves them out, and of those in sight as many at the right as its width does not hold.
         None: all are in sight.
-    groups: headings over several columns, each with how many columns it spans.
     switch: number of the column by whose values the page chooses rows; None for none. chosen: the value at first.
     most: the terminal prints so many rows of a table that is not wanted whole; None: all.
     compact: half a page wide. prose: its entries are sentences, which begin at the left and run over several lines.
@@ -50,7 +49,6 @@ class Table:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Entry]]
-    groups: Sequence[tuple[str, int]] = ()
     compact: bool = False
     prose: bool = False
     keys: int = 1
@@ -59,6 +57,18 @@ class Table:
     chosen: str = ""
     most: int | None = None
     detail: bool = False
+
+
+def tabulate(
+    caption: str, columns: Mapping[str, Callable[[Item], Entry]], items: Iterable[Item], **options: Any
+) -> Table:
+    """Return a table with a row for each item.
+
+    columns: by head, the function that makes the entry of an item.
+    options: further fields of the table.
+    """
+    rows = [[entry(item) for entry in columns.values()] for item in items]
+    return Table(caption, tuple(columns), rows, **options)
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,6 @@ class Axis:
 
     low, high: its ends; where they are None, the data decide. suffix: written after each number, as ` %` or `×`.
     log: logarithmic. ticks: the values with a label on such an axis; empty: the powers of ten.
-    names: for an axis of categories, the names of the places 0, 1, 2 …
     digits: decimals of a number in a tooltip.
     """
 
@@ -87,7 +96,6 @@ class Axis:
     high: float | None = None
     suffix: str = ""
     log: bool = False
-    names: Sequence[str] = ()
     digits: int = 2
     ticks: Sequence[float] = ()
 
@@ -101,10 +109,8 @@ class Series:
     low, high: each point's interval in y. x_low, x_high: the same in x.
     band: the interval is drawn as a band along the line; otherwise as a bar at each point.
     colour: number of a method's colour; None is the quiet ink of the axes.
-    line: how the line is drawn; None for points alone. marker: how points are drawn; None for a line alone.
-    hollow: whether each point is drawn hollow, because it weighs less than the filled ones. Over the retention: its
-        sampling stopped early. In the chart of speed and answers: it is not on the Pareto front. Of single pairs: other
-        work disturbed it. In an ablation: it is not the default variant. A printed point is hollow in every chart.
+    line: how the line is drawn; None for points alone. points: whether points are drawn, with the colour's symbol.
+    hollow: whether each point is drawn hollow: in the chart of speed and answers, whether it is off the Pareto front.
     labels: written beside each point.
     group: series of one group are shown and hidden together. legend: whether the legend names it.
     quiet: drawn in the ink of the axes until it is pointed at, or chosen in the chart's picker.
@@ -121,7 +127,7 @@ class Series:
     band: bool = True
     colour: int | None = None
     line: Dash | None = "solid"
-    marker: Marker | None = "circle"
+    points: bool = True
     hollow: Sequence[bool] = ()
     labels: Sequence[str] = ()
     width: float = 2
@@ -165,7 +171,6 @@ class Chart:
     label: describes the chart for readers who cannot see it. The terminal prints it.
     levels: y values of horizontal lines, such as the one at which pruned and dense are equal.
     uprights: vertical lines. spans: named parts of the x axis.
-    together: one tooltip shows all series at the same x.
     picker: the page lists the groups of the series beside the chart, so that readers choose which ones are coloured.
     """
 
@@ -179,7 +184,6 @@ class Chart:
     levels: Sequence[float] = ()
     uprights: Sequence[Upright] = ()
     spans: Sequence[Span] = ()
-    together: bool = False
     picker: bool = False
     height: int = 400
     detail: bool = False
@@ -275,7 +279,7 @@ class Tokens:
     picture: a `data:` address; empty if there is nothing to show.
     frames: the frames of a clip, one for each grid; the picture is then the first of them.
     count: the number of the picture's tokens.
-    shown: the names of the methods that are drawn at first, four at most. at: the retention at first; None: the lowest.
+    methods: the names of those that are drawn at first, four at most. at: the retention at first; None: the lowest.
     """
 
     kind: ClassVar[str] = "tokens"
@@ -285,7 +289,7 @@ class Tokens:
     count: int
     grids: Sequence[Grid]
     maps: Sequence[DrawnTokens]
-    shown: Sequence[str]
+    methods: Sequence[str]
     note: str = ""
     picture: str = ""
     frames: Sequence[str] = ()

@@ -3,74 +3,47 @@
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, keeps_answers
-from trio_profile.findings import doubts, pareto, recommendation
+from trio_profile.findings import pareto, recommendation
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Table
-from trio_profile.findings.study_page import budget_notes, finished_cells, notes, report_of
-from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, grid, table
-from trio_profile.quantities import entries, right_answers
+from trio_profile.findings.study_page import reminders, report_of
+from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
+from trio_profile.quantities import entries
 from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.quantities.quantity import Column
 from trio_profile.records.facts import source_of
-from trio_profile.text import listed
 
 _LICENCE = Column("licence", lambda row, _: _licence(row.method))
 _TRAINED = Column("trained?", lambda row, _: Entry(source["trained"]) if (source := source_of(row.method)) else NOTHING)
-_WORK = ("selection", "MACs without selection", "f(n)", "overhead factor of the formula", "f(n) with the factor")
+_WORK = ("selection", "selection of MACs", "f(n)", "overhead factor", "f(n) with the factor")
 
 
 def report(document: Comparison) -> Report:
     """All pages of a comparison's report."""
-    pages = [verdict_page(document), kinds_page(document), missing_page(document)]
+    pages = [verdict_page(document), kinds_page(document)]
     return report_of(document, f"{len(document.study.methods)} methods", pages)
 
 
 def verdict_page(document: Comparison) -> Page:
-    """What to do, and all methods and retentions in one chart and one table."""
+    """The recommendation, and all methods and retentions in one chart and one table."""
     done = [row for row in document.rows if row.status == "done"]
-    blocks: list[Block] = [recommendation.block(document.recommendation)]
-    if (speed := pareto.chart(done, document.study.methods, document.reference, document.dense)) is not None:
-        blocks.append(speed)
+    blocks: list[Block] = [Sentences("", [recommendation.sentence(document.recommendation)])]
+    chart = pareto.chart(done, document.study.methods, document.dense)
+    blocks += [chart] if chart is not None else []
     blocks.append(_table(document))
-    lines = [*recommendation.further(document.recommendation), *notes((row.method, row.notes) for row in document.rows)]
-    if missing := [row for row in document.rows if row.status != "done"]:
-        names = listed(list(dict.fromkeys(row.method for row in missing)))
-        lines.append(f"{len(missing)} of {units.number_of(len(document.rows), 'cell')} could not run: {names}.")
-    if done and document.doubts:
-        lines.append(doubts.summary(document.doubts, finished_cells(done)))
-    if lines:
-        blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
+    blocks += reminders(document, *recommendation.further(document.recommendation))
     return Page("verdict", "Verdict", "", blocks)
-
-
-def missing_page(document: Comparison) -> Page:
-    """The cells that could not run, each reason once, and the budgets that could not be kept."""
-    cells: dict[str, list[str]] = {}
-    for row in (row for row in document.rows if row.status != "done"):
-        name = f"{row.method} at {units.percent(row.nominal_retention)}"
-        cells.setdefault(row.reason or "no reason was recorded", []).append(name)
-    parts = {
-        "What could not run": [f"{listed(names)}: {reason}." for reason, names in cells.items()],
-        "Budgets": list(budget_notes(document.clamped_above, document.idle_stages)),
-    }
-    blocks = [Sentences(heading, lines, detail=True) for heading, lines in parts.items() if lines]
-    return Page("refused", "Refused", "", blocks, folded="Show what could not run, and which budgets are special")
 
 
 def kinds_page(document: Comparison) -> Page:
     """Right answers of each method by kind of question."""
-    rows = [row for row in document.rows if row.accuracy is not None]
-    known = document.dense.accuracy_by_kind if document.dense and rows else {}
-    kinds = [right_answers.of_kind(kind, entries.share) for kind in known]
-    caption = "Questions answered right, by kind of question"
-    blocks = [table(grid(document, rows), caption, kinds, with_dense=True, detail=True)] if kinds else []
-    return Page("kinds", "Answers by kind", "", blocks, folded="Show the right answers by kind of question")
+    tables = by_kind(grid(document, document.rows))
+    return Page("kinds", "Answers by kind", "", tables, folded="Show the right answers by kind of question")
 
 
 def _table(document: Comparison) -> Table:
     """All methods at all retentions: those that keep the answers first, the fastest of them on top, controls last."""
-    rows = sorted((row for row in document.rows if row.status == "done"), key=_place)
-    shown = grid(document, rows)
+    cells = grid(document, sorted(document.rows, key=_place))
     apart = Column(
         f"points to {document.reference}", lambda row, _: entries.points(row.reference_difference), needs_answers=True
     )
@@ -81,15 +54,15 @@ def _table(document: Comparison) -> Table:
         apart,
         *_WORK,
         "tokens kept",
-        shown.changed,
+        cells.changed,
         *DIVERGENCE,
         *FURTHER_COLUMNS,
     ]
-    known = "Methods that keep the right answers first, the fastest on top" if shown.answered else "The fastest on top"
+    known = "Methods that keep the right answers first, the fastest on top" if cells.answered else "The fastest on top"
     pick = document.recommendation.pick
     lowest = min(document.study.retentions)
     return table(
-        shown,
+        cells,
         f"{known}. Controls last",
         columns,
         ["method", "asked"],

@@ -11,13 +11,13 @@ WAIT_POLICIES = {
     "active": "spin: on a busy machine they take the CPU from the thread that they wait for",
     "one thread": "none, there is one thread",
 }
-"""What threads do while they wait, by `Environment.wait_policy`."""
+"""The action of threads that wait, by `Environment.wait_policy`."""
 ALLOCATORS = {
     "keeps memory": "kept by the process, so that no prefill fetches its pages again",
     "returns memory": "returned to the system: each prefill fetches some pages again",
     "system": "left to the system's allocator",
 }
-"""What happens to freed memory, by `Environment.allocator`. Other values are names of allocators."""
+"""The fate of freed memory, by `Environment.allocator`. Other values are names of allocators."""
 
 DEFINITIONS = {
     "retention": "Budgets are whole tokens, so the realised retention can differ from the nominal one. The charts show "
@@ -42,7 +42,7 @@ DEFINITIONS = {
     "1 is a backward pass that costs nothing, and a factor below 1 is no γ of the paper.",
     "KV cache": "The prediction is tokens in each layer × 2 × the width of the keys × the bytes of one number.",
 }
-"""What a report says about a term besides its meaning in the glossary."""
+"""The text of a report on a term, after its meaning in the glossary."""
 
 
 def numbers_page() -> Page:

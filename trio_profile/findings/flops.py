@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.flops import CountedOp, Factor, FlopsDocument, UncountedOp
+from trio_profile.analysis.flops import CountedOp, Factor, FlopsDocument, FormulaTotal, UncountedOp
 from trio_profile.cost.conventions import Convention, Match
 from trio_profile.cost.reconciliation import Term
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Terms, Waterfall
-from trio_profile.findings.table import tabulate
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Terms, Waterfall, tabulate
+from trio_profile.quantities.entries import NOTHING
 from trio_profile.text import listed
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What work is printed in.
+    """The unit in which work is printed.
 
     name: as it is written.
     scale: how many of them make one multiply-add.
@@ -62,17 +62,19 @@ OF_GAMMA = (
 )
 
 
-def named_factor(value: float) -> str:
-    """A counted factor: `γ = 2.14`, or below 1 `an overhead factor of 0.21`, because the paper's γ is 1 + β."""
-    return f"γ = {units.factor(value)}" if value >= 1 else f"an overhead factor of {units.factor(value)}"
-
-
 def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> Report:
     """The report of one prefill's work.
 
     unit: of the walks and sentences. The ledger always holds the counter's FLOPs.
     """
-    study = document.study
+    study, in_unit = document.study, UNITS[unit]
+    pages = [
+        walk_page(document, in_unit),
+        print_page(document),
+        counters_page(document, in_unit),
+        ledger_page(document),
+        numbers_page(document, in_unit),
+    ]
     return Report(
         subject=document.method or "dense",
         model=study.model,
@@ -81,7 +83,7 @@ def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> 
             f"batch {study.batch}",
             "without weights" if study.device == "meta" else f"{study.attention} attention",
         ],
-        pages=[page for build in PAGES if (page := build(document, UNITS[unit])).blocks],
+        pages=[page for page in pages if page.blocks],
         data=document.model_dump_json(),
     )
 
@@ -110,7 +112,7 @@ def walk_page(document: FlopsDocument, unit: Unit) -> Page:
 
 
 def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
-    """What the formula says, what was counted, and what stays unexplained."""
+    """The work by the formula, the counted work, and what stays unexplained."""
     claimed, counted, residual = document.claimed.fastv_macs, document.counted.torch_flops // 2, document.residual_macs
     lines = [
         f"The paper's formula says {unit.rounded(claimed)}. {unit.rounded(counted)} were counted: "
@@ -133,14 +135,14 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
 
 
 def _saved(document: FlopsDocument) -> str:
-    """What the paper calls Saved: with the claim's γ, and with the overhead factor of the method that ran."""
+    """The paper's Saved: with the claim's γ, and with the overhead factor of the method that ran."""
     saved = document.claimed.fastv_saved or 0.0
-    told = f"Saved by the paper's formula, 1 − F_total / ({document.num_layers} · f({document.visual_tokens})): "
+    begin = f"Saved by the paper's formula, 1 − F_total / ({document.num_layers} · f({document.visual_tokens})): "
     totals = {total.factor: total for total in document.formula_totals}
     if (ran := totals.get("counted") or totals.get("declared")) is None:
-        return f"{told}{units.percent(saved)}."
+        return f"{begin}{units.percent(saved)}."
     return (
-        f"{told}{units.percent(saved)} with γ = {units.plain(totals['assumed'].value)}, "
+        f"{begin}{units.percent(saved)} with γ = {units.plain(totals['assumed'].value)}, "
         f"{units.percent(ran.fastv_saved)} with the overhead factor {units.factor(ran.value)} that {document.method} "
         f"{'has by count' if ran.factor == 'counted' else 'declares'}."
     )
@@ -151,7 +153,7 @@ def _counted(document: FlopsDocument) -> str:
     return "counted, selection declared" if declared else "counted"
 
 
-def print_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
+def print_page(document: FlopsDocument) -> Page:
     """A printed figure, and the conventions that give it. The walk starts in the unit of the printed figure."""
     blocks: list[Block] = []
     if (printed := document.printed) is not None:
@@ -180,7 +182,7 @@ def printed_sentences(document: FlopsDocument) -> list[str]:
 
 
 def _convention(match: Match, document: FlopsDocument) -> str:
-    """What one convention gives, beside the printed figure."""
+    """The value of one convention, beside the printed figure."""
     if match.printed != "no":
         how = "Rounded" if match.printed == "rounded" else "Cut off, not rounded"
         return f"{_gives(match, document)}. {how}, that is the printed figure. It counts {match.name}."
@@ -247,7 +249,7 @@ def counters_page(document: FlopsDocument, unit: Unit) -> Page:
     )
 
 
-def ledger_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
+def ledger_page(document: FlopsDocument) -> Page:
     """Every operator that was dispatched."""
     counted: dict[str, Callable[[CountedOp], Entry]] = {
         "operator": lambda part: Entry(part.op),
@@ -291,24 +293,12 @@ def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
         ("counted less formula", "not counted" if residual is None else unit.exact(residual)),
     ]
     blocks.append(Terms("Decoding", rows))
-    elements = [(part, units.count(count)) for part, count in document.elements.items()]
-    blocks.append(Terms(f"Elements computed without a product: no {unit.name}", elements))
     return Page(
         "numbers",
         "Retention, γ and decoding",
-        "Several numbers are called retention, and several overhead factors stand for γ. Each row names one of them. "
-        "Elements are those of the decoder's layers.",
+        "Several numbers are called retention, and several overhead factors stand for γ. Each row names one of them.",
         blocks,
     )
-
-
-PAGES: tuple[Callable[[FlopsDocument, Unit], Page], ...] = (
-    walk_page,
-    print_page,
-    counters_page,
-    ledger_page,
-    numbers_page,
-)
 
 
 def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
@@ -320,22 +310,21 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
     for factor in FACTORS:
         if (value := getattr(document.gammas, factor)) is not None:
             known[factor] = value
+
+    def of_total(factor: Factor, entry: Callable[[FormulaTotal], Entry]) -> Entry:
+        return entry(totals[factor]) if factor in totals else NOTHING
+
     columns: dict[str, Callable[[Factor], Entry]] = {
         "overhead factor": lambda factor: Entry(FACTORS[factor]),
         "value": lambda factor: Entry(units.factor(known[factor])),
+        f"F_total, {unit.name}": lambda factor: of_total(factor, lambda total: Entry(unit.short(total.fastv_macs))),
+        "Saved": lambda factor: of_total(factor, lambda total: Entry(units.percent(total.fastv_saved))),
     }
-    caption = "Work of the selection, divided by one forward of each layer that it probed"
-    if totals:
-        columns[f"F_total, {unit.name}"] = lambda factor: Entry(
-            unit.short(totals[factor].fastv_macs), title=unit.exact(totals[factor].fastv_macs)
-        )
-        columns["Saved"] = lambda factor: Entry(units.percent(totals[factor].fastv_saved))
-        dense = f"{document.num_layers} · f({document.visual_tokens})"
-        caption = f"The paper's formula with each factor: Saved = 1 − F_total / ({dense})"
-    return [
-        tabulate(caption, columns, [factor for factor in known if not totals or factor in totals]),
-        *([Sentences("", [OF_GAMMA])] if totals else []),
-    ]
+    caption = (
+        "Work of the selection, divided by one forward of each layer that it probed, and the paper's formula with it: "
+        f"Saved = 1 − F_total / ({document.num_layers} · f({document.visual_tokens}))"
+    )
+    return [tabulate(caption, columns, known), *([Sentences("", [OF_GAMMA])] if totals else [])]
 
 
 def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Block]:

@@ -11,18 +11,18 @@ def all_terms(terms: Sequence[Term]) -> Report:
     """Every term with its meaning."""
     title = units.number_of(len(terms), "term")
     how = "Each word has one meaning: in the help, in reports and in the documentation."
-    return _report(Page("terms", title, how, [Terms("", [(term.term, told(term)) for term in terms])]))
+    return _report(Page("terms", title, how, [Terms("", [(term.term, meaning(term)) for term in terms])]))
 
 
 def one_term(term: Term) -> Report:
     """One term, and the terms that it names as related."""
-    blocks: list[Block] = [Sentences("", [told(term)])]
+    blocks: list[Block] = [Sentences("", [meaning(term)])]
     if near := neighbours(term):
-        blocks.append(Terms("See also", [(other.term, told(other)) for other in near]))
+        blocks.append(Terms("See also", [(other.term, meaning(other)) for other in near]))
     return _report(Page("term", term.term, "", blocks))
 
 
-def told(term: Term) -> str:
+def meaning(term: Term) -> str:
     """The meaning of a term, its unit and its other spellings: `One pass … Unit: ms. Also written prefill_ms.`"""
     parts = [term.meaning]
     if term.unit:

@@ -2,30 +2,31 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.layers import STAGE_PARTS, LayersDocument, LayerTimes, PartTimes, PrefillTimes
-from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series, Table, Upright, Waterfall
+from trio_profile.findings.blocks import (
+    Axis,
+    Chart,
+    Entry,
+    Page,
+    Report,
+    Sentences,
+    Table,
+    Upright,
+    Waterfall,
+    tabulate,
+)
 from trio_profile.findings.blocks import Step as Bar
 from trio_profile.findings.charts import line
-from trio_profile.findings.flops import named_factor
 from trio_profile.findings.layers_totals import totals_page
 from trio_profile.findings.study_page import pixel_facts
-from trio_profile.findings.table import tabulate
 from trio_profile.quantities import entries
-from trio_profile.records.estimate import Measured, Milliseconds
 from trio_profile.text import listed
 
-_STEP: dict[str, Callable[[Step], Entry]] = {
-    "step": lambda step: Entry(step.name),
-    "adds": lambda step: Entry(units.milliseconds(step.added_ms)),
-    "speed-up after it": lambda step: Entry(units.times(step.speedup)),
-}
 _LONG, _SHORT = "time that does not follow work", "more time than work"
-"""The end of the name of a step, and what a bar says for it."""
+"""The end of the name of a step, and its short form for a bar."""
 _SMALL_STEP = 0.02
 """The share of the whole time below which a step has no bar and no word of its own."""
 _STOPPED = {
@@ -96,7 +97,6 @@ def _summary(cell: PrefillTimes) -> list[str]:
         f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
         f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
         f"{units.times(cell.total_attribution[-1].speedup)} as fast as dense.",
-        *_with_factor(cell),
     ]
 
 
@@ -104,78 +104,51 @@ def _gap(steps: Sequence[Step]) -> str:
     """The time that a prefill takes beyond the claim, and its largest parts. steps: as in `_attribution`."""
     parts: dict[str, float] = {}
     for step in steps[1:]:
-        of_layers, _, what = step.name.partition(": ")
-        name = f"layers with {_SHORT}" if what == _LONG else step.name if what else of_layers.rpartition(".")[2]
+        of_layers, _, cause = step.name.partition(": ")
+        name = f"layers with {_SHORT}" if cause == _LONG else step.name if cause else of_layers.rpartition(".")[2]
         parts[name] = parts.get(name, 0.0) + step.added_ms
     whole = sum(parts.values())
     large = [name for name in sorted(parts, key=lambda name: -parts[name]) if parts[name] > _SMALL_STEP * whole]
     if whole <= 0:
         return "It takes no longer than claimed."
-    told = "; ".join(f"{name}, {units.milliseconds(parts[name])}" for name in large)
-    return f"It takes {units.milliseconds(whole)} longer than claimed: {told}."
+    causes = "; ".join(f"{name}, {units.milliseconds(parts[name])}" for name in large)
+    return f"It takes {units.milliseconds(whole)} longer than claimed: {causes}."
 
 
 def _shares(cell: PrefillTimes) -> str:
     """The large parts of the pruned prefill, and the speed-up that no pruning of the decoder exceeds."""
     row, whole = cell.efficiency, cell.totals.prefill_ms.value
-    beside = {part.name.rpartition(".")[2]: part.ms.value for part in cell.parts}
+    outside = {part.name.rpartition(".")[2]: part.ms.value for part in cell.parts}
     selection = 0.0 if row.selection_ms is None else row.selection_ms.value
-    parts = {"decoder layers": row.forward_ms.value, "selection": selection, **beside}
-    told_of = [name for name, ms in parts.items() if ms > (0 if name == "selection" else _SMALL_STEP * whole)]
-    shares = [f"{name} {units.percent(parts[name] / whole)}" for name in sorted(told_of, key=lambda name: -parts[name])]
-    cap = cell.totals.dense_prefill_ms.value / sum(beside.values()) if sum(beside.values()) else None
-    told = f"Shares of the pruned prefill: {listed(shares)}."
-    rest = "Without decoder layers and selection it would be"
-    return told if cap is None else f"{told} {rest} {units.times(cap)} as fast as dense."
-
-
-def _with_factor(cell: PrefillTimes) -> list[str]:
-    """The claim with the overhead factor that was counted, beside its γ."""
-    row = cell.efficiency
-    if row.gammas is None or (counted := row.with_factor("counted")) is None:
-        return []
-    return [
-        f"The claim takes γ = {units.plain(row.gammas.assumed)}. The selection of {cell.method} has "
-        f"{named_factor(counted.value)} by count. With it the formula claims "
-        f"{units.times(row.dense_fastv_macs / counted.fastv_macs)}."
-    ]
+    parts = {"decoder layers": row.forward_ms.value, "selection": selection, **outside}
+    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if parts[name] > _SMALL_STEP * whole]
+    text = (
+        f"Shares of the pruned prefill: {listed([f'{name} {units.percent(parts[name] / whole)}' for name in large])}."
+    )
+    if not (rest := sum(outside.values())):
+        return text
+    cap = units.times(cell.totals.dense_prefill_ms.value / rest)
+    return f"{text} Without decoder layers and selection it would be {cap} as fast as dense."
 
 
 def layers_page(cell: PrefillTimes) -> Page:
-    """Every decoder layer, and runs of layers with the same number of tokens."""
+    """Every decoder layer."""
     each: dict[str, Callable[[LayerTimes], Entry]] = {
         "layer": lambda layer: Entry(str(layer.layer)),
         "tokens": lambda layer: Entry(str(layer.tokens), note=f"of {layer.dense_tokens}"),
         "dense": lambda layer: entries.milliseconds(layer.dense_forward_ms),
         "pruned": lambda layer: entries.milliseconds(layer.forward_ms),
     }
-    runs = [_run(list(run)) for _, run in groupby(cell.layers, key=lambda layer: layer.tokens)]
-    columns = ("layers", "tokens", "dense", "pruned", "of dense")
     return Page(
         "layers",
         "Every decoder layer",
         "The forward of each layer, with its 95 % interval. The cost of a stage is not in it; the next section has it.",
         [
-            Table("Layers with the same number of tokens, added up", columns, runs, compact=True),
             _forwards(cell),
             tabulate("Each layer", each, cell.layers, detail=True),
         ],
         folded="Show the time of each layer",
     )
-
-
-def _run(layers: Sequence[LayerTimes]) -> list[Entry]:
-    """Neighbouring layers that run on the same number of tokens, as one row."""
-    first, last = layers[0].layer, layers[-1].layer
-    dense = sum(layer.dense_forward_ms.value for layer in layers)
-    pruned = sum(layer.forward_ms.value for layer in layers)
-    return [
-        Entry(f"{first} … {last}" if last > first else str(first)),
-        Entry(str(layers[0].tokens)),
-        Entry(units.milliseconds(dense)),
-        Entry(units.milliseconds(pruned)),
-        Entry(units.percent(pruned / dense, 0)),
-    ]
 
 
 def stages_page(cell: PrefillTimes) -> Page:
@@ -187,11 +160,15 @@ def stages_page(cell: PrefillTimes) -> Page:
         name.replace("_", " "): lambda stage, name=name: entries.milliseconds(getattr(stage, f"{name}_ms"))
         for name in STAGE_PARTS
     }
-    whole = cell.total_attribution
     parts: dict[str, Callable[[PartTimes], Entry]] = {
         "part": lambda part: Entry(part.name),
         "dense": lambda part: entries.milliseconds(part.dense_ms),
         "pruned": lambda part: entries.milliseconds(part.ms),
+    }
+    steps: dict[str, Callable[[Step], Entry]] = {
+        "step": lambda step: Entry(step.name),
+        "adds": lambda step: Entry(units.milliseconds(step.added_ms)),
+        "speed-up after it": lambda step: Entry(units.times(step.speedup)),
     }
     return Page(
         "stages",
@@ -203,8 +180,7 @@ def stages_page(cell: PrefillTimes) -> Page:
             tabulate("Stages", stages, cell.stages),
             tabulate("Outside the layers", parts, cell.parts, compact=True),
             Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
-            tabulate("From the claim to the measurement, step by step", _STEP, cell.attribution, compact=True),
-            tabulate("The same of the whole generation", _STEP, (whole[0], whole[-1]), compact=True),
+            tabulate("From the claim to the measurement, step by step", steps, cell.attribution, compact=True),
         ],
         folded="Show the parts of each stage, and the modules beside the layers",
     )
@@ -213,30 +189,22 @@ def stages_page(cell: PrefillTimes) -> Page:
 def _whole(cell: PrefillTimes) -> list[list[Entry]]:
     """Rows for the whole prefill: its time, how much of it is named, and how near it comes to the device's peaks."""
     totals, bounds = cell.totals, cell.bounds
-    rows: list[tuple[str, Callable[[Any], Entry], Any, Any]] = [
-        ("time, without time stamps inside", entries.milliseconds, totals.dense_prefill_ms, totals.prefill_ms),
-        ("share in layers, modules and stages", entries.share, totals.dense_named, totals.named),
-        ("with time stamps, over without", _ratio, totals.dense_instrumented, totals.instrumented),
-        (f"MFU, of {units.count(bounds.flops_per_second, 'FLOP/s')} measured", _percent, bounds.dense_mfu, bounds.mfu),
-        ("MBU, every weight read once", _percent, bounds.dense_mbu, bounds.mbu),
-        ("least time at the measured peaks", _time, bounds.dense_least_ms, bounds.least_ms),
-    ]
-    return [[Entry(name), entry(dense), entry(pruned)] for name, entry, dense, pruned in rows]
+    instrumented = totals.dense_instrumented, totals.instrumented
+    mfu = f"MFU, of {units.count(bounds.flops_per_second, 'FLOP/s')} measured"
+    rows: dict[str, Sequence[Entry]] = {
+        "time, without time stamps inside": [*map(entries.milliseconds, (totals.dense_prefill_ms, totals.prefill_ms))],
+        "share in layers, modules and stages": [*map(entries.share, (totals.dense_named, totals.named))],
+        "with time stamps, over without": [Entry(units.times_within(part.value, part.ci95)) for part in instrumented],
+        mfu: [Entry(units.percent(share)) for share in (bounds.dense_mfu, bounds.mfu)],
+        "MBU, every weight read once": [Entry(units.percent(share)) for share in (bounds.dense_mbu, bounds.mbu)],
+        "least time at the measured peaks": [
+            Entry(units.milliseconds(ms)) for ms in (bounds.dense_least_ms, bounds.least_ms)
+        ],
+    }
+    return [[Entry(name), *row] for name, row in rows.items()]
 
 
 PAGES: tuple[Callable[[PrefillTimes], Page], ...] = (walk_page, layers_page, stages_page)
-
-
-def _percent(share: float) -> Entry:
-    return Entry(units.percent(share))
-
-
-def _time(ms: float) -> Entry:
-    return Entry(units.milliseconds(ms))
-
-
-def _ratio(over_rounds: Measured) -> Entry:
-    return Entry(units.times_within(over_rounds.value, over_rounds.ci95))
 
 
 # --- charts ---------------------------------------------------------------------------------------------------------
@@ -244,25 +212,23 @@ def _ratio(over_rounds: Measured) -> Entry:
 
 def _forwards(cell: PrefillTimes) -> Chart:
     """The forward of each decoder layer, dense and pruned, with its interval. Stages are upright lines."""
-    layers = cell.layers
-    dense = [layer.dense_forward_ms for layer in layers]
-    pruned = [layer.forward_ms for layer in layers]
-    top = max(found.ci95[1] for found in (*dense, *pruned))
+    times = {
+        "dense": [(layer.layer, layer.dense_forward_ms) for layer in cell.layers],
+        cell.method: [(layer.layer, layer.forward_ms) for layer in cell.layers],
+    }
+    series = []
+    for name, by_layer in times.items():
+        points = [(layer, time, f"{name}\nlayer {layer}: {units.milliseconds(time.value)}") for layer, time in by_layer]
+        series.append(line(name, points, colour=None if name == "dense" else 0, group=name))
     return Chart(
         id="layers",
         caption="Forward of each decoder layer",
         label="Milliseconds of each layer, dense and pruned. The table of all layers has the same numbers.",
-        x=Axis("Decoder layer", 0, len(layers) + 1, digits=0),
-        y=Axis("Milliseconds", 0, 1.05 * top),
-        series=[_by_layer("dense", None, layers, dense), _by_layer(cell.method, 0, layers, pruned)],
+        x=Axis("Decoder layer", 0, len(cell.layers) + 1, digits=0),
+        y=Axis("Milliseconds", 0, 1.05 * max(high for drawn in series for high in drawn.high)),
+        series=series,
         uprights=[Upright(stage.layer + 0.5, dash="dot") for stage in cell.stages],
     )
-
-
-def _by_layer(name: str, colour: int | None, layers: Sequence[LayerTimes], found: Sequence[Milliseconds]) -> Series:
-    times = [(layer.layer, time) for layer, time in zip(layers, found, strict=True)]
-    points = [(layer, time, f"{name}\nlayer {layer}: {units.milliseconds(time.value)}") for layer, time in times]
-    return line(name, points, colour=colour, group=name)
 
 
 def _bar(name: str, milliseconds: float) -> Bar:

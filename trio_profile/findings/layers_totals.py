@@ -1,23 +1,19 @@
 """The paper's efficiency table: the times of the parts of a prefill, added up, and what the formula saves."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trio_profile import units
 from trio_profile.analysis.flops import FormulaTotal
 from trio_profile.analysis.layers import LayersDocument, PrefillTimes
-from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table
+from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table, tabulate
 from trio_profile.findings.flops import OF_GAMMA
 from trio_profile.findings.study_page import budget_notes, notes
-from trio_profile.findings.table import tabulate
 from trio_profile.quantities import entries
 from trio_profile.records.estimate import Milliseconds
-from trio_profile.text import listed
 
 _TOTALS = {"Forward": "forward", "Proxy loss": "proxy_loss", "Backward": "backward", "Selection": "selection"}
 """The columns of times, by their heading in the paper. The paper has no column of the selection."""
-_WITHIN = {"probed layer's forward": "proxy_forward", "NMS": "nms", "compaction": "compaction"}
-"""Parts that the paper's columns leave out."""
 
 
 def totals_page(document: LayersDocument) -> Page:
@@ -26,9 +22,9 @@ def totals_page(document: LayersDocument) -> Page:
     blocks: list[Block] = [
         _paper_table(document),
         _saved_table(cells),
-        Sentences("", _factors(cells)),
-        tabulate("Other parts of the stages", {"": _head} | _parts(_WITHIN), cells, detail=True),
     ]
+    if any(cell.efficiency.with_factor("counted") for cell in cells):
+        blocks.append(Sentences("", [OF_GAMMA]))
     reminders = notes((cell.method, cell.notes) for cell in cells)
     reminders += budget_notes(document.clamped_above, document.idle_stages)
     if reminders:
@@ -47,14 +43,15 @@ def totals_page(document: LayersDocument) -> Page:
 
 def _paper_table(document: LayersDocument) -> Table:
     """The paper's columns, and the selection. The dense model is the first row."""
-    columns = {
+    columns: dict[str, Callable[[PrefillTimes], Entry]] = {
         "": _head,
         "MACs, f(n)": lambda cell: entries.macs(cell.efficiency.fastv_macs),
         "Total": lambda cell: entries.milliseconds(cell.efficiency.total_ms),
         "Prefill": lambda cell: entries.milliseconds(cell.totals.prefill_ms),
         "KV": lambda cell: entries.num_bytes(cell.efficiency.kv_bytes),
-        **_parts(_TOTALS),
     }
+    for head, name in _TOTALS.items():
+        columns[head] = lambda cell, name=name: _interval(getattr(cell.efficiency, f"{name}_ms"))
     tokens = units.number_of(document.study.new_tokens, "new token")
     caption = f"{document.method}: the paper's columns, and Selection. Total is a prefill with {tokens}"
     table = tabulate(caption, columns, document.cells)
@@ -71,13 +68,6 @@ def _paper_table(document: LayersDocument) -> Table:
         *[entries.NOTHING] * (len(_TOTALS) - 1),
     ]
     return replace(table, rows=[first, *table.rows])
-
-
-def _parts(names: Mapping[str, str]) -> dict[str, Callable[[PrefillTimes], Entry]]:
-    """The columns of parts of the prefill, by their headings. names: of the parts."""
-    return {
-        head: lambda cell, name=name: _interval(getattr(cell.efficiency, f"{name}_ms")) for head, name in names.items()
-    }
 
 
 def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
@@ -104,19 +94,6 @@ def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
     dense = f"{len(first.layers)} · f({first.stages[0].tokens_before if first.stages else 'V0'})"
     caption = f"Saved = 1 − F_total / ({dense}), by the paper's formula and by count; and speed-ups"
     return tabulate(caption, columns, cells)
-
-
-def _factors(cells: Sequence[PrefillTimes]) -> list[str]:
-    """The formula's γ with what it means, and the overhead factor of the method that ran at each retention."""
-    counted = [(cell, total) for cell in cells if (total := cell.efficiency.with_factor("counted")) is not None]
-    if not counted:
-        return [f"{cells[0].method} has no proxy loss, so the paper's formula has no overhead for it."]
-    assumed = units.plain(next(cell.efficiency.gammas.assumed for cell in cells if cell.efficiency.gammas is not None))
-    parts = listed(
-        [f"{units.factor(total.value)} at {units.percent(cell.retention.realised)}" for cell, total in counted]
-    )
-    by_count = f"The formula takes γ = {assumed}. By count the overhead factor of {counted[0][0].method} is {parts}."
-    return [by_count, OF_GAMMA]
 
 
 def _head(cell: PrefillTimes) -> Entry:

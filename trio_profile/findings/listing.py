@@ -3,11 +3,11 @@
 The rows are plain data. Whoever makes them may import torch; these tables do not.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from trio_profile import units
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Terms, tabulate
 from trio_profile.findings.definitions import environment_terms
 from trio_profile.records.facts import MethodFacts, ModelFacts, TrialStep
 from trio_profile.records.schema import Environment
@@ -15,7 +15,7 @@ from trio_profile.records.schema import Environment
 
 @dataclass(frozen=True)
 class CheckRow:
-    """What the self-check saw of one family with one attention. None: the question could not be asked.
+    """The result of the self-check of one family with one attention. None: the question could not be asked.
 
     cls: the name of the model's class.
     identical: whether at retention 1 the logits are the dense model's, bit by bit.
@@ -50,27 +50,26 @@ _PLACES = {
 
 def methods(rows: Sequence[MethodFacts]) -> Report:
     """The pruning methods: what each does, where it acts and on what, what it needs and costs, where it comes from."""
-    does = [[Entry(row.name), Entry(row.summary, note=f"({row.remark})" if row.remark else "")] for row in rows]
-    facts = [
-        [
-            Entry(row.name),
-            Entry(_PLACES.get(row.stage, row.stage), title=row.stage),
-            Entry(row.media),
-            Entry(", ".join(row.needs) or "nothing"),
-            Entry(units.percent(row.selection_share)),
-            Entry(_source(row.reference)),
-        ]
-        for row in rows
-    ]
-    columns = ("method", "acts at", "for", "needs", "selection cost", "source")
+    does: dict[str, Callable[[MethodFacts], Entry]] = {
+        "method": lambda row: Entry(row.name),
+        "what it does": lambda row: Entry(row.summary, note=f"({row.remark})" if row.remark else ""),
+    }
+    facts: dict[str, Callable[[MethodFacts], Entry]] = {
+        "method": lambda row: Entry(row.name),
+        "acts at": lambda row: Entry(_PLACES.get(row.stage, row.stage), title=row.stage),
+        "for": lambda row: Entry(row.media),
+        "needs": lambda row: Entry(", ".join(row.needs) or "nothing"),
+        "selection cost": lambda row: Entry(units.percent(row.selection_share)),
+        "source": lambda row: Entry(_source(row.reference)),
+    }
     cost = (
         "The selection cost is what the method declares; nothing is measured here. It is the work of all selections, "
         "as a share of one dense decoder layer. The size is LLaVA-1.5-7B's: 576 visual and 60 text tokens, a third of "
         "the visual ones kept."
     )
     blocks: list[Block] = [
-        Table("What each method does", ("method", "what it does"), does, prose=True),
-        Table("Where it acts and on what, what it needs, what its selections cost", columns, facts),
+        tabulate("What each method does", does, rows, prose=True),
+        tabulate("Where it acts and on what, what it needs, what its selections cost", facts, rows),
         Sentences("", [cost]),
         Terms("What a method may need besides the hidden states", _SIGNALS),
     ]
@@ -89,40 +88,31 @@ def _source(reference: dict[str, str]) -> str:
 
 def models(rows: Collection[ModelFacts]) -> Report:
     """The built-in models."""
-    shown = [
-        [
-            Entry(row.name),
-            Entry(units.count(row.parameters)),
-            Entry(units.exact(row.visual_tokens)),
-            Entry(row.description),
-        ]
-        for row in rows
-    ]
-    blocks = [
-        Table("", ("model", "parameters", "visual tokens", "what it is"), shown),
-        Sentences("", ["The directory of a checkpoint works as well, and so does a name on the Hugging Face hub."]),
-    ]
+    columns: dict[str, Callable[[ModelFacts], Entry]] = {
+        "model": lambda row: Entry(row.name),
+        "parameters": lambda row: Entry(units.count(row.parameters)),
+        "visual tokens": lambda row: Entry(units.exact(row.visual_tokens)),
+        "what it is": lambda row: Entry(row.description),
+    }
+    hint = "The directory of a checkpoint works as well, and so does a name on the Hugging Face hub."
     how = "These models need no download. Their weights are random unless the description says otherwise."
+    blocks = [tabulate("", columns, rows), Sentences("", [hint])]
     page = Page("models", units.number_of(len(rows), "built-in model"), how, blocks)
     return Report("Models", "trio-profile", [], [page], preposition="of")
 
 
 def checks(rows: Sequence[CheckRow]) -> Report:
-    """What the self-check saw of each family of models."""
-    shown = [
-        [
-            Entry(row.family),
-            Entry(row.cls.removesuffix("ForConditionalGeneration")),
-            Entry(row.attention),
-            _yes(row.identical),
-            Entry("–") if row.difference is None else Entry(units.tiny(row.difference)),
-            _yes(row.same_kept),
-            _yes(row.generates),
-        ]
-        for row in rows
-    ]
-    columns = ("family", "class", "attention", "identical at 1", "from autograd", "same kept", "decodes")
-    table = Table("Pruning on a small model of each family's class, random weights", columns, shown, keys=3)
+    """The result of the self-check of each family of models."""
+    columns: dict[str, Callable[[CheckRow], Entry]] = {
+        "family": lambda row: Entry(row.family),
+        "class": lambda row: Entry(row.cls.removesuffix("ForConditionalGeneration")),
+        "attention": lambda row: Entry(row.attention),
+        "identical at 1": lambda row: _yes(row.identical),
+        "from autograd": lambda row: Entry("–" if row.difference is None else units.power(row.difference)),
+        "same kept": lambda row: _yes(row.same_kept),
+        "decodes": lambda row: _yes(row.generates),
+    }
+    table = tabulate("Pruning on a small model of each family's class, random weights", columns, rows, keys=3)
     how = (
         "“identical at 1”: at retention 1 the logits are the dense model's, bit by bit. “from autograd”: the largest "
         "difference between the fast saliency and autograd's, relative to the largest score. “same kept”: both keep "
@@ -134,12 +124,13 @@ def checks(rows: Sequence[CheckRow]) -> Report:
 
 def readiness(model: str, rows: Sequence[TrialStep]) -> Report:
     """The steps of the trial of one checkpoint, and whether it is ready."""
-    table = Table(
-        "From the files of the checkpoint to a pruned answer, on a drawn picture or clip",
-        ("step", "passed", "what was seen"),
-        [[Entry(row.name), _yes(row.passed), Entry(row.seen if row.passed else "see below")] for row in rows],
-        prose=True,
-    )
+    columns: dict[str, Callable[[TrialStep], Entry]] = {
+        "step": lambda row: Entry(row.name),
+        "passed": lambda row: _yes(row.passed),
+        "what was seen": lambda row: Entry(row.seen if row.passed else "see below"),
+    }
+    caption = "From the files of the checkpoint to a pruned answer, on a drawn picture or clip"
+    table = tabulate(caption, columns, rows, prose=True)
     failed = [row for row in rows if not row.passed]
     verdict = f"not ready: {failed[0].name}: {failed[0].seen}" if failed else "ready"
     how = "A step that does not pass ends the trial."
@@ -153,8 +144,8 @@ def _yes(answer: bool | None) -> Entry:
     return Entry("yes") if answer else Entry("NO", tone="loss")
 
 
-def environment(found: Environment) -> Report:
+def environment(where: Environment) -> Report:
     """The environment that is kept with every number, with sizes and names that people read."""
     how = "Kept with every measurement. A study is continued only if the machine and the software are the same."
-    page = Page("environment", "What is kept with every number", how, [Terms("", environment_terms(found))])
-    return Report("Environment", found.hostname, [], [page], preposition="of")
+    page = Page("environment", "What is kept with every number", how, [Terms("", environment_terms(where))])
+    return Report("Environment", where.hostname, [], [page], preposition="of")

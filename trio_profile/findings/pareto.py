@@ -1,4 +1,4 @@
-"""One chart of all methods and retentions: what is gained in speed against what is lost."""
+"""One chart of all methods and retentions: the gain in speed against the loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class Point:
 
     where: its retention, as its label has it.
     y: what is kept or lost. ends: its interval; None if it has none.
-    text: what it tells when it is pointed at. control: whether it is left out of the front.
+    text: its tooltip. control: whether it is left out of the front.
     """
 
     method: str
@@ -32,13 +32,10 @@ class Point:
     control: bool = False
 
 
-def chart(
-    cells: Sequence[CellSummary], methods: Sequence[str], reference: str, dense: DenseSummary | None
-) -> Chart | None:
+def chart(cells: Sequence[CellSummary], methods: Sequence[str], dense: DenseSummary | None) -> Chart | None:
     """Prefill speed-up against right answers, or against closeness to dense where no answers are known.
 
     methods: in the study's order, which gives them their colours.
-    reference: the method that is always coloured.
     Returns None if no cell has both.
     """
     whole = None if dense is None else dense.accuracy
@@ -50,72 +47,61 @@ def chart(
         and (cell.accuracy is not None) == (whole is not None)
     ]
     if whole is None:
-        against, caption, axis = "closeness to dense", "Speed and closeness to dense", _nats_axis([p.y for p in points])
-    else:
-        against, caption = "right answers", "Speed and answers"
-        least = min((point.ends[0] for point in points if point.ends), default=0.0)
-        axis = replace(RIGHT_ANSWERS, low=max(10 * floor(least / 10) - 5, 0))
-    found = drawn("pareto", caption, against, points, methods, axis, reference, higher=whole is not None)
-    return found and replace(found, levels=() if whole is None else (100 * whole.value,))
+        axis = _nats_axis([point.y for point in points])
+        return drawn("pareto", "Speed and closeness to dense", points, methods, axis, higher=False)
+    least = min((point.ends[0] for point in points if point.ends), default=0.0)
+    axis = replace(RIGHT_ANSWERS, low=max(10 * floor(least / 10) - 5, 0))
+    return drawn("pareto", "Speed and answers", points, methods, axis, levels=(100 * whole.value,))
 
 
 def drawn(
     id: str,
     caption: str,
-    against: str,
     points: Sequence[Point],
     methods: Sequence[str],
     axis: Axis,
-    reference: str = "",
     *,
     higher: bool = True,
+    levels: Sequence[float] = (),
 ) -> Chart | None:
     """The chart of some points. Returns None without points.
 
     points: those of one method in the order of their retentions.
-    against: what stands on the y axis, for the label. higher: whether a higher y is better.
-    reference: the method that is coloured even if it is not on the front.
+    axis: of y. higher: whether a higher y is better. levels: y values of horizontal lines.
     """
     if not points:
         return None
     judged = [point for point in points if not point.control]
     best = [judged[i] for i in front([(point.speedup.value, -point.y if higher else point.y) for point in judged])]
     ordered = sorted(best, key=lambda point: point.speedup.value)
-    line = Series(
-        "Pareto front",
-        [point.speedup.value for point in ordered],
-        [point.y for point in ordered],
-        line="dot",
-        marker=None,
-        width=1.5,
-    )
+    x, y = [point.speedup.value for point in ordered], [point.y for point in ordered]
     names = ", ".join(f"{point.method} at {point.where}" for point in best)
     bounds = [bound for point in points for bound in point.speedup.ci95]
+    measured = dict.fromkeys(point.method for point in points)
     return Chart(
         id,
         caption,
-        f"Prefill speed-up against {against}, for all methods and retentions. On the Pareto front: {names}",
+        f"{axis.title} against prefill speed-up, for all methods and retentions. On the Pareto front: {names}",
         Axis("Prefill speed-up over dense", min(bounds) - 0.1, max(bounds) + 0.1, "×"),
         axis,
         [
-            line,
-            *(_series(method, points, best, methods, reference) for method in dict.fromkeys(p.method for p in points)),
+            Series("Pareto front", x, y, line="dot", points=False, width=1.5),
+            *(_series(method, points, best, methods) for method in measured),
         ],
-        picker=len({point.method for point in points}) > 1,
+        levels=levels,
+        picker=len(measured) > 1,
         height=440,
         detail=True,
     )
 
 
-def _series(
-    method: str, points: Sequence[Point], best: Sequence[Point], methods: Sequence[str], reference: str
-) -> Series:
-    """The line of one method. Only points on the front have a label; a method without one is faint."""
+def _series(method: str, points: Sequence[Point], best: Sequence[Point], methods: Sequence[str]) -> Series:
+    """The line of one method. Only points on the front have a label; a method without one is quiet."""
     own = [point for point in points if point.method == method]
-    labelled = [point for point in own if point in best] or (own[:1] if method == reference else [])
     name = method if len(methods) > 1 else ""
     x_low, x_high = ends([point.speedup.ci95 for point in own])
     low, high = ends([point.ends for point in own if point.ends])
+    on_front = [point in best for point in own]
     return Series(
         method,
         [point.speedup.value for point in own],
@@ -127,12 +113,12 @@ def _series(
         x_high,
         band=False,
         colour=methods.index(method) if method in methods else None,
-        hollow=[point not in best for point in own],
-        labels=[f"{name} {point.where}".strip() if point in labelled else "" for point in own],
+        hollow=[not best for best in on_front],
+        labels=[f"{name} {point.where}".strip() if best else "" for point, best in zip(own, on_front, strict=True)],
         size=9,
         group=method,
-        legend=bool(labelled),
-        quiet=not labelled,
+        legend=any(on_front),
+        quiet=not any(on_front),
     )
 
 

@@ -1,24 +1,42 @@
 """The report of a dry run: the cells that a study would measure, what they cost by formula, and how long it takes."""
 
-from trio_profile import units
-from trio_profile.analysis.preview import Preview, PreviewCell
-from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
-from trio_profile.text import listed
+from collections.abc import Callable
 
-_COLUMNS = ("cell", "asked", "average", "after layers", "tokens kept", "f(n)", "F_ov", "selection")
+from trio_profile import units
+from trio_profile.analysis.preview import PlannedTask, Preview, PreviewCell, RefusedCell
+from trio_profile.findings.blocks import Entry, Page, Report, Sentences, tabulate
+from trio_profile.text import listed
 
 
 def report(document: Preview) -> Report:
     """The report of a dry run."""
-    blocks: list[Block] = [Sentences("", _summary(document)), *_tasks(document)]
-    if document.cells:
-        rows = [_row(cell) for cell in document.cells]
-        blocks.append(Table("What each cell costs, in MACs", _COLUMNS, rows, keys=2))
-    if document.refused:
-        refused = [
-            [Entry(cell.variant), Entry(units.percent(cell.retention)), Entry(cell.reason)] for cell in document.refused
-        ]
-        blocks.append(Table("What cannot run", ("cell", "asked", "reason"), refused, keys=2, prose=True))
+    tasks: dict[str, Callable[[PlannedTask], Entry]] = {
+        "task": lambda task: Entry(task.task),
+        "benchmark": lambda task: Entry(task.benchmark),
+        "needs": lambda task: Entry(", ".join(task.needs)),
+        "difference from the paper": lambda task: Entry(task.differs),
+    }
+    cells: dict[str, Callable[[PreviewCell], Entry]] = {
+        "cell": lambda cell: Entry(cell.variant),
+        "asked": lambda cell: Entry(units.percent(cell.retention.nominal)),
+        "average": lambda cell: Entry(units.percent(cell.retention.layer_average, 2)),
+        "after layers": lambda cell: Entry(", ".join(map(str, cell.layers))),
+        "tokens kept": lambda cell: Entry(", ".join(map(str, cell.budgets))),
+        "f(n)": lambda cell: Entry(units.count(cell.fastv_macs)),
+        "F_ov": lambda cell: Entry(units.count(cell.fastv_overhead_macs)),
+        "selection": lambda cell: Entry(units.count(cell.selection_macs)),
+    }
+    refused: dict[str, Callable[[RefusedCell], Entry]] = {
+        "cell": lambda cell: Entry(cell.variant),
+        "asked": lambda cell: Entry(units.percent(cell.retention)),
+        "reason": lambda cell: Entry(cell.reason),
+    }
+    tables = [
+        tabulate("Tasks of lmms-eval", tasks, document.tasks, prose=True),
+        tabulate("What each cell costs, in MACs", cells, document.cells, keys=2),
+        tabulate("What cannot run", refused, document.refused, keys=2, prose=True),
+    ]
+    blocks = [Sentences("", _summary(document)), *(table for table in tables if table.rows)]
     how = (
         "“asked” is the retention that was asked for. “average” is the retention that whole numbers of tokens reach, "
         "averaged over the decoder's layers. f(n) is the paper's formula for the prefill, and F_ov is the paper's "
@@ -29,52 +47,23 @@ def report(document: Preview) -> Report:
 
 
 def _summary(document: Preview) -> list[str]:
-    """What there is to measure, and how long it takes."""
-    shape = document.shape
+    """How much there is to measure, and how long it takes."""
+    questions, shape = _evaluation(document), document.shape
     if shape is None:
-        return [*_asked(document), f"What they cost is not known: {(document.seconds_reason or '').rstrip('.')}."]
+        return [*questions, f"What they cost is not known: {(document.seconds_reason or '').rstrip('.')}."]
     tokens = f"{units.exact(shape.visual_tokens)} visual and {units.exact(shape.text_tokens)} text tokens."
-    what = f"{units.number_of(len(document.cells), 'cell')}, {tokens}" if document.cells else tokens
+    cells = f"{units.number_of(len(document.cells), 'cell')}, {tokens}" if document.cells else tokens
     if document.seconds is None:
         why = f": {document.seconds_reason}" if document.seconds_reason else ""
-        return [what, *_asked(document), f"The expected time is not known{why}."]
-    return [what, f"Expected time: about {units.duration(document.seconds)}."]
+        return [cells, *questions, f"The expected time is not known{why}."]
+    return [cells, f"Expected time: about {units.duration(document.seconds)}."]
 
 
-def _asked(document: Preview) -> list[str]:
-    """What an evaluation asks, and of which cells."""
+def _evaluation(document: Preview) -> list[str]:
+    """The methods of an evaluation, and whether the dense model answers too."""
     if not document.tasks:
         return []
     study = document.study
     shares = listed([units.percent(share) for share in sorted(set(study.retentions), reverse=True)])
     dense = "The dense model answers each question too." if study.dense else "The dense model is not asked."
     return [f"Methods: {listed(study.methods)}, at {shares}.", dense, *filter(None, [document.setting])]
-
-
-def _tasks(document: Preview) -> list[Table]:
-    """The tasks of an evaluation: what they need, and how they differ from the paper."""
-    if not document.tasks:
-        return []
-    suite = [task for task in document.tasks if task.benchmark]
-    tables = [Table("Tasks", ("task",), [[Entry(task.task)] for task in document.tasks])]
-    if suite:
-        rows = [[Entry(task.benchmark), Entry(task.task), Entry(", ".join(task.needs))] for task in document.tasks]
-        differ = [[Entry(task.benchmark), Entry(task.differs)] for task in suite if task.differs]
-        tables = [
-            Table("Tasks of lmms-eval, and what they need", ("benchmark", "task", "needs"), rows, keys=2, prose=True),
-            Table("Where a task differs from the paper", ("benchmark", "difference"), differ, prose=True),
-        ]
-    return [table for table in tables if table.rows]
-
-
-def _row(cell: PreviewCell) -> list[Entry]:
-    return [
-        Entry(cell.variant),
-        Entry(units.percent(cell.retention.nominal)),
-        Entry(units.percent(cell.retention.layer_average, 2)),
-        Entry(", ".join(map(str, cell.layers))),
-        Entry(", ".join(map(str, cell.budgets))),
-        Entry(units.count(cell.fastv_macs)),
-        Entry(units.count(cell.fastv_overhead_macs)),
-        Entry(units.count(cell.selection_macs)),
-    ]

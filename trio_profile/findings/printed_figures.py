@@ -1,6 +1,6 @@
-"""The figures that a paper prints, beside the measured ones: in the charts, and as a page of their own."""
+"""The page of the figures that a paper prints, beside the measured ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -9,21 +9,19 @@ from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.cost.printed import Printed
 from trio_profile.errors import StudyError
-from trio_profile.findings import blocks, doubts
-from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series
-from trio_profile.findings.charts import colour_of
+from trio_profile.findings import doubts
+from trio_profile.findings.blocks import Entry, Page, Report, Sentences, tabulate
 from trio_profile.judge.audit.claims import Claims
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.measured import NEAR
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.judge.audit.reader import read
 from trio_profile.quantities import entries
-from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
-What = Literal["prefill", "total", "accuracy"]
-_WORDS: dict[What, str] = {"prefill": "prefill speed-up", "total": "total speed-up", "accuracy": "accuracy kept"}
-"""What is printed, in words. The keys are the ids of the charts that show it."""
+Quantity = Literal["prefill", "total", "accuracy"]
+_WORDS: dict[Quantity, str] = {"prefill": "prefill speed-up", "total": "total speed-up", "accuracy": "accuracy kept"}
+"""The printed quantities in words."""
 _LAST_PAGES = ("doubts", "study", "numbers")
 
 
@@ -34,16 +32,15 @@ class Figure:
     value: the speed-up, or the share of the dense accuracy that is kept.
     text: the figure as printed, or the two printed times that it is made of.
     model: of the claim; empty if it names none.
-    table: name of its table in the claims file. where: its place in the paper.
+    where: its place in the paper.
     """
 
-    what: What
+    quantity: Quantity
     method: str
     model: str
     retention: float
     value: float
     text: str
-    table: str
     where: str
 
 
@@ -57,17 +54,17 @@ def with_printed(report: Report, document: Any, claims: str) -> Report:
     if not isinstance(document, SweepDocument | Comparison):
         raise StudyError("--claims: this kind of study has no speed-ups by retention; name a sweep or a comparison")
     printing = read(claims)
-    figures = [one for one in _figures(printing) if one.method in document.study.methods]
+    figures = [figure for figure in _figures(printing) if figure.method in document.study.methods]
     if not figures:
         methods = listed(document.study.methods)
         raise StudyError(
             f"{printing.label} prints no speed-up and no accuracy of {methods} at a retention: name other claims"
         )
-    # Figures of the study's own model are what it can be compared with. Others are shown only without these.
-    figures = [one for one in figures if _is_same(one.model, document.study.model)] or figures
-    pages = [replace(page, blocks=[_drawn(block, document, figures) for block in page.blocks]) for page in report.pages]
-    place = next((i for i, page in enumerate(pages) if page.id in _LAST_PAGES), len(pages))
-    return replace(report, pages=[*pages[:place], _page(document, printing, figures), *pages[place:]])
+    # Figures of the study's own model can be compared with it. Others are shown only without these.
+    figures = [figure for figure in figures if _is_same(figure.model, document.study.model)] or figures
+    place = next((i for i, page in enumerate(report.pages) if page.id in _LAST_PAGES), len(report.pages))
+    page = _page(document, printing, figures)
+    return replace(report, pages=[*report.pages[:place], page, *report.pages[place:]])
 
 
 def _is_same(claimed: str, model: str) -> bool:
@@ -83,8 +80,8 @@ def _figures(claims: Claims) -> Iterator[Figure]:
         row = line.row
         if not row.dense and (retention := _retention(line)) is not None:
             where = line.table.where or line.label
-            for what, value, text in (*_stated(line), *_quotients(line)):
-                yield Figure(what, row.method, row.model, retention, value, text, line.label, where)
+            for name, value, text in (*_stated(line), *_quotients(line)):
+                yield Figure(name, row.method, row.model, retention, value, text, where)
 
 
 def _retention(line: Line) -> float | None:
@@ -94,7 +91,7 @@ def _retention(line: Line) -> float | None:
     return float(Printed.of(line.row.tokens).value / line.model.visual_tokens) if line.row.tokens else None
 
 
-def _stated(line: Line) -> Iterator[tuple[What, float, str]]:
+def _stated(line: Line) -> Iterator[tuple[Quantity, float, str]]:
     """The speed-ups and the accuracy that a row prints."""
     for name, text in line.row.figures.items():
         meant, value = quantity(name), float(Printed.of(text).value)
@@ -105,93 +102,14 @@ def _stated(line: Line) -> Iterator[tuple[What, float, str]]:
             yield meant.base, ratio[meant.form], f"{text} {meant.unit}".replace(" ×", "×")
 
 
-def _quotients(line: Line) -> Iterator[tuple[What, float, str]]:
+def _quotients(line: Line) -> Iterator[tuple[Quantity, float, str]]:
     """The speed-ups that follow from the printed times of a row and of its dense row."""
     bases: tuple[Literal["prefill", "total"], ...] = ("prefill", "total")
-    stated = {what for what, _, _ in _stated(line)}
+    stated = {name for name, _, _ in _stated(line)}
     for base in bases:
         whole, part = line.dense.figure(base) if line.dense else None, line.figure(base)
         if whole is not None and part is not None and base not in stated:
             yield base, float(whole.amount.value / part.amount.value), f"{whole.text} / {part.text}"
-
-
-# Charts
-
-
-def _drawn(block: blocks.Block, document: SweepDocument | Comparison, figures: Sequence[Figure]) -> blocks.Block:
-    """A block with the printed figures, if it is a chart of one of their quantities."""
-    if not isinstance(block, Chart) or block.id not in _WORDS:
-        return block
-    series = list(_series(document, [one for one in figures if one.what == block.id]))
-    if not series:
-        return block
-    # The two charts of speed-ups keep one axis.
-    speedups = [one.value for one in figures if one.what != "accuracy"]
-    axis = block.y if block.id == "accuracy" else _widened(block.y, speedups)
-    return replace(block, label=_label(block, series), y=axis, series=[*block.series, *series])
-
-
-def _label(chart: Chart, printed: Sequence[Series]) -> str:
-    return f"{chart.label}. As printed: {listed(list(dict.fromkeys(one.name for one in printed)))}"
-
-
-def _series(document: SweepDocument | Comparison, figures: Sequence[Figure]) -> Iterator[Series]:
-    """A dotted line for each method, model and table. The legend names each method and model once."""
-    named: set[str] = set()
-    for method, model, table in dict.fromkeys((one.method, one.model, one.table) for one in figures):
-        own = [one for one in figures if (one.method, one.model, one.table) == (method, model, table)]
-        points = [(one, y) for one in sorted(own, key=lambda one: one.retention) if (y := _height(document, one))]
-        if points:
-            name, x, y = _name(method, model), [100 * one.retention for one, _ in points], [y for _, y in points]
-            curve = _curve(name, x, y, [_tooltip(name, one) for one, _ in points], colour_of(document, method))
-            yield replace(curve, legend=name not in named)
-            named.add(name)
-
-
-def _name(method: str, model: str) -> str:
-    return f"{method} as printed, {model}" if model else f"{method} as printed"
-
-
-def _curve(name: str, x: Sequence[float], y: Sequence[float], text: Sequence[str], colour: int) -> Series:
-    """Printed points: hollow diamonds, joined by a dotted line."""
-    return Series(
-        name,
-        x,
-        y,
-        text,
-        colour=colour,
-        line="dot" if len(x) > 1 else None,
-        marker="diamond",
-        hollow=[True] * len(x),
-        size=9,
-        group=name,
-    )
-
-
-def _height(document: SweepDocument | Comparison, figure: Figure) -> float | None:
-    """Where a figure lies in its chart. A share of the dense accuracy is drawn as that share of our dense accuracy."""
-    if figure.what != "accuracy":
-        return figure.value
-    dense = document.dense.accuracy if document.dense is not None else None
-    return None if dense is None else 100 * figure.value * dense.value
-
-
-def _tooltip(name: str, figure: Figure) -> str:
-    return "\n".join([f"{name}, at {units.percent(figure.retention)}", *_told(figure)])
-
-
-def _told(figure: Figure) -> list[str]:
-    """What a paper prints, and where; and how a share of its accuracy is drawn."""
-    drawn = ["drawn as this share of our dense accuracy"] if figure.what == "accuracy" else []
-    return [f"{_WORDS[figure.what]}: {figure.text}", figure.where, *drawn]
-
-
-def _widened(axis: Axis, values: Sequence[float]) -> Axis:
-    """The axis with room for further values."""
-    if axis.low is None or axis.high is None:
-        return axis
-    margin = 0.05 * (max(axis.high, *values) - min(axis.low, *values))
-    return replace(axis, low=min(axis.low, min(values) - margin), high=max(axis.high, max(values) + margin))
 
 
 # The page
@@ -200,56 +118,52 @@ def _widened(axis: Axis, values: Sequence[float]) -> Axis:
 def _page(document: SweepDocument | Comparison, claims: Claims, figures: Sequence[Figure]) -> Page:
     source = f" ({claims.source})" if claims.source else ""
     lines = [f"Printed in: {claims.paper}{source}."]
-    if not any(_is_same(one.model, document.study.model) for one in figures):
-        models = [model for model in dict.fromkeys(one.model for one in figures) if model]
+    if not any(_is_same(figure.model, document.study.model) for figure in figures):
+        models = [model for model in dict.fromkeys(figure.model for figure in figures) if model]
         lines.append(
             f"The printed figures are of {listed(models) or 'an unnamed model'}, and this study ran "
-            f"{document.study.model}: compare the shape of the curves, not their height."
+            f"{document.study.model}: compare how they change with the retention, not how large they are."
         )
-    cells = [Cell(method=one.method, retention=one.nominal_retention) for one in document.summaries]
-    marked = doubts.marks(document.doubts, cells)
-    rows = [_row(document, one, marked) for one in figures]
-    columns = ("Method", "Retention", "quantity", "as printed", "measured", "model of the claim", "place")
+    cells = [summary.cell for summary in document.summaries]
+    marks = doubts.marks(document.doubts, cells)
+    columns: dict[str, Callable[[Figure], Entry]] = {
+        "Method": lambda figure: Entry(figure.method, colour=document.study.methods.index(figure.method)),
+        "Retention": lambda figure: Entry(units.percent(figure.retention), order=figure.retention),
+        "quantity": lambda figure: Entry(_WORDS[figure.quantity]),
+        "as printed": _printed,
+        "measured": lambda figure: _measured(document, figure, marks),
+        "model of the claim": lambda figure: Entry(figure.model or "–"),
+        "place": lambda figure: Entry(figure.where),
+    }
     return Page(
         "as-printed",
         "As printed",
-        "What a paper prints for the methods of this study, and what was measured here at the same retention. A "
+        "The figures that a paper prints for the methods of this study, and the measured ones at the same retention. A "
         "quotient of two times is computed from the printed times. Printed figures have no intervals.",
         [
             Sentences("", lines, tone="doubt" if len(lines) > 1 else "finding"),
-            blocks.Table("Printed and measured", columns, rows, keys=3, detail=True),
+            tabulate("Printed and measured", columns, figures, keys=3, detail=True),
         ],
     )
 
 
-def _row(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> list[Entry]:
-    """A printed figure beside the measured one. marked: why each doubted cell is doubted, by its id."""
-    derived = figure.what != "accuracy" and not figure.text.endswith("×")
-    return [
-        Entry(figure.method, colour=colour_of(document, figure.method)),
-        Entry(units.percent(figure.retention), order=figure.retention),
-        Entry(_WORDS[figure.what]),
-        Entry(units.times(figure.value), note=figure.text) if derived else Entry(figure.text),
-        _measured(document, figure, marked),
-        Entry(figure.model or "–"),
-        Entry(figure.where),
-    ]
+def _printed(figure: Figure) -> Entry:
+    """A figure as printed. A speed-up that follows from other figures has these as its note."""
+    derived = figure.quantity != "accuracy" and not figure.text.endswith("×")
+    return Entry(units.times(figure.value), note=figure.text) if derived else Entry(figure.text)
 
 
-def _measured(document: SweepDocument | Comparison, figure: Figure, marked: Mapping[str, str]) -> Entry:
-    near = [
-        one
-        for one in document.summaries
-        if one.method == figure.method and abs(one.realised - figure.retention) <= NEAR
-    ]
-    if not near:
+def _measured(document: SweepDocument | Comparison, figure: Figure, marks: Mapping[str, str]) -> Entry:
+    """The measured value at the retention of a figure. marks: why each doubted cell is doubted, by its id."""
+    cells = [cell for cell in document.summaries if cell.method == figure.method]
+    nearest = min(cells, key=lambda cell: abs(cell.realised - figure.retention), default=None)
+    if nearest is None or abs(nearest.realised - figure.retention) > NEAR:
         return entries.NOTHING
-    cell = min(near, key=lambda one: abs(one.realised - figure.retention))
-    doubt = marked.get(cell.cell.id, "")
-    if figure.what != "accuracy":
-        found = cell.prefill_speedup if figure.what == "prefill" else cell.total_speedup
-        return replace(entries.speedup(found), doubt=doubt if found else "")
+    doubt = marks.get(nearest.cell.id, "")
+    if figure.quantity != "accuracy":
+        speedup = nearest.prefill_speedup if figure.quantity == "prefill" else nearest.total_speedup
+        return replace(entries.speedup(speedup), doubt=doubt if speedup else "")
     dense = document.dense.accuracy if document.dense is not None else None
-    if cell.accuracy is None or dense is None or not dense.value:
+    if nearest.accuracy is None or dense is None or not dense.value:
         return entries.NOTHING
-    return Entry(units.percent(cell.accuracy.value / dense.value), doubt=doubt)
+    return Entry(units.percent(nearest.accuracy.value / dense.value), doubt=doubt)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from trio_profile import units
 from trio_profile.analysis.recommendation import MATTERS, MOST_LOST, Pick, Recommendation
 from trio_profile.findings import blocks
-from trio_profile.findings.blocks import Sentences
 from trio_profile.inputs.pocket import TRAINED
 from trio_profile.records.estimate import Ratio
 from trio_profile.records.facts import models
@@ -15,18 +14,13 @@ from trio_profile.text import listed
 _MOST = f"{units.plain(100 * MOST_LOST)} points of right answers"
 
 
-def block(found: Recommendation) -> Sentences:
-    """What to do, in one sentence."""
-    return Sentences("", [sentence(found)])
-
-
-def sentence(found: Recommendation) -> str:
-    """What to do."""
-    pick = found.pick
+def sentence(advice: Recommendation) -> str:
+    """The recommendation in one sentence."""
+    pick = advice.pick
     if pick is None:
         return "Nothing can be recommended yet: no cell of a method is finished. Controls do not count."
     cell = f"{_named(pick)}, {_gain(pick)}"
-    match found.status:
+    match advice.status:
         case "slower":
             return (
                 f"Do not prune here: no cell may be more than {units.percent(MATTERS - 1, 0)} faster. Fastest: {cell}."
@@ -41,14 +35,14 @@ def sentence(found: Recommendation) -> str:
             return f"Keep {_kept(pick)}: {_gain(pick)}."
 
 
-def further(found: Recommendation) -> Iterator[str]:
-    """What else follows: methods that are as good, and below which retention not to go."""
-    if found.ties:
-        yield f"These measurements cannot tell which is faster: {listed([_tie(pick) for pick in found.ties])}."
-    pick, below = found.pick, found.below
-    if found.status != "use" or pick is None:
+def further(advice: Recommendation) -> Iterator[str]:
+    """The other conclusions: methods that are as good, and below which retention not to go."""
+    if advice.ties:
+        yield f"These measurements cannot tell which is faster: {listed([_tie(pick) for pick in advice.ties])}."
+    pick, below = advice.pick, advice.below
+    if advice.status != "use" or pick is None:
         return
-    floor = units.percent(found.floor or pick.realised)
+    floor = units.percent(advice.floor or pick.realised)
     if below is not None and below.accuracy_difference is not None:
         less = units.points_lost(below.accuracy_difference.value, below.accuracy_difference.ci95)
         yield f"Do not go below {floor}: at {units.percent(below.realised)} {pick.method} loses {less} points."
@@ -56,14 +50,14 @@ def further(found: Recommendation) -> Iterator[str]:
         yield f"{pick.method} was not measured below {floor}."
 
 
-def badges(found: Recommendation) -> list[blocks.Confidence]:
+def badges(advice: Recommendation) -> list[blocks.Confidence]:
     """How sure the speed and the answers are, and why; of the speed alone where nothing is said of answers."""
-    parts = {"speed": found.confidence_in_speed, "answers": found.confidence_in_answers}
+    parts = {"speed": advice.confidence_in_speed, "answers": advice.confidence_in_answers}
     return [blocks.Confidence(part.level, "; ".join(part.reasons), about) for about, part in parts.items() if part]
 
 
 def banner(model: str, sessions: Sequence[Session]) -> str:
-    """What must be known of a built-in model: that it is a toy, or that its weights are random. Else empty."""
+    """The warning about a built-in model: that it is a toy, or that its weights are random. Else empty."""
     if model in TRAINED:
         return f"{model} is a toy model that answers questions about drawn shapes: this says nothing of your model."
     # A session records the files of a checkpoint, which may have the name of a built-in model.
@@ -82,7 +76,7 @@ def _kept(pick: Pick) -> str:
 
 
 def licence(remark: str) -> str:
-    """What must be said wherever a method is recommended whose code restricts its use; else empty."""
+    """The warning about a method whose code restricts its use; else empty."""
     return f" ({remark})" if "non-commercial" in remark else ""
 
 

@@ -1,22 +1,29 @@
-"""What the reports of all grids share: the heading, and the folded pages of tokens, doubts, environment and words."""
+"""The parts that the reports of all grids share: heading, reminders, pages of tokens, doubts, environment and words."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from trio_profile import units
+from trio_profile.analysis.grid import GridDocument
 from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.pairs import json_with_pairs
 from trio_profile.findings import doubts, recommendation
-from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
+from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.definitions import environment_terms, numbers_page
+from trio_profile.findings.table import grid, table
 from trio_profile.findings.tokens import tokens_page
-from trio_profile.records.run import Run
+from trio_profile.quantities.quantity import over_dense
 from trio_profile.records.schema import Cell, Record, Session, Study
 from trio_profile.text import as_text, listed
 
-_VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
-"""The fields of an environment that are versions."""
+_LIBRARIES = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
+_VERSIONS: dict[str, Callable[[Session], str | None]] = {
+    "trio-profile": attrgetter("version"),
+    **{name: attrgetter(f"environment.{name}") for name in _LIBRARIES},
+}
+"""The versions of a session, by their names."""
 
 
 def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
@@ -30,8 +37,8 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
     if dense is not None:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
     tokens = tokens_page(document)
-    about = doubts.page(document.doubts, finished_cells(document.summaries), document.pairs, study.methods)
-    last = [*([tokens] if tokens else []), replace(about, folded="Show the doubts"), study_page(document)]
+    about = doubts.page(document.doubts, finished_cells(document.summaries), document.pairs)
+    last = [*([tokens] if tokens else []), about, study_page(document)]
     return Report(
         subject=subject,
         model=study.model,
@@ -43,7 +50,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
 
 
 def pixel_facts(study: Study) -> list[str]:
-    """What a heading says of the pixels of a picture. Empty if the checkpoint's processor decides them."""
+    """The facts of a heading on the pixels of a picture. Empty if the checkpoint's processor decides them."""
     return [] if study.pixels is None else [f"pictures of {units.span(*study.pixels)} pixels"]
 
 
@@ -52,9 +59,40 @@ def finished_cells(summaries: Iterable[Any]) -> list[Cell]:
     return [summary.cell for summary in summaries if summary.status == "done"]
 
 
-def notes(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """What readers must know of how prefills ran, each sentence once. told: what ran, with its notes."""
-    return list(dict.fromkeys(f"{name}: {note}." for name, found in told for note in found))
+def notes(cells: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """The notes on how prefills ran, each sentence once. cells: the name of each, and its notes."""
+    return list(dict.fromkeys(f"{name}: {note}." for name, texts in cells for note in texts))
+
+
+def unfinished(summaries: Iterable[Any]) -> list[str]:
+    """The cells that failed or were refused, each reason once."""
+    names: dict[str, list[str]] = {}
+    for summary in summaries:
+        if summary.status != "done":
+            reason = f"{summary.status}: {summary.reason or 'no reason was recorded'}"
+            names.setdefault(reason, []).append(f"{summary.cell.variant} at {units.percent(summary.nominal_retention)}")
+    return [f"{listed(cells)} {reason}." for reason, cells in names.items()]
+
+
+def reminders(document: Any, *lines: str) -> list[Block]:
+    """The last blocks of a verdict: what weakens the findings, missing cells, and special budgets. Empty without any.
+
+    document: as in `report_of`. lines: the first ones.
+    """
+    cells = document.summaries
+    if missing := dict.fromkeys(cell.cell.variant for cell in cells if cell.status != "done"):
+        lines += (f"Some cells failed or were refused, and have no numbers: {listed([*missing])}.",)
+    lines += tuple(notes((cell.cell.variant, cell.notes) for cell in cells))
+    lines += tuple(f"{run.key} was given up: {run.failed}." for run in document.runs if run.failed)
+    if document.doubts:
+        lines += (doubts.summary(document.doubts, finished_cells(cells)),)
+    budgets = [*budget_notes(getattr(document, "clamped_above", {}), getattr(document, "idle_stages", ()))]
+    blocks = [
+        Sentences("Keep in mind", lines, tone="doubt"),
+        Sentences("Cells without numbers", unfinished(cells), detail=True),
+        Sentences("Budgets", budgets, detail=True),
+    ]
+    return [block for block in blocks if block.lines]
 
 
 def budget_notes(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) -> Iterator[str]:
@@ -63,10 +101,8 @@ def budget_notes(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) 
     for method, limit in clamped_above.items():
         limits.setdefault(units.percent(limit, 0), []).append(method)
     for stage in idle:
-        where = (
-            f"{stage.dropped} of {stage.tokens} after layer {stage.layer} at {units.percent(stage.nominal_retention)}"
-        )
-        places.setdefault(where, []).append(stage.method)
+        cell = f"after layer {stage.layer} at {units.percent(stage.nominal_retention)}"
+        places.setdefault(f"{stage.dropped} of {stage.tokens} {cell}", []).append(stage.method)
     for limit, methods in limits.items():
         yield f"Above about {limit} retention the budgets of {listed(methods)} cannot keep their proportion."
     if places:
@@ -80,7 +116,7 @@ def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Repo
 
 
 def study_page(document: Any) -> Page:
-    """What was asked, and where it was measured."""
+    """The study as it was asked, and the environment and the sessions that measured it."""
     return Page(
         "study",
         "Study and environment",
@@ -89,61 +125,68 @@ def study_page(document: Any) -> Page:
             Terms("Asked", fields_of(document.study), detail=True),
             Terms("Measured on", environment_terms(document.environment), detail=True),
             sessions_table(document.sessions),
-            *([runs_table(document.runs, document.sessions)] if document.runs else []),
         ],
         folded="Show what was asked, and where it was measured",
     )
 
 
 def fields_of(study: Record) -> list[tuple[str, str]]:
-    """What was asked: every field that says something."""
+    """The fields of a study that say something, as text."""
     fields = {name: value for name, value in dict(study).items() if name != "verb"}
     return [(name.replace("_", " "), text) for name, value in fields.items() if (text := as_text(value))]
 
 
 def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
     """Each opening of the study: its start, command, host and commit, the versions that differ, and other work."""
-    differing = [name for name in _VERSIONS if len({getattr(one.environment, name) for one in sessions}) > 1]
-    if len({one.version for one in sessions}) > 1:
-        differing.insert(0, "trio-profile")
-    engines = any(one.engine for one in sessions)
-    more = ["engine", "cores that it kept busy"] if engines else []
-    columns = ["session", "started", "host", "commit", *differing, "CPU time of others", *more, "command"]
-    rows = [
-        [Entry(text or "–") for text in (units.exact(number), *_session(one, differing, engines))]
-        for number, one in enumerate(sessions, start=1)
+    differing = {name: of for name, of in _VERSIONS.items() if len({of(session) for session in sessions}) > 1}
+    texts: dict[str, Callable[[Session], str | None]] = {
+        "session": lambda session: units.exact(sessions.index(session) + 1),
+        "started": lambda session: session.started and units.moment(session.started),
+        "host": attrgetter("environment.hostname"),
+        "commit": attrgetter("environment.commit"),
+        **differing,
+        "CPU time of others": lambda session: None if session.busy is None else units.percent(session.busy, 0),
+        "engine": attrgetter("engine"),
+        "cores that it kept busy": _cores,
+        "command": attrgetter("command"),
+    }
+    rows = [[Entry(text(session) or "–") for text in texts.values()] for session in sessions]
+    return Table(caption, list(texts), rows, prose=True, detail=True)
+
+
+def _cores(session: Session) -> str | None:
+    return None if session.engine_cores is None else units.plain(round(session.engine_cores, 2))
+
+
+# The table of all cells for a paper
+
+
+def all_cells(document: Any) -> list[Page]:
+    """The page with a table of all finished cells, whose caption says the conventions. Empty for another document."""
+    if not isinstance(document, GridDocument):
+        return []
+    counts = [over_dense("MACs", "counted_macs", digits=1), over_dense("f(n)", "fastv_macs", digits=1)]
+    counts.append(over_dense("KV", "kv_bytes", "bytes", digits=1))
+    columns = ["prefill", "total", *counts, "right [95 %]", "points lost"]
+    cells = table(grid(document, document.summaries), _caption(document), columns)
+    return [Page("all-cells", "Table of all cells", "", [cells])]
+
+
+def _caption(document: GridDocument) -> str:
+    study, where, dense = document.study, document.environment, document.dense
+    form = [study.dtype, f"{study.attention} attention", f"batch {study.batch}", *pixel_facts(study)]
+    form += [f"{units.exact(dense.visual_tokens)} visual tokens"] if dense is not None else []
+    parts = [
+        f"{study.model} on {where.device_name} ({', '.join(form)}).",
+        "Retention: the share of visual tokens kept, averaged over all decoder layers.",
+        "Prefill and total: speed-up over the dense model, the median of paired ratios dense / pruned; total includes "
+        f"{units.number_of(study.new_tokens, 'new token')}.",
+        "MACs, f(n) and KV: over dense. MACs are counted multiply-adds (1 MAC = 2 FLOPs) of the whole prefill, the "
+        "selection included; f(n) is the formula 4nd² + 2n²d + 2ndm on visual tokens with γ = "
+        f"{units.plain(study.gamma)}; KV is the bytes of the cache after prefill.",
     ]
-    return Table(caption, columns, rows, prose=True, detail=True)
-
-
-def runs_table(runs: Sequence[Run], sessions: Sequence[Session]) -> Table:
-    """Which worker measured which block, and where."""
-    hosts = {session.id: session.environment.hostname for session in sessions}
-    columns = ("block", "what", "worker", "host", "time", "attempt", "given up")
-    rows = [
-        [
-            Entry(run.block),
-            Entry("counts" if run.number == 0 else f"times, process {run.number}"),
-            Entry(run.worker),
-            Entry(hosts.get(run.session, "–")),
-            Entry(units.duration(run.seconds)),
-            Entry(units.exact(run.attempt)),
-            Entry(run.failed or "–"),
-        ]
-        for run in runs
-    ]
-    return Table("Which worker measured which block", columns, rows, prose=True, detail=True)
-
-
-def _session(session: Session, differing: Sequence[str], engines: bool) -> list[str | None]:
-    where = session.environment
-    cores = None if session.engine_cores is None else units.plain(round(session.engine_cores, 2))
-    return [
-        units.moment(session.started) if session.started else None,
-        where.hostname,
-        where.commit,
-        *(session.version if name == "trio-profile" else getattr(where, name) for name in differing),
-        None if session.busy is None else units.percent(session.busy, 0),
-        *([session.engine, cores] if engines else []),
-        session.command,
-    ]
+    if dense is not None and dense.accuracy is not None:
+        right = units.percent_within(dense.accuracy.value, dense.accuracy.ci95)
+        questions = units.number_of(dense.accuracy.samples, "question")
+        parts.append(f"Right: share of {questions} answered right, dense {right}; points lost are paired by question.")
+    return " ".join([*parts, "Brackets: 95 % intervals.", *unfinished(document.summaries)])

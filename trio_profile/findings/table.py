@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.findings import doubts
 from trio_profile.findings.blocks import Entry, Table
-from trio_profile.quantities.entries import NOTHING, with_equal_digits
+from trio_profile.quantities.entries import NOTHING
 from trio_profile.quantities.quantity import Column
 from trio_profile.quantities.registry import COLUMNS, FURTHER
-from trio_profile.records.schema import Cell
-
-Item = TypeVar("Item")
+from trio_profile.quantities.right_answers import of_kind
 
 IN_SIGHT = ("right", "points lost", "prefill", "total", "MACs", "KV")
 """The columns that a summary of cells always shows."""
@@ -27,14 +25,13 @@ _NEAR = 2
 class Grid:
     """The cells that a table shows.
 
-    rows: each cell with its summary, in the order of the table. The summary is any record that the columns can read;
-        None if the cell is not measured yet.
+    rows: the summary of each cell, in the order of the table: a record with a `cell`, and with what the columns read.
     dense: the summary of the dense model; None if it was not measured.
     methods: in the study's order, which gives them their colours.
     marks: why a cell is doubted, by its id. Only cells whose conclusion could be wrong have a mark.
     """
 
-    rows: Sequence[tuple[Cell, Any]]
+    rows: Sequence[Any]
     dense: Any
     methods: Sequence[str]
     marks: Mapping[str, str]
@@ -52,39 +49,25 @@ class Grid:
 
 @dataclass(frozen=True)
 class Key:
-    """A column that names the cell of a row. entry: makes its entry from the cell and from its summary."""
+    """A column that names the cell of a row. entry: makes its entry from a summary."""
 
     head: str
-    entry: Callable[[Grid, Cell, Any], Entry]
+    entry: Callable[[Grid, Any], Entry]
 
 
-def tabulate(
-    caption: str, columns: Mapping[str, Callable[[Item], Entry]], items: Iterable[Item], **options: Any
-) -> Table:
-    """Return a table with a row for each item.
+def grid(document: Any, summaries: Iterable[Any]) -> Grid:
+    """Return some cells of a document as a grid. Cells without numbers are left out.
 
-    columns: by head, the function that makes the entry of an item.
-    options: further fields of the table.
+    document: with `study`, `dense` and perhaps `doubts`.
     """
-    rows = [[entry(item) for entry in columns.values()] for item in items]
-    return Table(caption, tuple(columns), rows, **options)
-
-
-def grid(document: Any, summaries: Sequence[Any]) -> Grid:
-    """Return some measured cells of a document as a grid."""
-    return grid_of(document, [(summary.cell, summary) for summary in summaries])
-
-
-def grid_of(document: Any, rows: Sequence[tuple[Cell, Any]]) -> Grid:
-    """Return some cells of a document as a grid. document: with `study`, `dense` and perhaps `doubts`."""
-    unsure = [cell for cell, summary in rows if summary is not None and _could_turn(summary)]
-    marks = doubts.marks(getattr(document, "doubts", ()), unsure)
-    return Grid(rows, document.dense, document.study.methods, marks)
+    rows = [summary for summary in summaries if getattr(summary, "status", "done") == "done"]
+    unsure = [summary.cell for summary in rows if _could_turn(summary)]
+    return Grid(rows, document.dense, document.study.methods, doubts.marks(getattr(document, "doubts", ()), unsure))
 
 
 def _could_turn(summary: Any) -> bool:
     """Whether a doubt about a cell could turn what is concluded from its prefill speed-up."""
-    speedup = getattr(summary, "prefill_speedup", None)
+    speedup = summary.prefill_speedup
     if speedup is None:
         return False
     low, high = (speedup.value + _NEAR * (end - speedup.value) for end in speedup.ci95)
@@ -95,7 +78,7 @@ def table(
     grid: Grid,
     caption: str,
     columns: Sequence[str | Column],
-    keys: Sequence[str | Key] = ("method", "retention"),
+    keys: Sequence[str | Key] = ("method", "reached"),
     *,
     in_sight: str = "",
     with_dense: bool = False,
@@ -112,16 +95,10 @@ def table(
     named = [KEYS[key] if isinstance(key, str) else key for key in keys]
     chosen = [COLUMNS[column] if isinstance(column, str) else column for column in columns]
     chosen = [column for column in chosen if grid.answered or not column.needs_answers]
-    heads = [*(key.head for key in named), *(column.head or column.name for column in chosen)]
-    done = [summary for _, summary in grid.rows if _is_done(summary)]
-    by_column = [with_equal_digits([column.entry(summary, grid.dense) for summary in done]) for column in chosen]
-    values = iter(zip(*by_column, strict=True))
+    heads = [*(key.head for key in named), *(column.name for column in chosen)]
     rows = [
-        [
-            *_name(grid, cell, summary, named),
-            *(next(values) if _is_done(summary) else [_unmeasured(summary, len(chosen))]),
-        ]
-        for cell, summary in grid.rows
+        [*_name(grid, summary, named), *(column.entry(summary, grid.dense) for column in chosen)]
+        for summary in grid.rows
     ]
     if with_dense and grid.dense is not None:
         dense = [NOTHING if column.of_dense is None else column.of_dense(grid.dense) for column in chosen]
@@ -130,55 +107,34 @@ def table(
     return Table(caption, heads, rows, keys=len(named), first=first, **options)
 
 
-def _is_done(summary: Any) -> bool:
-    return summary is not None and getattr(summary, "status", "done") == "done"
+def by_kind(grid: Grid) -> list[Table]:
+    """The right answers by kind of question. Empty if no kinds are known."""
+    kinds = [of_kind(kind) for kind in grid.dense.accuracy_by_kind] if grid.answered else []
+    caption = "Questions answered right, by kind of question"
+    return [table(grid, caption, kinds, with_dense=True, detail=True)] if kinds else []
 
 
-def _name(grid: Grid, cell: Cell, summary: Any, keys: Sequence[Key]) -> list[Entry]:
+def _name(grid: Grid, summary: Any, keys: Sequence[Key]) -> list[Entry]:
     """Return the entries that name a cell."""
-    *first, last = (key.entry(grid, cell, summary) for key in keys)
-    return [*first, replace(last, doubt=grid.marks.get(cell.id, ""))]
+    *first, last = (key.entry(grid, summary) for key in keys)
+    return [*first, replace(last, doubt=last.doubt or grid.marks.get(summary.cell.id, ""))]
 
 
-def _unmeasured(summary: Any, span: int) -> Entry:
-    """Return why a cell has no numbers, over `span` columns."""
-    if summary is None:
-        return Entry("not measured yet", tone="absent", span=span)
-    return Entry(f"{summary.status}: {summary.reason or 'no reason was recorded'}", tone="absent", span=span)
-
-
-def _method(grid: Grid, cell: Cell, summary: Any) -> Entry:
+def _method(grid: Grid, summary: Any) -> Entry:
     """The method, and whether it is a control or its code is non-commercial. The whole remark is its tooltip."""
-    remark = getattr(summary, "remark", "")
+    cell, remark = summary.cell, summary.remark
     note = CONTROL if remark == CONTROL else "non-commercial" if "non-commercial" in remark else ""
     colour = grid.methods.index(cell.method) if cell.method in grid.methods else None
     return Entry(cell.variant, note=note, title=remark, colour=colour)
 
 
-def _reached(_: Grid, cell: Cell, summary: Any) -> Entry:
-    """The realised retention; the budgets are its tooltip."""
-    retention = summary.realised if summary else cell.retention
-    return Entry(units.percent(retention), title=_budgets(summary), order=retention)
-
-
-def _retention(grid: Grid, cell: Cell, summary: Any) -> Entry:
-    """The realised retention, and beside it the nominal one if it is another."""
-    reached, nominal = _reached(grid, cell, summary), units.percent(cell.retention)
-    return reached if reached.text == nominal else replace(reached, note=f"of {nominal}")
-
-
-def _budgets(summary: Any) -> str:
-    """The budgets of a cell in words; empty if they are not known."""
-    if summary is None or not summary.budgets:
-        return ""
-    kept, layers = (", ".join(map(str, numbers)) for numbers in (summary.budgets, summary.layers))
-    return f"keeps {kept} tokens after layers {layers}"
+def _share(retention: float) -> Entry:
+    return Entry(units.percent(retention), order=retention)
 
 
 KEYS = {
     "method": Key("Method", _method),
-    "retention": Key("Retention", _retention),
-    "reached": Key("Retention", _reached),
-    "asked": Key("Retention", lambda _, cell, __: Entry(units.percent(cell.retention), order=cell.retention)),
+    "reached": Key("Retention", lambda _, summary: _share(summary.realised)),
+    "asked": Key("Retention", lambda _, summary: _share(summary.cell.retention)),
 }
 """The keys that several tables have."""

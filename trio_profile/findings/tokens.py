@@ -6,10 +6,9 @@ from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.grid import CellTokens, TokenMaps
-from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings.blocks import Block, DrawnStage, DrawnTokens, Grid, Page, Tokens
-from trio_profile.records.schema import Cell, StageTokens
+from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Page, Tokens
+from trio_profile.records.schema import StageTokens
 
 MOST_SHOWN = 4
 """Methods that are drawn side by side."""
@@ -23,55 +22,55 @@ _HOW = (
 
 def tokens_page(document: SweepDocument | Comparison | Ablation) -> Page | None:
     """The kept tokens of each method on the study's picture. None for a study that keeps no picture, as old ones."""
-    found = document.tokens
-    if found is None:
+    maps = document.tokens
+    if maps is None:
         return None
-    blocks: list[Block] = []
-    if found.cells:
-        shown = _shown(document, found)
-        maps = [_token_map(one) for one in found.cells]
-        pick = getattr(getattr(document, "recommendation", None), "pick", None)
-        blocks = [_block(found, maps, shown, None if pick is None else pick.retention)]
-    empty = found.picture.reason or "no finished cell has kept tokens"
-    folded = "Show which tokens stay on the picture"
-    return Page("tokens", "Tokens", _HOW, blocks, empty=f"No tokens can be drawn: {empty}.", folded=folded)
+    empty = maps.picture.reason or "no finished cell has kept tokens"
+    return Page(
+        "tokens",
+        "Tokens",
+        _HOW,
+        [_block(document, maps)] if maps.cells else [],
+        empty=f"No tokens can be drawn: {empty}.",
+        folded="Show which tokens stay on the picture",
+    )
 
 
-def _block(found: TokenMaps, maps: Sequence[DrawnTokens], shown: Sequence[str], at: float | None) -> Tokens:
-    picture = found.picture
-    methods = len(dict.fromkeys(one.method for one in maps))
-    retentions = len({one.retention for one in maps})
-    parts = [f"There is no picture: {picture.reason}."] if not picture.image else []
-    parts += [f"The question, as the model reads it: {picture.prompt}"] if picture.prompt else []
+def _block(document: SweepDocument | Comparison | Ablation, maps: TokenMaps) -> Tokens:
+    picture, cells = maps.picture, [tokens.cell for tokens in maps.cells]
+    methods = units.number_of(len({cell.variant for cell in cells}), "method")
+    retentions = units.number_of(len({cell.retention for cell in cells}), "retention")
+    notes = [] if picture.image else [f"There is no picture: {picture.reason}."]
+    notes += [f"The question, as the model reads it: {picture.prompt}"] if picture.prompt else []
+    pick = getattr(getattr(document, "recommendation", None), "pick", None)
     return Tokens(
         id="tokens",
         caption="Tokens that stay",
-        label=f"A picture of {units.number_of(picture.visual_tokens, 'token')}, with those that stay: "
-        f"{units.number_of(methods, 'method')} at {units.number_of(retentions, 'retention')}. The numbers follow as "
-        "text.",
+        label=f"A picture of {units.number_of(picture.visual_tokens, 'token')}, with those that stay: {methods} at "
+        f"{retentions}. The numbers follow as text.",
         count=picture.visual_tokens,
         grids=[Grid(grid.name, grid.rows, grid.columns, grid.first, grid.newline) for grid in picture.grids],
-        maps=maps,
-        shown=shown,
-        at=at,
-        note=" ".join(parts),
+        maps=[_token_map(tokens) for tokens in maps.cells],
+        methods=_first_methods(document, maps),
+        at=None if pick is None else pick.retention,
+        note=" ".join(notes),
         picture=picture.image,
         frames=picture.frames,
         detail=True,
     )
 
 
-def _token_map(found: CellTokens) -> DrawnTokens:
+def _token_map(tokens: CellTokens) -> DrawnTokens:
     """The tokens that one cell keeps, as plain data."""
-    count, asked = found.kept.visual_tokens, found.cell.retention
-    stages = [_stage(stage, count) for stage in found.kept.stages]
+    cell, count = tokens.cell, tokens.kept.visual_tokens
+    stages = [_stage(stage, count) for stage in tokens.kept.stages]
     counts = [f"{units.exact(sum(stage.kept))} {_after(stage.layer)}" for stage in stages]
     kept = f"kept {', '.join(counts)}, of {units.number_of(count, 'token')}" if counts else "kept all tokens"
     return DrawnTokens(
-        method=found.cell.variant,
-        retention=asked,
-        where=units.percent(asked),
-        text=f"{found.cell.variant} at {units.percent(found.realised or asked)}: {kept}{_merging(stages)}.",
+        method=cell.variant,
+        retention=cell.retention,
+        where=units.percent(cell.retention),
+        text=f"{cell.variant} at {units.percent(tokens.realised or cell.retention)}: {kept}{_merging(stages)}.",
         stages=stages,
     )
 
@@ -97,7 +96,7 @@ def _after(layer: int) -> str:
 
 
 def _merging(stages: Sequence[DrawnStage]) -> str:
-    """What became of the tokens that merged, as the end of a sentence. Empty if none did."""
+    """The end of a sentence on the tokens that merged. Empty if none did."""
     merging = [stage for stage in stages if stage.merges]
     if not merging:
         return ""
@@ -107,17 +106,10 @@ def _merging(stages: Sequence[DrawnStage]) -> str:
     return f"; {' and '.join(map(units.exact, numbers))} merged into them"
 
 
-def _shown(document: SweepDocument | Comparison | Ablation, found: TokenMaps) -> list[str]:
-    """The methods that are drawn at first: the probes of an ablation; otherwise the reference and those that follow."""
+def _first_methods(document: SweepDocument | Comparison | Ablation, maps: TokenMaps) -> list[str]:
+    """The methods that are drawn at first: in a comparison the reference, then those of the lowest retention."""
     # A method that cannot reach the lowest retention, which is drawn first, comes later.
-    by_retention = sorted(found.cells, key=lambda one: one.cell.retention)
-    names = list(dict.fromkeys(one.cell.variant for one in by_retention))
-    first: list[str] = []
-    if isinstance(document, Ablation):
-        method = document.study.methods[0]
-        probes = document.study.ablations.get("probe", {}).values()
-        first = [Cell(method=method, retention=0, options=options).variant for options in probes]
-    elif isinstance(document, Comparison):
-        controls = {row.method for row in document.rows if row.remark == CONTROL}
-        first = [document.reference, *(name for name in names if name not in controls)]
-    return [name for name in dict.fromkeys((*first, *names)) if name in names][:MOST_SHOWN]
+    by_retention = sorted(maps.cells, key=lambda tokens: tokens.cell.retention)
+    names = list(dict.fromkeys(tokens.cell.variant for tokens in by_retention))
+    first = document.reference if isinstance(document, Comparison) else ""
+    return sorted(names, key=lambda name: name != first)[:MOST_SHOWN]

@@ -1,30 +1,7 @@
 """The counted work of one prefill, with and without the work of the selections."""
 
-from trio_profile import units
 from trio_profile.quantities import entries
-from trio_profile.quantities.entries import NOTHING, Entry
-from trio_profile.quantities.quantity import Column, Quantity, exactly
-from trio_profile.quantities.summary import CellSummary
-
-
-def selection_share(cell: CellSummary) -> float | None:
-    """Return the share of a cell's counted work that is selection."""
-    if not cell.counted_macs or cell.selection_macs is None:
-        return None
-    return cell.selection_macs / cell.counted_macs
-
-
-def without_selection(cell: CellSummary) -> int | None:
-    """Return the counted MACs of a cell without those of its selection."""
-    return None if cell.counted_macs is None else cell.counted_macs - (cell.selection_macs or 0)
-
-
-def _selection(cell: CellSummary) -> Entry:
-    share = selection_share(cell)
-    if share is None:
-        return NOTHING
-    return Entry(units.percent(share), title=f"{units.exact(cell.selection_macs or 0)} MACs")
-
+from trio_profile.quantities.quantity import Column, Quantity, exactly, over_dense
 
 COUNTED_MACS = Quantity(
     name="counted_macs",
@@ -32,23 +9,9 @@ COUNTED_MACS = Quantity(
     gated="counted_macs",
     summarise=lambda record: record.counted and record.counted.torch_flops // 2,
     columns=(
-        Column("MACs", lambda cell, dense: entries.ratio(cell.counted_macs, dense and dense.counted_macs, 0)),
+        over_dense("MACs", "counted_macs"),
         exactly("counted", "counted_macs", entries.macs),
-        Column(
-            "counted within",
-            lambda cell, dense: entries.ratio(cell.counted_macs, dense and dense.counted_macs),
-            "MACs",
-        ),
-        Column("selection of counted", lambda cell, _: _selection(cell), "selection"),
-        Column(
-            "MACs without selection",
-            lambda cell, dense: entries.ratio(without_selection(cell), dense and dense.counted_macs),
-        ),
-        Column(
-            "selection of dense",
-            lambda cell, dense: entries.ratio(cell.selection_macs or 0, dense and dense.counted_macs),
-            "selection",
-        ),
+        Column("selection of MACs", lambda cell, _: entries.ratio(cell.selection_macs, cell.counted_macs)),
     ),
 )
 FVCORE_MACS = Quantity(

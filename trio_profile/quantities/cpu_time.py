@@ -9,6 +9,6 @@ CPU_MS = Quantity(
     speedup="cpu_speedup",
     columns=(
         *dense_and_pruned("CPU time", "cpu_ms"),
-        Column("CPU time ratio", lambda cell, _: entries.speedup(cell.cpu_speedup), "ratio"),
+        Column("CPU time ratio", lambda cell, _: entries.speedup(cell.cpu_speedup)),
     ),
 )

@@ -21,7 +21,7 @@ ENERGY_J = Quantity(
     cost=lambda summary: summary.energy.prefill_j if summary.energy else None,
     exact=False,
     columns=(
-        Column("energy of dense", lambda _, dense: _joules(dense), "dense"),
-        Column("energy pruned", lambda cell, _: _joules(cell), "pruned"),
+        Column("energy of dense", lambda _, dense: _joules(dense)),
+        Column("energy pruned", lambda cell, _: _joules(cell)),
     ),
 )

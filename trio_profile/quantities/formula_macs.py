@@ -3,7 +3,7 @@
 from trio_profile import units
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Entry
-from trio_profile.quantities.quantity import Column, Quantity, exactly
+from trio_profile.quantities.quantity import Column, Quantity, exactly, over_dense
 from trio_profile.quantities.summary import CellSummary
 
 
@@ -21,17 +21,12 @@ FASTV_MACS = Quantity(
     gated="fastv_macs",
     summarise=lambda record: record.fastv_macs,
     columns=(
-        Column("f(n)", lambda cell, dense: entries.ratio(cell.fastv_macs, dense and dense.fastv_macs, 0)),
+        over_dense("f(n)", "fastv_macs"),
         exactly("by formula", "fastv_macs", entries.macs),
         Column("overhead factor", lambda cell, _: _overhead_factor(cell)),
         Column(
-            "overhead factor of the formula",
-            lambda cell, _: _overhead_factor(cell) if cell.fastv_overhead_macs else NOTHING,
-            "overhead factor",
-        ),
-        Column(
             "f(n) with the factor",
-            lambda cell, dense: entries.ratio(cell.fastv_macs_counted_gamma, dense and dense.fastv_macs, 0),
+            lambda cell, dense: entries.ratio(cell.fastv_macs_counted_gamma, dense and dense.fastv_macs),
         ),
     ),
 )

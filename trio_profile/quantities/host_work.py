@@ -1,4 +1,4 @@
-"""What the host does in one prefill: the operators that it issues, and how often it waits for a value."""
+"""The work of the host in one prefill: the operators that it issues, and how often it waits for a value."""
 
 from trio_profile.quantities.quantity import Quantity
 

@@ -1,7 +1,7 @@
 """The size of the key-value cache after a prefill, measured and by formula."""
 
 from trio_profile.quantities import entries
-from trio_profile.quantities.quantity import Column, Quantity, exactly
+from trio_profile.quantities.quantity import Quantity, exactly, over_dense
 
 KV_BYTES = Quantity(
     name="kv_bytes",
@@ -9,12 +9,12 @@ KV_BYTES = Quantity(
     gated="kv_bytes",
     summarise=lambda record: record.kv_bytes,
     columns=(
-        Column("KV", lambda cell, dense: entries.ratio(cell.kv_bytes, dense and dense.kv_bytes, 0, "bytes")),
+        over_dense("KV", "kv_bytes", "bytes"),
         exactly("held", "kv_bytes", entries.num_bytes),
     ),
 )
 KV_BYTES_PREDICTED = Quantity(
     name="kv_bytes_predicted",
     summarise=lambda record: record.kv_bytes_predicted,
-    columns=(exactly("predicted", "kv_bytes_predicted", entries.num_bytes, over_dense=False),),
+    columns=(exactly("predicted", "kv_bytes_predicted", entries.num_bytes),),
 )

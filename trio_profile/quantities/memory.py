@@ -6,7 +6,7 @@ from trio_profile.quantities.quantity import Quantity, exactly
 PEAK_MEMORY_BYTES = Quantity(
     name="peak_memory_bytes",
     summarise=lambda record: record.peak_memory_bytes,
-    columns=(exactly("peak", "peak_memory_bytes", entries.num_bytes, over_dense=False),),
+    columns=(exactly("peak", "peak_memory_bytes", entries.num_bytes),),
 )
 WORKING_MEMORY_BYTES = Quantity(name="working_memory_bytes", summarise=lambda record: record.working_memory_bytes)
 PEAK_RESERVED_BYTES = Quantity(name="peak_reserved_bytes", summarise=lambda record: record.peak_reserved_bytes)

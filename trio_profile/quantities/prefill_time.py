@@ -11,7 +11,6 @@ PREFILL_MS = Quantity(
     columns=(
         Column("prefill", lambda cell, _: entries.speedup(cell.prefill_speedup)),
         *dense_and_pruned("prefill", "prefill_ms"),
-        Column("prefill speed-up", lambda cell, _: entries.speedup(cell.prefill_speedup), "speed-up"),
-        Column("pairs", lambda cell, _: entries.pairs(cell.prefill_speedup), "Pairs"),
+        Column("pairs", lambda cell, _: entries.pairs(cell.prefill_speedup)),
     ),
 )

@@ -1,4 +1,4 @@
-"""What a quantity is, and what a column is."""
+"""The two records of this folder: a quantity, and a column of a table of cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,17 +14,15 @@ from trio_profile.records.schema import Dense, Measurement
 class Column:
     """One column of a table of cells.
 
-    name: tables list the column by it. No two columns have the same name.
+    name: its head. Tables list the column by it, and no two columns have the same name.
     entry: makes the entry of a cell from its CellSummary and the dense model's summary. The latter is None if the dense
         model was not measured.
-    head: the text above the column; empty for the name.
     of_dense: makes the entry of the dense model; None for a dash.
     needs_answers: whether a table leaves it out if no right answers are known.
     """
 
     name: str
     entry: Callable[[Any, DenseSummary | None], Entry]
-    head: str = ""
     of_dense: Callable[[Any], Entry] | None = None
     needs_answers: bool = False
 
@@ -73,23 +71,29 @@ class Quantity:
         return getattr(summary, self.name) if self.cost is None else self.cost(summary)
 
 
-def dense_and_pruned(what: str, time: str) -> tuple[Column, Column]:
-    """Return the columns of a time in the dense runs, and in the pruned runs. what: the first words of their names."""
+def dense_and_pruned(words: str, time: str) -> tuple[Column, Column]:
+    """Return the columns of a time in the dense runs, and in the pruned runs. words: the first ones of their names."""
     return (
-        Column(f"{what} of dense", lambda cell, _: entries.milliseconds(getattr(cell, f"dense_{time}")), "dense"),
-        Column(f"{what} pruned", lambda cell, _: entries.milliseconds(getattr(cell, time)), "pruned"),
+        Column(f"{words} of dense", lambda cell, _: entries.milliseconds(getattr(cell, f"dense_{time}"))),
+        Column(f"{words} pruned", lambda cell, _: entries.milliseconds(getattr(cell, time))),
     )
 
 
-def exactly(name: str, field: str, entry: Callable[..., Entry], *, over_dense: bool = True) -> Column:
+def over_dense(name: str, field: str, unit: str = "MACs", digits: int = 0) -> Column:
+    """Return the column of an exact count as a share of the dense model's. field: of CellSummary and DenseSummary."""
+    return Column(
+        name, lambda cell, dense: entries.ratio(getattr(cell, field), getattr(dense, field, None), unit, digits)
+    )
+
+
+def exactly(name: str, field: str, entry: Callable[..., Entry]) -> Column:
     """Return the column of an exact count, which also has an entry for the dense model.
 
     field: of CellSummary and DenseSummary.
     entry: makes an entry from a count and, for its ratio to dense, from the count of the dense model.
-    over_dense: whether the ratio is shown.
     """
 
     def of_cell(cell: CellSummary, dense: DenseSummary | None) -> Entry:
-        return entry(getattr(cell, field), getattr(dense, field) if dense and over_dense else None)
+        return entry(getattr(cell, field), getattr(dense, field) if dense else None)
 
     return Column(name, of_cell, of_dense=lambda dense: entry(getattr(dense, field)))

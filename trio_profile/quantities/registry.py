@@ -23,7 +23,7 @@ def _quantities() -> dict[str, Quantity]:
 
 QUANTITIES: dict[str, Quantity] = _quantities()
 """All quantities by name."""
-COLUMNS: dict[str, Column] = {column.name: column for one in QUANTITIES.values() for column in one.columns}
+COLUMNS: dict[str, Column] = {column.name: column for quantity in QUANTITIES.values() for column in quantity.columns}
 """All columns by name."""
 FURTHER: tuple[Quantity, ...] = tuple(
     quantity

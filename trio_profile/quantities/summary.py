@@ -1,4 +1,4 @@
-"""What is known of one cell, and of the dense model: the value of each quantity."""
+"""The summary of one cell, and of the dense model: the value of each quantity."""
 
 from pydantic import ConfigDict, Field
 

@@ -11,6 +11,5 @@ TOTAL_MS = Quantity(
     columns=(
         Column("total", lambda cell, _: entries.speedup(cell.total_speedup)),
         *dense_and_pruned("total", "total_ms"),
-        Column("total speed-up", lambda cell, _: entries.speedup(cell.total_speedup), "speed-up"),
     ),
 )

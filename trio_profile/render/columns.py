@@ -1,34 +1,25 @@
-"""Which columns of a table are drawn. An entry that fills several columns shrinks with them."""
+"""Which columns and rows of a table are drawn."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trio_profile.findings.blocks import Entry, Table
 
 MARK = "†"
 """Stands after an entry that is doubted."""
-_WITHOUT_VALUE = ("", "–")
 _REASONS = 3
 """Below a table stand at most so many different reasons of doubts."""
 
 
 def without_empty_columns(table: Table) -> Table:
     """The table without the columns in which no entry has a value. Columns that name a row stay."""
-    filled, empty, wide = set(range(table.keys)), set[int](), []
-    for row in table.rows:
-        for start, entry in placed(row):
-            if entry.span > 1:
-                wide.append(range(start, start + entry.span))
-            elif entry.text in _WITHOUT_VALUE and not (entry.note or entry.doubt):
-                empty.add(start)
-            else:
-                filled.add(start)
-    dropped = empty - filled
-    # What fills several columns needs one to stand in.
-    dropped -= {span[0] for span in wide if dropped.issuperset(span)}
-    if not dropped:
-        return table
-    return with_columns(table, [column for column in range(len(table.columns)) if column not in dropped])
+    columns = range(len(table.columns))
+    kept = [at for at in columns if at < table.keys or any(_has_value(row[at]) for row in table.rows)]
+    return table if len(kept) == len(columns) or not table.rows else with_columns(table, kept)
+
+
+def _has_value(entry: Entry) -> bool:
+    return bool(entry.text not in ("", "–") or entry.note or entry.doubt)
 
 
 def chosen_rows(table: Table) -> Table:
@@ -39,8 +30,8 @@ def chosen_rows(table: Table) -> Table:
     rows = [row for row in table.rows if row[switch].text == table.chosen]
     caption = f"{table.columns[switch]} {table.chosen}. {table.caption}"
     moved = [[replace(row[0], doubt=row[switch].doubt or row[0].doubt), *row[1:]] for row in rows]
-    kept = [column for column in range(len(table.columns)) if column != switch]
-    return with_columns(replace(table, rows=moved if switch else rows, caption=caption), kept)
+    kept = [at for at in range(len(table.columns)) if at != switch]
+    return with_columns(replace(table, rows=moved if switch else rows, caption=caption, switch=None), kept)
 
 
 def first_columns(table: Table) -> Table:
@@ -60,54 +51,32 @@ def has_others(table: Table) -> bool:
     return table.first is not None and table.first < len(table.columns)
 
 
-def with_columns(table: Table, kept: Collection[int]) -> Table:
-    """The table with some of its columns. kept: their numbers, from 0, ascending."""
-    first = None if table.first is None else _within(range(table.first), kept)
+def with_columns(table: Table, kept: Sequence[int]) -> Table:
+    """The table with some of its columns. kept: their numbers, from 0, ascending, with that of the switch."""
+    first = None if table.first is None else sum(at < table.first for at in kept)
     return replace(
         table,
-        columns=[table.columns[column] for column in kept],
-        rows=[_row(row, kept) for row in table.rows],
-        groups=_groups(table.groups, kept),
-        switch=None if table.switch is None else _within(range(table.switch), kept),
-        keys=_within(range(table.keys), kept),
+        columns=[table.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in table.rows],
+        switch=None if table.switch is None else kept.index(table.switch),
+        keys=sum(at < table.keys for at in kept),
         first=None if first == len(kept) else first,
     )
 
 
-def placed(row: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    """The entries of a row, each with the number of its first column."""
-    column = 0
-    for entry in row:
-        yield column, entry
-        column += entry.span
+def marked(entry: Entry) -> str:
+    """The text of an entry, with the mark if it is doubted."""
+    return f"{entry.text}{MARK if entry.doubt else ''}"
+
+
+def with_note(entry: Entry) -> str:
+    """The text of an entry with its mark and its note."""
+    return f"{marked(entry)} {entry.note}".strip()
 
 
 def doubted(table: Table) -> str:
-    """What stands below a table with doubted entries: the mark, and the reasons if they are few."""
+    """The line below a table with doubted entries: the mark, and the reasons if they are few."""
     reasons = list(dict.fromkeys(entry.doubt for row in table.rows for entry in row if entry.doubt))
     if not reasons:
         return ""
     return f"{MARK} {'; '.join(reasons) if len(reasons) <= _REASONS else 'doubted: see the doubts'}"
-
-
-def _row(row: Sequence[Entry], kept: Collection[int]) -> list[Entry]:
-    found = []
-    for start, entry in placed(row):
-        span = _within(range(start, start + entry.span), kept)
-        if span:
-            found.append(entry if span == entry.span else replace(entry, span=span))
-    return found
-
-
-def _groups(groups: Sequence[tuple[str, int]], kept: Collection[int]) -> list[tuple[str, int]]:
-    found, start = [], 0
-    for text, span in groups:
-        if left := _within(range(start, start + span), kept):
-            found.append((text, left))
-        start += span
-    return found
-
-
-def _within(columns: range, kept: Collection[int]) -> int:
-    """How many of these columns are kept."""
-    return sum(column in columns for column in kept)

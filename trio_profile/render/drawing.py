@@ -6,9 +6,8 @@ so all text is escaped here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 from math import isfinite, log10
 from typing import Any
 
@@ -39,23 +38,9 @@ _LEGEND = {
 _TITLE = {"size": 13}
 _TONES = {"gain": "#0a7362", "loss": "#b4472c"}
 """The colours of gain and loss, as in page.css."""
-_MARKERS = {"diamond": "diamond", "square": "square", "ring": "circle-open"}
 _LONGEST_NAME = 40
 _BAR, _NAMED_BAR = 34, 52
 """Pixels that a bar of a waterfall takes: with its name beside it, and with its name above it."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """The series of a chart that are chosen together in its picker.
-
-    colour: number of the colour and of the symbol of its first series with a marker.
-    quiet: whether it is drawn in the ink of the axes at first.
-    """
-
-    name: str
-    colour: int | None
-    quiet: bool
 
 
 def figure(chart: Chart) -> Figure:
@@ -70,26 +55,10 @@ def figure(chart: Chart) -> Figure:
     bands = [Span(line.low, line.high, "") for line in chart.uprights if line.low is not None and line.high is not None]
     layout["shapes"] = [*map(_span_box, [*chart.spans, *bands]), *map(_upright_line, chart.uprights)]
     layout["shapes"] += map(_level, chart.levels)
-    layout["annotations"] = [
-        *map(_span_name, chart.spans, count()),
-        *(_upright_name(one) for one in chart.uprights if one.text),
-    ]
-    traces: list[Trace] = []
-    for series in chart.series:
-        traces += _series(series, listed=chart.picker and bool(series.group))
-    if chart.together:
-        layout |= {"hovermode": "x unified"}
-        layout["legend"] |= {"entrywidth": 0.48, "entrywidthmode": "fraction"}
-    return {"data": traces, "layout": layout}
-
-
-def groups(chart: Chart) -> list[Group]:
-    """The groups of a chart's series, each once, in the order of the series."""
-    found: dict[str, Group] = {}
-    for series in chart.series:
-        if series.group and (series.group not in found or found[series.group].colour is None):
-            found[series.group] = Group(series.group, series.colour, series.quiet)
-    return list(found.values())
+    layout["annotations"] = [*map(_span_name, chart.spans, count())]
+    layout["annotations"] += [_upright_name(upright) for upright in chart.uprights if upright.text]
+    traces = [_series(series, listed=chart.picker and bool(series.group)) for series in chart.series]
+    return {"data": [*chain.from_iterable(traces)], "layout": layout}
 
 
 def waterfall(block: Waterfall) -> Figure:
@@ -127,13 +96,10 @@ def waterfall(block: Waterfall) -> Figure:
 def narrow_layout(block: Chart | Waterfall) -> dict[str, Any]:
     """Where the layout of a narrow figure differs.
 
-    The entries of a legend stand below one another. The names of a waterfall stand above their bars, so that the bars
-    keep their width.
+    The names of a waterfall stand above their bars, so that the bars keep their width.
     """
-    if isinstance(block, Chart) and block.spans:
-        return {"height": 260}
     if isinstance(block, Chart):
-        return {"legend": {**_LEGEND, "entrywidth": 1, "entrywidthmode": "fraction"}} if block.together else {}
+        return {"height": 260} if block.spans else {}
     names = _names(block)
     style = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, "align": "left"}
     labels = [{**style, "y": place - 0.56, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
@@ -167,18 +133,14 @@ def _layout(height: int) -> dict[str, Any]:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     """An axis in plotly's words."""
-    found: dict[str, Any] = {"title": {"text": escape(axis.title), "font": _TITLE}}
-    if axis.names:
-        places = list(range(len(axis.names)))
-        names = [escape(name) for name in axis.names]
-        return {**found, "range": [-0.5, len(names) - 0.5], "tickvals": places, "ticktext": names}
-    found["range"] = [_place(axis, axis.low), _place(axis, axis.high)]
+    ends = [_place(axis, axis.low), _place(axis, axis.high)]
+    layout = {"title": {"text": escape(axis.title), "font": _TITLE}, "range": ends}
     if axis.log and axis.ticks:
         text = [units.plain(tick) + escape(axis.suffix) for tick in axis.ticks]
-        return {**found, "type": "log", "tickvals": list(axis.ticks), "ticktext": text}
+        return {**layout, "type": "log", "tickvals": list(axis.ticks), "ticktext": text}
     if axis.log:
-        return {**found, "type": "log", "dtick": 1, "exponentformat": "power", "ticksuffix": escape(axis.suffix)}
-    return {**found, "ticksuffix": escape(axis.suffix), "hoverformat": f".{axis.digits}f"}
+        return {**layout, "type": "log", "dtick": 1, "exponentformat": "power", "ticksuffix": escape(axis.suffix)}
+    return {**layout, "ticksuffix": escape(axis.suffix), "hoverformat": f".{axis.digits}f"}
 
 
 def _place(axis: Axis, end: float | None) -> float | None:
@@ -235,10 +197,14 @@ def _series(series: Series, *, listed: bool) -> list[Trace]:
     if not series.x:
         return []
     colour = hex_colour(series.colour)
-    member = _member(series.group, series.group or series.name, quiet=series.quiet)
+    group = {"group": series.group or series.name, "quiet": series.quiet}
+    member = {"type": "scatter", "showlegend": False, "meta": group}
+    if series.group:
+        member["legendgroup"] = series.group
     bands = [_band(series, colour) | member] if series.band and series.low else []
-    modes = {"lines": series.line, "markers": series.marker, "text": series.labels}
+    modes = {"lines": series.line, "markers": series.points, "text": series.labels}
     points = {
+        **member,
         "x": _numbers(series.x),
         "y": _numbers(series.y),
         "name": escape(series.name),
@@ -248,10 +214,15 @@ def _series(series: Series, *, listed: bool) -> list[Trace]:
         "textposition": "top center",
         "textfont": {"size": 11},
         "cliponaxis": series.line is not None and not series.labels,
-        **_hover(series.text, [escape(label) for label in series.labels]),
-        **member,
         "showlegend": series.legend and not listed,
     }
+    if series.labels:
+        points["text"] = [escape(label) for label in series.labels]
+    if series.text:
+        points["customdata"] = [_markup(text) for text in series.text]
+        points["hovertemplate"] = "%{customdata}<extra></extra>"
+    else:
+        points["hoverinfo"] = "skip"
     if series.x_low:
         points["error_x"] = _bars(series.x, series.x_low, series.x_high, colour)
     if series.low and not series.band:
@@ -259,24 +230,9 @@ def _series(series: Series, *, listed: bool) -> list[Trace]:
     return [*bands, points]
 
 
-def _member(legend: str, group: str, *, quiet: bool) -> dict[str, Any]:
-    """What makes a trace a part of its group. legend: the group in the legend; empty for none."""
-    found = {"type": "scatter", "showlegend": False, "meta": {"group": group, "quiet": quiet}}
-    return {**found, "legendgroup": legend} if legend else found
-
-
 def _numbers(values: Sequence[float]) -> list[float | None]:
     """Numbers as JSON has them: it has no infinity, and nothing that is not a number."""
     return [value if isfinite(value) else None for value in map(float, values)]
-
-
-def _hover(shown: Sequence[str], labels: Sequence[str] = ()) -> dict[str, Any]:
-    """What the pointer shows at each point, and the labels beside the points. Without text it shows nothing."""
-    beside = {"text": list(labels)} if labels else {}
-    if not shown:
-        return {"hoverinfo": "skip", **beside}
-    told = [_markup(text) for text in shown]
-    return {"customdata": told, "hovertemplate": "%{customdata}<extra></extra>", **beside}
 
 
 def _markup(text: str) -> str:
@@ -286,11 +242,11 @@ def _markup(text: str) -> str:
 
 
 def _marker(series: Series, colour: str) -> dict[str, Any]:
-    """How points are drawn. The usual marker, a circle, gives way to the symbol that belongs to the colour."""
-    name = _MARKERS.get(series.marker or "circle") or symbol(series.colour)
+    """How points are drawn: with the symbol that belongs to the colour."""
+    name = symbol(series.colour)
     symbols = [f"{name}-open" if hollow else name for hollow in series.hollow]
-    found = {"symbol": symbols if any(series.hollow) else name, "size": series.size, "color": colour}
-    return {**found, "opacity": series.opacity} | ({"line": {"width": 1.5}} if series.marker == "ring" else {})
+    shapes = symbols if any(series.hollow) else name
+    return {"symbol": shapes, "size": series.size, "color": colour, "opacity": series.opacity}
 
 
 def _bars(middle: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> dict[str, Any]:
@@ -310,23 +266,11 @@ def _band(series: Series, colour: str) -> Trace:
     """The intervals as a band along the line. The interval of a single point is an upright line."""
     x = _numbers(series.x)
     if len(x) > 1:
-        outline = _numbers([*series.low, *reversed(series.high)])
-        return _area([*x, *reversed(x)], outline, see_through(colour, 0.22))
+        outline = {"y": _numbers([*series.low, *reversed(series.high)]), "line": {"width": 0, "color": colour}}
+        fill = {"fill": "toself", "fillcolor": see_through(colour, 0.22)}
+        return {"x": [*x, *reversed(x)], **outline, **fill, "mode": "lines", "hoverinfo": "skip"}
     ends = _numbers([*series.low, *series.high])
     return {"x": [*x, *x], "y": ends, "mode": "lines", "line": {"color": colour, "width": 2}, "hoverinfo": "skip"}
-
-
-def _area(x: Sequence[float | None], y: Sequence[float | None], colour: str) -> Trace:
-    line = {"width": 0, "color": colour}
-    return {
-        "x": list(x),
-        "y": list(y),
-        "mode": "lines",
-        "fill": "toself",
-        "fillcolor": colour,
-        "line": line,
-        "hoverinfo": "skip",
-    }
 
 
 def _shortened(name: str) -> str:

@@ -31,12 +31,12 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
     Raises StudyError if no figure has this name, or if the extra `export` or a browser is missing.
     """
     blocks = [block for page in clean_report(report).pages for block in page.blocks]
-    found = next((block for block in blocks if isinstance(block, _DRAWN) and block.id == name), None)
-    if found is None:
+    drawn = next((block for block in blocks if isinstance(block, _DRAWN) and block.id == name), None)
+    if drawn is None:
         known = ", ".join(names(report)) or "none: this study has no figures"
         raise StudyError(f"no figure is called {name!r}; choose one of {known}")
     draw, browser = _kaleido(form), _browser(form)
-    figure = drawing.figure(_coloured(found)) if isinstance(found, Chart) else drawing.waterfall(found)
+    figure = drawing.figure(_coloured(drawn)) if isinstance(drawn, Chart) else drawing.waterfall(drawn)
     size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}
     try:
         return draw(
@@ -50,7 +50,7 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
 
 def _coloured(chart: Chart) -> Chart:
     """A chart as nobody points at it: quiet series are grey, and the legend stands where the page has a picker."""
-    series = [replace(one, colour=None, opacity=0.5, legend=False) if one.quiet else one for one in chart.series]
+    series = [replace(line, colour=None, opacity=0.5, legend=False) if line.quiet else line for line in chart.series]
     return replace(chart, series=series, picker=False)
 
 
@@ -67,9 +67,8 @@ def _kaleido(form: Picture) -> Callable[..., bytes]:
 
 def _browser(form: Picture) -> str:
     """The path of a browser. Raises StudyError if there is none."""
-    named = os.environ.get("BROWSER_PATH")
-    found = (path for name in _BROWSERS if (path := shutil.which(name)))
-    path = named or next(found, None)
+    installed = (path for name in _BROWSERS if (path := shutil.which(name)))
+    path = os.environ.get("BROWSER_PATH") or next(installed, None)
     if path is None:
         raise StudyError(
             f"a figure as {form} needs Chrome or Chromium, and none is on the PATH: install one, or set BROWSER_PATH"

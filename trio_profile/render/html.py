@@ -118,7 +118,6 @@ def _template() -> Template:
         "figure": _figure,
         "token_data": _token_data,
         "json": _json,
-        "groups": drawing.groups,
         "unbroken": _unbroken,
         "hex": hex_colour,
         "dot": rows.dot,

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trio_profile.findings.blocks import Entry, Report, Table
-from trio_profile.render.columns import MARK, doubted, first_columns, other_columns
+from trio_profile.findings.blocks import Report, Table
+from trio_profile.render.columns import MARK, doubted, first_columns, other_columns, with_note
 from trio_profile.render.preparing import Form, tables_text, whole_text
 
 _GREEK = (
@@ -19,8 +19,6 @@ SYMBOLS = {
     **{chr(ord("α") + place): rf"$\{name}$" for place, name in enumerate(_GREEK.split()) if name != "."},
     **{char: rf"\textsuperscript{{{text}}}" for char, text in _SUPERSCRIPTS.items()},
     **{char: f"$_{text}$" for char, text in _SUBSCRIPTS.items()},
-    "Δ": r"$\Delta$",
-    "Ω": r"$\Omega$",
     "√": r"$\sqrt{\ }$",
     "∂": r"$\partial$",
     "≈": r"$\approx$",
@@ -32,7 +30,7 @@ SYMBOLS = {
     "µ": r"$\mu$",
     "*": "{*}",  # after a row's end it would be an argument
 }
-"""What stands for a character that pdflatex does not know by itself with the font encoding T1."""
+"""LaTeX for a character that pdflatex does not know by itself with the font encoding T1."""
 _PLAIN = "–—‘’“”"
 _LAST_LETTER = 0x17F
 """The last letter of Latin Extended-A."""
@@ -83,40 +81,23 @@ def _list(kind: str, items: Sequence[str]) -> list[str]:
     return [rf"\begin{{{kind}}}", *items, rf"\end{{{kind}}}"] if items else []
 
 
-def _steps(rows: Sequence[Sequence[str]]) -> list[str]:
-    return _grid("lrr", ["step & adds & exactly"], [" & ".join(map(_tex, row)) for row in rows])
-
-
 def _table(block: Table) -> list[str]:
     """The table. The columns that the page hides at first stand in a second one, which names the rows again."""
     doubts, others = doubted(block), other_columns(block)
-    found = _part(first_columns(block))
-    found += ["", *_part(replace(others, caption=""))] if others is not None else []
-    return [*found, *(["", _tex(doubts)] if doubts else [])]
+    lines = _part(first_columns(block))
+    lines += ["", *_part(replace(others, caption=""))] if others is not None else []
+    return [*lines, *(["", _tex(doubts)] if doubts else [])]
 
 
 def _part(block: Table) -> list[str]:
-    """The columns of a table side by side."""
+    """Columns side by side, over as many pages as they need. The caption is on the first page, the head on each."""
     width = len(block.columns)
     shape = "l" * block.keys + "r" * (width - block.keys)
     if block.prose:
         shape = rf"p{{\dimexpr\textwidth/{width}-2\tabcolsep\relax}}" * width
-    heads = [" & ".join(map(_tex, block.columns))]
-    if block.groups:
-        heads.insert(0, " & ".join(rf"\multicolumn{{{span}}}{{c}}{{{_tex(text)}}}" for text, span in block.groups))
-    return _grid(shape, heads, [" & ".join(map(_entry, row)) for row in block.rows], block.caption)
-
-
-def _entry(entry: Entry) -> str:
-    text = _tex(f"{entry.text}{MARK if entry.doubt else ''} {entry.note}".strip())
-    return rf"\multicolumn{{{entry.span}}}{{l}}{{{text}}}" if entry.span > 1 else text
-
-
-def _grid(shape: str, heads: Sequence[str], rows: Sequence[str], caption: str = "") -> list[str]:
-    """A table over as many pages as it needs. The caption stands on the first one, and the heads on each."""
-    lines = " ".join(rf"{line} \\" for line in heads)
-    head = rf"\toprule {lines} \midrule"
-    first = [rf"\caption{{{_tex(caption)}}} \\", rf"{head} \endfirsthead"] if caption else []
+    rows = [" & ".join(_tex(with_note(entry)) for entry in row) for row in block.rows]
+    head = rf"\toprule {' & '.join(map(_tex, block.columns))} \\ \midrule"
+    first = [rf"\caption{{{_tex(block.caption)}}} \\", rf"{head} \endfirsthead"] if block.caption else []
     begin = [rf"\begin{{longtable}}{{{shape}}}", *first, rf"{head} \endhead"]
     return [*begin, *(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{longtable}"]
 
@@ -142,7 +123,6 @@ def separated(text: str) -> str:
 _FORM = Form(
     _tex,
     _table,
-    _steps,
     items=lambda texts: _list("itemize", [rf"\item {text}" for text in texts]),
     terms=lambda pairs: _list("description", [rf"\item[{{{term}}}] {text}" for term, text in pairs]),
     heading=r"\paragraph{{{}}}",

@@ -1,4 +1,4 @@
-"""The colours and the symbols of methods. Blocks hold a number; only the page knows what is drawn for it.
+"""The colours and the symbols of methods. Blocks hold a number; only the page knows its colour and its symbol.
 
 The hues are those of Okabe and Ito, which people with any kind of colour blindness can tell apart (Color Universal
 Design, 2008, jfly.uni-koeln.de/color). Orange, sky blue and yellow are darker here, and black is left out: each colour

@@ -23,7 +23,7 @@ def snippet(report: Report) -> str:
     parts = [f"<p><b>{heading}</b><br><small>{_text(' · '.join(report.facts))}</small></p>"]
     parts += [f"<p><b>{_text(report.banner)}</b></p>"] if report.banner else []
     parts += [f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in sentences.lines)}</ul>"] if sentences else []
-    parts += [f"<p>{_text(one.title)}, because {_text(one.why)}.</p>" for one in report.confidence]
+    parts += [f"<p>{_text(badge.title)}, because {_text(badge.why)}.</p>" for badge in report.confidence]
     parts += [_table(table)] if table else []
     return f'<div class="trio-profile">{"".join(parts)}</div>'
 
@@ -34,9 +34,9 @@ def _table(table: Table) -> str:
     left = len(table.rows) - MOST_ROWS
     cut = replace(table, rows=table.rows[:MOST_ROWS])
     below = [*([units.number_of(left, "more row")] if left > 0 else []), doubted(cut)]
-    told = "".join(f"<p><small>{_text(line)}</small></p>" for line in below if line)
+    notes = "".join(f"<p><small>{_text(line)}</small></p>" for line in below if line)
     head = f"<caption>{_text(cut.caption)}</caption><thead>{rows.head(cut, sortable=False)}</thead>"
-    return f"<table>{head}<tbody>{rows.body(cut)}</tbody></table>{told}"
+    return f"<table>{head}<tbody>{rows.body(cut)}</tbody></table>{notes}"
 
 
 def _text(text: str) -> str:

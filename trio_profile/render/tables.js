@@ -33,21 +33,11 @@ function sortBy(heading) {
 
 /** What a row is sorted by: a number, a text, or null for no value. */
 function keyOf(row, column) {
-  const entry = entryAt(row, column);
-  if (entry === undefined || entry.classList.contains("absent")) return null;
+  const entry = row.cells[column];
+  if (entry.classList.contains("absent")) return null;
   if (entry.dataset.order !== undefined) return Number(entry.dataset.order);
   const text = entry.textContent.trim();
   return text === "" || text === "–" ? null : (numberIn(text) ?? text);
-}
-
-/** The entry that stands in a column alone; undefined where one entry fills several columns. */
-function entryAt(row, column) {
-  let start = 0;
-  for (const entry of row.cells) {
-    if (start === column) return entry.colSpan === 1 ? entry : undefined;
-    start += entry.colSpan;
-  }
-  return undefined;
 }
 
 /** The number that a text begins with, such as 1.6, −3, 2.1 × 10⁻⁴ or 2.118 MiB; null if it begins with none. */
@@ -80,15 +70,11 @@ for (const button of document.querySelectorAll("button.others")) {
   });
 }
 
-/** Hide the columns that are not always in sight, or show them. Entries over several columns shrink with them. */
+/** Hide the columns that are not always in sight, or show them. */
 function fold(table, folded) {
   table.classList.toggle("folded", folded);
-  const shown = [...table.tHead.rows[table.tHead.rows.length - 1].cells].filter((cell) => !folded || !cell.classList.contains("more"));
+  const shown = [...table.tHead.rows[0].cells].filter((cell) => !folded || !cell.classList.contains("more"));
   table.parentElement.style.setProperty("--columns", shown.length);
-  for (const entry of table.querySelectorAll("[data-shown]")) {
-    entry.dataset.whole ??= entry.colSpan;
-    entry.colSpan = folded ? entry.dataset.shown : entry.dataset.whole;
-  }
 }
 
 // Rows that are chosen by the value of a column, or by a word. Print has all rows.
@@ -112,7 +98,7 @@ function choose(table) {
     }
   };
   if (column >= 0) {
-    const name = table.tHead.rows[table.tHead.rows.length - 1].cells[column].textContent.trim();
+    const name = table.tHead.rows[0].cells[column].textContent.trim();
     const group = bar.appendChild(document.createElement("span"));
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", name);
@@ -149,7 +135,7 @@ document.querySelectorAll(".table table").forEach((table) => widths.observe(tabl
 function place(table) {
   const scroll = table.parentElement;
   scroll.classList.toggle("wide", scroll.scrollWidth > scroll.clientWidth + 1);
-  const keys = [...table.tHead.rows[table.tHead.rows.length - 1].cells].filter((cell) => cell.classList.contains("key"));
+  const keys = [...table.tHead.rows[0].cells].filter((cell) => cell.classList.contains("key"));
   let left = 0;
   keys.forEach((cell, number) => {
     table.style.setProperty(`--left-${number}`, `${left}px`);

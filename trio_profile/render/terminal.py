@@ -13,7 +13,6 @@ from rich import box
 from rich.bar import Bar
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -32,9 +31,8 @@ from trio_profile.findings.blocks import (
     Tokens,
     Waterfall,
 )
-from trio_profile.render.columns import MARK, chosen_rows, doubted, first_columns, has_others, with_columns
+from trio_profile.render.columns import chosen_rows, doubted, first_columns, has_others, marked, with_columns
 from trio_profile.render.preparing import lines, prepare
-from trio_profile.text import listed
 
 HINT = "trio-profile show DIR --all prints every table."
 _STYLES = {"gain": "green", "loss": "red", "absent": "dim"}
@@ -83,8 +81,7 @@ def _show_head(report: Report, console: Console) -> None:
 def _first(block: Block, width: int) -> Block:
     """The block without the columns that are not always in sight, and with its `most` rows.
 
-    Of those in sight, the last ones are left out until `width` holds the table. A table with groups is cut instead,
-    because its columns stand for each other.
+    Of those in sight, the last ones are left out until `width` holds the table.
     """
     if not isinstance(block, Table):
         return block
@@ -92,11 +89,10 @@ def _first(block: Block, width: int) -> Block:
     if table.most is not None and len(table.rows) > table.most:
         caption = f"{table.caption}. {table.most} of {units.number_of(len(table.rows), 'row')}"
         table = replace(table, rows=table.rows[: table.most], caption=caption)
-    if not has_others(block) or table.groups:
+    if not has_others(block):
         return table
-    while len(table.columns) > table.keys + 1 and not _fits(_columns(table), width):
-        table = with_columns(table, range(len(table.columns) - 1))
-    return table
+    first, *_ = _parts(_columns(table), table.keys, width, gap=1)
+    return with_columns(table, range(len(first)))
 
 
 def _show_page(
@@ -106,14 +102,14 @@ def _show_page(
     if titled:
         console.print("", Text(page.title, style="bold underline"), sep="\n")
     first, *others = [["", *drawn(block, console.width)] for block in blocks] or [[_text(page.empty, console.width)]]
-    badges = [_text(f"{one.title}, because {one.why}.", console.width, _CONFIDENCE[one.level]) for one in sure]
+    badges = [_text(f"{badge.title}, because {badge.why}.", console.width, _CONFIDENCE[badge.level]) for badge in sure]
     for drawing in (first, badges, *others):
         if drawing:
             console.print(*drawing, sep="\n")
 
 
 def drawn(block: Block, width: int = 80) -> list[RenderableType]:
-    """What the terminal prints for one block, in `width` columns."""
+    """One block as the terminal prints it, in `width` columns."""
     match block:
         case Sentences():
             return _sentences(block, width)
@@ -153,7 +149,7 @@ def _terms(block: Terms, width: int) -> list[RenderableType]:
 
 def _tokens(block: Tokens, width: int) -> list[RenderableType]:
     """How many tokens stay."""
-    texts = [text for text in (block.label, block.note, *(one.text for one in block.maps)) if text]
+    texts = [text for text in (block.label, block.note, *(drawn.text for drawn in block.maps)) if text]
     return [*_heading(block.caption, width, "italic"), *(_text(text, width) for text in texts)]
 
 
@@ -163,100 +159,62 @@ def _tokens(block: Tokens, width: int) -> list[RenderableType]:
 def _table(block: Table, width: int) -> list[RenderableType]:
     """The table, cut into several below one another where it is too wide. Each has the columns that name a row."""
     columns = _columns(block)
-    found: list[RenderableType] = _heading(block.caption, width, "italic")
-    gap = 2 if _fits(columns, width, gap=2) else 1
+    drawing = _heading(block.caption, width, "italic")
+    gap = 2 if len(_parts(columns, block.keys, width, gap=2)) == 1 else 1
     for number, part in enumerate(_parts(columns, block.keys, width, gap)):
-        found += [Text("")] * bool(number)
-        found.append(_grid(part, gap))
-    # An entry over several columns would widen one of them. It stands below the table, after the names of its rows.
-    wide: dict[tuple[str, str], list[str]] = {}
-    for row in block.rows:
-        name = " ".join(key.text for key in row[: block.keys])
-        for entry in (one for one in row if one.span > 1):
-            wide.setdefault((f"{_marked(entry)} {entry.note}".strip(), entry.tone), []).append(name)
-    for (text, tone), names in wide.items():
-        said = "\n".join(lines(f"{listed(names)}: {text}", width - 2))
-        found.append(Padding(Text(said, style=_STYLES.get(tone, "")), (0, 0, 0, 2)))
-    return [*found, *_heading(doubted(block), width, "dim")]
+        drawing += [Text("")] * bool(number)
+        drawing.append(_grid(part, gap))
+    return [*drawing, *_heading(doubted(block), width, "dim")]
 
 
 @dataclass(frozen=True)
 class _Column:
     """A column of a table.
 
-    group: the heading above its name. grouped: whether any column of the table has such a heading.
+    cells: its entries. In a wide column, notes stand on a line of their own.
     key: whether it names the row. prose: whether its lines are wrapped.
-    stacked: whether notes stand on a line of their own, below the text.
     """
 
     name: str
-    entries: Sequence[Entry]
-    group: str
-    grouped: bool
+    cells: Sequence[Text]
     key: bool
     prose: bool
-    stacked: bool
 
     @property
     def width(self) -> int:
         """How wide it is at least."""
-        words = (cell_len(word) for word in (*self.name.split(), self.group))
-        return max(min(_LONG, _widest(self.entries, stacked=self.stacked)), *words, 1)
-
-    def head(self, *, with_group: bool) -> str:
-        """Its name, in lines no longer than its entries, below the name of its group."""
-        names = wrap(self.name, self.width, break_long_words=False, break_on_hyphens=False)
-        return "\n".join([*([self.group if with_group else ""] if self.grouped else []), *names])
-
-    def cell(self, entry: Entry) -> Text:
-        """An entry of it."""
-        parts = [part for part in (_marked(entry), entry.note) if part]
-        return Text(("\n" if self.stacked else " ").join(parts), style=_STYLES.get(entry.tone, ""))
+        return max(min(_LONG, _widest(self.cells)), *map(cell_len, self.name.split()), 1)
 
 
 def _columns(block: Table) -> list[_Column]:
-    """The columns of a table. An entry over several columns leaves them empty."""
-    rows = [
-        [one for entry in row for one in ([entry] if entry.span == 1 else [Entry("")] * entry.span)]
-        for row in block.rows
-    ]
-    groups = [text for text, span in block.groups for _ in range(span)]
-    groups += [""] * (len(block.columns) - len(groups))
-    found = []
+    columns = []
     for number, name in enumerate(block.columns):
-        entries = [row[number] if number < len(row) else Entry("") for row in rows]
-        stacked = block.prose or _widest(entries, stacked=False) > _LONG
-        prose = block.prose or _widest(entries, stacked=True) > _LONG
-        found.append(
-            _Column(name, entries, groups[number], any(groups), number < block.keys, prose, stacked),
-        )
-    return found
+        cells = [_cell(row[number], " ") for row in block.rows]
+        if block.prose or _widest(cells) > _LONG:
+            cells = [_cell(row[number], "\n") for row in block.rows]
+        columns.append(_Column(name, cells, number < block.keys, block.prose or _widest(cells) > _LONG))
+    return columns
 
 
-def _widest(entries: Sequence[Entry], *, stacked: bool) -> int:
-    if stacked:
-        return max((cell_len(part) for entry in entries for part in (_marked(entry), entry.note)), default=0)
-    return max((cell_len(f"{_marked(entry)} {entry.note}".strip()) for entry in entries), default=0)
+def _cell(entry: Entry, before_note: str) -> Text:
+    parts = [part for part in (marked(entry), entry.note) if part]
+    return Text(before_note.join(parts), style=_STYLES.get(entry.tone, ""))
 
 
-def _marked(entry: Entry) -> str:
-    """The text of an entry, with a mark if it is doubted."""
-    return f"{entry.text}{MARK}" if entry.doubt else entry.text
-
-
-def _fits(columns: Sequence[_Column], width: int, gap: int = 1) -> bool:
-    """Whether `width` holds these columns side by side. gap: how many blanks stand between them."""
-    return sum(column.width for column in columns) + gap * (len(columns) - 1) <= width
+def _widest(cells: Sequence[Text]) -> int:
+    return max((cell_len(line) for cell in cells for line in cell.plain.splitlines()), default=0)
 
 
 def _parts(columns: Sequence[_Column], keys: int, width: int, gap: int) -> list[list[_Column]]:
-    """Which columns stand side by side, so that `width` holds them."""
-    named = list(columns[:keys])
-    parts = [list(named)]
+    """The columns in parts that `width` holds. Each part has the columns that name a row.
+
+    gap: how many blanks stand between columns.
+    """
+    parts = [list(columns[:keys])]
     for column in columns[keys:]:
-        taken = sum(one.width + gap for one in parts[-1])
+        taken = sum(before.width + gap for before in parts[-1])
         if taken + column.width > width and len(parts[-1]) > keys:
-            parts.append(list(named))
+            parts.append(list(columns[:keys]))
         parts[-1].append(column)
     return parts
 
@@ -264,17 +222,15 @@ def _parts(columns: Sequence[_Column], keys: int, width: int, gap: int) -> list[
 def _grid(part: Sequence[_Column], gap: int) -> Grid:
     """Columns side by side."""
     grid = _plain_grid(gap)
-    before = ""
     for column in part:
         grid.add_column(
-            Text(column.head(with_group=column.group != before)),
+            Text("\n".join(wrap(column.name, column.width, break_long_words=False, break_on_hyphens=False))),
             justify="left" if column.key or column.prose else "right",
             no_wrap=not column.prose,
             overflow="fold",
         )
-        before = column.group
-    for row in zip(*(column.entries for column in part), strict=True):
-        grid.add_row(*(column.cell(entry) for column, entry in zip(part, row, strict=True)))
+    for row in zip(*(column.cells for column in part), strict=True):
+        grid.add_row(*row)
     return grid
 
 

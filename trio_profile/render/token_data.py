@@ -12,28 +12,29 @@ from trio_profile.findings.blocks import DrawnStage, Tokens
 
 def token_data(block: Tokens) -> str:
     """JSON with the picture, the grids and the stages of each map. Bytes are base64, kept tokens are one bit each."""
-    found = {
+    maps = [
+        {
+            "method": drawn.method,
+            "retention": drawn.retention,
+            "where": drawn.where,
+            "stages": [_stage(stage) for stage in drawn.stages],
+        }
+        for drawn in block.maps
+    ]
+    data = {
         "picture": block.picture,
         "frames": list(block.frames),
         "count": block.count,
-        "shown": list(block.shown),
+        "methods": list(block.methods),
         "at": block.at,
         "grids": [asdict(grid) for grid in block.grids],
-        "maps": [
-            {
-                "method": one.method,
-                "retention": one.retention,
-                "where": one.where,
-                "stages": [_stage(stage) for stage in one.stages],
-            }
-            for one in block.maps
-        ],
+        "maps": maps,
     }
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _stage(stage: DrawnStage) -> dict[str, Any]:
-    """One stage. What it does not have is left out."""
+    """One stage. Parts that it does not have are left out."""
     kept = np.packbits(np.frombuffer(stage.kept, dtype=np.uint8))
     into = np.asarray(stage.merged_into, dtype="<i4")
     parts: dict[str, Any] = {"layer": stage.layer, "text": stage.text, "kept": _base64(kept.tobytes())}

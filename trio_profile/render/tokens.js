@@ -217,7 +217,7 @@ function start(figure) {
 
   const list = form.querySelector(".token-methods");
   for (const method of methods) {
-    const box = element("input", { type: "checkbox", value: method, checked: data.shown.includes(method) });
+    const box = element("input", { type: "checkbox", value: method, checked: data.methods.includes(method) });
     list.append(element("label", {}, box, method));
   }
   frameRange.max = Math.max(data.frames.length - 1, 0);

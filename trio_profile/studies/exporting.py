@@ -138,14 +138,14 @@ def _json(found: Finished, *, pairs: bool) -> str:
 
 def _text(found: Finished, format: Format, *, cells: bool) -> str:
     """The report with the table of all cells first, or this table alone."""
-    from trio_profile.findings.paper import page
+    from trio_profile.findings.study_page import all_cells
     from trio_profile.render import latex, markdown
 
-    report, first = running.findings(found), page(found.document, alone=cells)
-    if first is None and cells:
+    report, first = running.findings(found), all_cells(found.document)
+    alone = first or [page for page in report.pages if page.id == "efficiency"]  # that of `layers`
+    if cells and not alone:
         raise StudyError(f"a study of kind {found.kind.name!r} has no cells: leave --cells out")
-    pages = [] if first is None else [first]
-    whole = replace(report, pages=pages if cells else [*pages, *report.pages])
+    whole = replace(report, pages=alone if cells else [*first, *report.pages])
     if format == "latex":
         return latex.tables(whole) if cells else latex.latex(whole)
     return markdown.tables(whole) if cells else markdown.markdown(whole)

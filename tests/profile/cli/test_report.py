@@ -82,7 +82,7 @@ def test_two_directories_make_one_page(kept, tmp_path, capsys):
 def test_printed_figures_stand_on_the_page(kept, capsys):
     assert run(["report", str(kept), "--claims", "trio-2026"]) == 0
     assert "llava-1.5-7b" in capsys.readouterr().out
-    assert "trio as printed, llava-1.5-7b" in (kept / "report.html").read_text()
+    assert "Printed and measured" in (kept / "report.html").read_text()
 
 
 def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):

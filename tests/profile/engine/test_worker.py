@@ -19,7 +19,6 @@ import pytest
 from tests.profile.command import complaint
 from tests.profile.examples import counted, dense, environment, measurement, rounds_of
 from tests.profile.examples import study as example_study
-from tests.profile.reading import blocks
 from tests.profile.working import Worker
 from trio_profile.cli import run as run_command
 from trio_profile.engine import local
@@ -28,7 +27,6 @@ from trio_profile.engine.board import Board, Claim, Terms, board_of
 from trio_profile.engine.orders import Order
 from trio_profile.engine.processes import Child
 from trio_profile.errors import MeasurementError, StoreError
-from trio_profile.findings.blocks import Table
 from trio_profile.progress import ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.leases import LEASES, Leases
@@ -37,7 +35,7 @@ from trio_profile.records.run import DENSE
 from trio_profile.records.schema import Session, Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.workers import Measured, WorkerFile, agree
-from trio_profile.studies import running, shared
+from trio_profile.studies import shared
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 CLOCKED = {"session", "timings", "energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"}
@@ -123,8 +121,6 @@ def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(s
     assert_same_study(found, local.run(study, tmp_path / "local"))
     # The command that made the study reads it, and measures nothing again.
     assert local.run(study, out).runs == found.runs
-    captions = [one.caption for one in blocks(running.findings(running.read(out)), Table)]
-    assert "Which worker measured which block" in captions
 
 
 @pytest.mark.slow

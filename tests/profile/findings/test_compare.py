@@ -22,7 +22,7 @@ def table_of(found: Comparison) -> Table:
 
 def test_only_the_verdict_is_in_sight(compared: Comparison, answered: Comparison):
     last = ["doubts", "study", "numbers"]
-    for found, ids in ((compared, ["verdict", "refused", *last]), (answered, ["verdict", "kinds", *last])):
+    for found, ids in ((compared, ["verdict", *last]), (answered, ["verdict", "kinds", *last])):
         report = pages.report(found)
         assert [page.id for page in report.pages] == ids
         assert [page.id for page in report.pages if not page.folded] == ["verdict"]
@@ -40,8 +40,7 @@ def test_one_table_has_all_retentions_and_a_switch(compared: Comparison):
         ("trio", "", "77.0 %", "none stated", "no"),
     ]
     assert (table.switch, table.chosen) == (1, "30.0 %")
-    assert "1 of 5 cells could not run: vtw." in sentences(pages.report(compared))
-    assert "vtw at 30.0 %: cannot be reached." in sentences(pages.report(compared))
+    assert "vtw at 30.0 % refused: cannot be reached." in sentences(pages.report(compared))
     assert any("cannot keep their proportion" in line for line in sentences(pages.report(compared)))
 
 
@@ -50,7 +49,6 @@ def test_answers_and_speed_are_in_sight_and_the_rest_behind_a_click(compared: Co
         table = table_of(found)
         in_sight = ["Method", "Retention", *answers, "prefill", "total", "MACs", "KV", "licence", "trained?"]
         assert list(table.columns[: table.first]) == in_sight
-        assert {sum(entry.span for entry in row) for row in table.rows} == {len(table.columns)}
 
 
 def test_the_terminal_has_the_verdict_and_the_table_in_40_lines():
@@ -86,8 +84,8 @@ def test_the_counted_factor_stands_beside_the_formula():
     table = table_of(compare(study, examples.environment(), examples.dense(), cells, sessions=[examples.session()]))
     at = [table.columns.index(name) for name in ("overhead factor", "f(n) with the factor", "tokens kept")]
     trio, random = sorted(table.rows, key=lambda row: row[0].text, reverse=True)
-    assert [trio[place].text for place in at] == ["0.210", "31 %", "309, 182, 74"]
-    assert [random[place].text for place in at[:2]] == ["–", "–"]
+    assert [trio[place].text for place in at] == ["0.210", "30.7 %", "309, 182, 74"]
+    assert random[at[1]].text == "–"
 
 
 def test_a_doubt_marks_only_a_row_whose_conclusion_it_could_turn(answered: Comparison):

@@ -82,7 +82,7 @@ def test_what_is_missing_is_told(document: Evaluation):
 
 def test_without_the_dense_model_there_is_nothing_to_compare_with(document: Evaluation):
     report = pages.report(alone(document))
-    assert sentences(report) == ["The dense model was not asked, so there is nothing to compare with."]
+    assert sentences(report)[0] == "The dense model was not asked, so there is nothing to compare with."
     found = table(report, SCORES)
     assert list(found.columns[:5]) == ["Method", "Retention", "GQA", "MME", "POPE"]
     assert not blocks(report, Chart) and "the first 100 questions of a task" in report.facts
@@ -105,7 +105,7 @@ def test_the_table_has_dense_first_then_the_highest_retention(document: Evaluati
     assert [entry.tone for entry in found.rows[2][:6]] == ["", "", "loss", "loss", "", "loss"]
     assert found.rows[2][2].title == "−0.9 [−1.5, −0.3] to dense"
     assert rows(found)[0][9:] == ["100.0 %", "2.98 T", "288 MiB", "41.0 ms", "61.0 ms"]
-    assert rows(found)[-1][9:] == ["11.1 %", "0.3308 T", "31.97 MiB", "17.1 ms", "39.4 ms"]
+    assert rows(found)[-1][9:] == ["11.1 %", "330.8 G", "31.97 MiB", "17.1 ms", "39.4 ms"]
 
 
 def test_the_paper_prints_nothing_for_a_variant(document: Evaluation):
@@ -117,14 +117,12 @@ def test_the_paper_prints_nothing_for_a_variant(document: Evaluation):
 
 def test_tasks_columns_and_refusals_are_told(document: Evaluation):
     report = pages.report(document)
-    assert [page.id for page in report.pages] == ["scores", "refused", "tasks", "columns"]
+    assert [page.id for page in report.pages] == ["scores", "tasks", "columns"]
     assert [page.id for page in report.pages if page.folded] == ["tasks", "columns"]
     found = rows(table(report, "All metrics"))
-    assert found[0] == ["gqa", "exact_match", "fastv", "33.3 %", "0.6190", "0.5270", "−0.0920 [−0.0982, −0.0858]"]
-    times = rows(table(report, "Times by task"))
-    assert times[0][:3] == ["gqa", "dense", "100.0 %"] and len(times) == 12
+    assert found[0] == ["gqa", "exact_match", "fastv at 33.3 %", "0.6190", "0.5270", "−0.0920 [−0.0982, −0.0858]"]
     assert "The score is F1 over all questions." in terms(report)["POPE"]
-    assert rows(table(report, "Left out")) == [["vtw", "33.3 %", "vtw needs a deeper model"]]
+    assert "vtw at 33.3 % could not run: vtw needs a deeper model." in sentences(report)
 
 
 def test_variants_stand_beside_the_default(document: Evaluation):
@@ -134,11 +132,11 @@ def test_variants_stand_beside_the_default(document: Evaluation):
     variant = default.model_copy(update={"cell": cell, "beside_default": beside})
     study = document.study.model_copy(update={"ablations": {"k_pos": {"1": changed, "4": {}}}})
     report = pages.report(document.model_copy(update={"cells": (default, variant), "study": study}))
-    assert sentences(report)[0] == "Measurably different from the default: k_pos 1 at 33.3 % (worse)."
+    assert sentences(report)[0].endswith("of 1 variant with an interval: k_pos 1 at 33.3 % (worse).")
     found = report.pages[0].blocks[1]
     assert isinstance(found, Table)
     assert [row[:3] for row in rows(found)] == [["k_pos", "1", "33.3 %"], ["k_pos", "4 default", "33.3 %"]]
-    assert [rows(found)[0][place] for place in (7, 9)] == ["97 % [95, 99]", "92.1"]
+    assert [rows(found)[0][place] for place in (7, 9)] == ["97.0 % [95, 99]", "92.1"]
 
 
 def test_the_chart_has_a_line_for_each_method_and_the_front(document: Evaluation):

@@ -35,13 +35,8 @@ def test_the_walk_goes_from_the_claim_to_the_sum_of_the_parts(document: LayersDo
     assert [row[0] for row in steps] == [step.name for step in document.attribution]
 
 
-def test_layers_with_the_same_tokens_are_added_up_and_each_stands_in_the_detail(document: LayersDocument):
-    report = pages.report(document)
-    assert rows(table(report, "Layers with the same number of tokens, added up")) == [
-        ["1 … 2", "636", "20.0 ms", "20.0 ms", "100 %"],
-        ["3 … 4", "124", "20.0 ms", "6.00 ms", "30 %"],
-    ]
-    each = table(report, "Each layer")
+def test_each_layer_stands_in_the_detail(document: LayersDocument):
+    each = table(pages.report(document), "Each layer")
     assert each.detail and [row[1] for row in rows(each)] == ["636 of 636", "636 of 636", "124 of 636", "124 of 636"]
 
 
@@ -72,14 +67,6 @@ def test_the_walk_is_in_sight_and_all_fits_the_terminal(document: LayersDocument
     assert [page.id for page in report.pages] == ["walk", "efficiency", "layers", "stages"]
     assert [page.id for page in report.pages if page.folded] == ["layers", "stages"]
     assert not list(too_wide(report))
-
-
-def test_the_claim_stands_with_gamma_and_with_the_counted_factor(document: LayersDocument):
-    (line,) = [line for line in sentences(pages.report(document)) if line.startswith("The claim takes")]
-    assert line == (
-        "The claim takes γ = 1. The selection of trio has an overhead factor of 0.210 by count. With it the formula "
-        "claims 3.12×."
-    )
 
 
 def test_several_retentions_have_one_table_first_and_then_their_own_pages():

@@ -15,7 +15,7 @@ def placed(method: str, retention: float, speedup: float, mean_kl: float) -> Cel
 
 def drawn(*cells: CellSummary) -> Chart:
     methods = tuple(dict.fromkeys(one.method for one in cells))
-    found = pareto.chart(cells, methods, "trio", None)
+    found = pareto.chart(cells, methods, None)
     assert found is not None
     return found
 
@@ -39,18 +39,13 @@ def test_the_front_holds_what_no_other_cell_beats():
     assert (front.name, list(front.x), list(front.y)) == ("Pareto front", [1.6, 2.0], [0.1, 0.9])
 
 
-def test_methods_off_the_front_are_quiet_but_for_the_reference():
+def test_methods_off_the_front_are_quiet():
     assert {one.name: one.quiet for one in drawn(*CELLS).series[1:]} == {"trio": False, "grid": False, "fastv": True}
 
 
 def test_only_the_front_is_labelled():
     labels = {one.name: list(one.labels) for one in drawn(*CELLS).series[1:]}
     assert labels == {"trio": ["trio 10 %", ""], "grid": ["grid 30 %"], "fastv": [""]}
-
-
-def test_a_reference_that_is_beaten_everywhere_has_a_label_too():
-    beaten = drawn(placed("trio", 0.3, 1.2, 0.9), placed("grid", 0.3, 1.6, 0.1)).series
-    assert {one.name: list(one.labels) for one in beaten[1:]} == {"trio": ["trio 30 %"], "grid": ["grid 30 %"]}
 
 
 def test_a_chart_of_one_method_names_retentions_only():
@@ -64,7 +59,7 @@ def test_up_is_better_so_the_axis_of_divergence_is_turned_round():
 
 
 def test_without_a_quality_there_is_no_chart():
-    assert pareto.chart([cell("trio", 0.3, 1.5)], ("trio",), "trio", None) is None
+    assert pareto.chart([cell("trio", 0.3, 1.5)], ("trio",), None) is None
 
 
 def test_readers_pick_methods_where_there_are_several():

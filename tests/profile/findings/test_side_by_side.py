@@ -6,9 +6,8 @@ from tests.profile.reading import blocks, sentences, too_wide
 from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.recommendation import Confidence
 from trio_profile.analysis.side_by_side import SideBySide, side_by_side
-from trio_profile.findings import side_by_side as pages
-from trio_profile.findings.blocks import Chart, Entry, Report, Sentences, Table
-from trio_profile.findings.side_by_side import MOST_CHARTS, report
+from trio_profile.findings.blocks import Entry, Report, Sentences, Table
+from trio_profile.findings.side_by_side import report
 from trio_profile.records.estimate import SpeedupRatio
 from trio_profile.records.schema import Cell
 
@@ -33,7 +32,7 @@ def both() -> SideBySide:
 def test_only_the_first_page_is_in_sight():
     found = report(both())
     assert [one.id for one in found.pages if not one.folded] == ["side-by-side"]
-    assert [one.id for one in found.pages][1:] == ["charts", "doubts", "studies", "numbers"]
+    assert [one.id for one in found.pages][1:] == ["doubts", "studies", "numbers"]
     assert not list(too_wide(found))
 
 
@@ -79,24 +78,7 @@ def test_the_farthest_of_the_measurable_ratios_is_named_in_either_direction():
 
     assert "trio at 55.0 %, 0.50×" in told((1.6, 1.5, 1.7), (0.5, 0.4, 0.6))
     assert "trio at 55.0 %, 1.20×" in told((1.5, 0.8, 2.2), (1.2, 1.1, 1.3))
-    assert "do not differ measurably in any of 2 common cells" in told((1.5, 0.8, 2.2), (1.2, 0.9, 1.3))
-
-
-def test_a_chart_has_a_line_for_each_study():
-    found = report(side_by_side(["A", "B", "C"], [swept(), swept(), swept(retentions=(0.33, 0.55))]))
-    chart = blocks(found, Chart)[0]
-    lines = [(series.name, series.colour, len(series.x)) for series in chart.series]
-    assert lines == [(name, place, 2) for place, name in enumerate("ABC")]
-
-
-def test_charts_are_of_trio_and_of_methods_rather_than_controls():
-    asked = study(["random", *(f"method {number}" for number in range(MOST_CHARTS)), "trio"], retentions=(0.11,))
-    cells = [measurement(cell.method) for cell in asked.cells()]
-    cells[0] = cells[0].model_copy(update={"remark": "control"})
-    found = report(side_by_side(["A", "B"], [document(asked, cells)] * 2))
-    names = [chart.caption.partition(": ")[2] for chart in blocks(page(found, "charts"), Chart)]
-    assert names == ["trio", *(f"method {number}" for number in range(MOST_CHARTS - 1))]
-    assert len(blocks(found, Table)[0].rows) == 2 * (MOST_CHARTS + 2)
+    assert "in 0 and smaller in 0." in told((1.5, 0.8, 2.2), (1.2, 0.9, 1.3))
 
 
 def test_answers_stand_in_the_table_where_they_are_known():
@@ -131,11 +113,13 @@ def test_a_doubted_cell_is_marked_in_its_study_alone():
     assert [bool(entry.doubt) for entry in column(report(both()), "study")] == [True, False, False, False]
 
 
-def test_the_badge_is_that_of_the_weakest_study_with_the_reasons_of_each():
+def test_each_study_has_its_badge():
     found = both()
     low = Confidence(level="low", reasons=("one process",))
     doubted = found.sides[1].recommendation.model_copy(update={"confidence": low})
     second = found.sides[1].model_copy(update={"recommendation": doubted})
-    [badge] = pages._confidence(found.model_copy(update={"sides": (found.sides[0], second)}))
-    assert badge.level == "low"
-    assert badge.why == "A: medium, no answers are known. B: low, one process"
+    badges = report(found.model_copy(update={"sides": (found.sides[0], second)})).confidence
+    assert [(badge.title, badge.why) for badge in badges] == [
+        ("Confidence in the study A: medium", "no answers are known"),
+        ("Confidence in the study B: low", "one process"),
+    ]

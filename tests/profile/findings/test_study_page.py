@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime
 
-from tests.profile.examples import document, environment, session, study
+from tests.profile.examples import ablation, answered, document, environment, failed, measurement, session, study
 from trio_profile.findings.blocks import Page, Table, Terms
-from trio_profile.findings.study_page import report_of, study_page
+from trio_profile.findings.study_page import all_cells, report_of, study_page
+from trio_profile.render.columns import without_empty_columns
 
 
 def shown(*sessions, **fields) -> Page:
@@ -16,7 +17,7 @@ def asked(page: Page) -> dict[str, str]:
 
 
 def rows(page: Page) -> list[dict[str, str]]:
-    (table,) = [block for block in page.blocks if isinstance(block, Table)]
+    (table,) = [without_empty_columns(block) for block in page.blocks if isinstance(block, Table)]
     return [{name: entry.text for name, entry in zip(table.columns, row, strict=True)} for row in table.rows]
 
 
@@ -49,3 +50,39 @@ def test_only_versions_that_differ_are_shown():
     assert [row["torch"] for row in seen] == ["2.11.0", "2.12.0"]
     assert [row["trio-profile"] for row in seen] == ["1.0", "1.1"]
     assert "transformers" not in seen[0]
+
+
+# The table for a paper
+
+
+def paper_table(document) -> Table:
+    [page] = all_cells(document)
+    [block] = page.blocks
+    assert isinstance(block, Table)
+    return block
+
+
+def test_every_value_has_its_interval_and_the_caption_the_conventions():
+    unpruned, cells = answered([measurement(retention=0.11)])
+    found = paper_table(document(study(retentions=(0.11, 0.55)), [*cells, failed("trio", 0.55)], unpruned=unpruned))
+    columns = ["Method", "Retention", "prefill", "total", "MACs", "f(n)", "KV", "right [95 %]", "points lost"]
+    assert list(found.columns) == columns
+    assert all("[" in found.rows[0][place].text + found.rows[0][place].note for place in (2, 3, 7, 8))
+    for said in (
+        "averaged over all decoder layers",
+        "1 MAC = 2 FLOPs",
+        "dense / pruned",
+        "γ = 1",
+        "95 % intervals",
+        "batch 1",
+        "trio at 55.0 % failed: ",
+    ):
+        assert said in found.caption
+
+
+def test_without_answers_their_columns_are_left_out():
+    assert list(paper_table(document()).columns)[-1] == "KV" and "Right" not in paper_table(document()).caption
+
+
+def test_an_ablation_names_its_variants():
+    assert [row[0].text for row in paper_table(ablation()).rows] == ["trio (k_pos = 1)", "trio (k_pos = 2)", "trio"]

@@ -2,13 +2,12 @@
 
 import pytest
 
-from tests.profile.examples import answered, document, failed, measurement, study, with_cpu_times
+from tests.profile.examples import answered, document, failed, measurement, study
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
 from trio_profile.analysis.accuracy import AccuracyKept
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Chart, Sentences, Table
-from trio_profile.records.schema import Fidelity
 
 SUMMARY = "Speed-up [95 % interval], and cost relative to dense"
 KEPT = "The cheapest retention that keeps a share of the dense accuracy"
@@ -39,13 +38,14 @@ def test_only_the_verdict_is_in_sight(several: SweepDocument):
 def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument):
     what, chart, *others = sweep.verdict_page(several).blocks
     assert isinstance(what, Sentences) and len(what.lines) == 2
-    assert what.lines[1].startswith("By prefill time, trio pays certainly up to ") and "costs" not in what.lines[1]
+    assert what.lines[1].startswith("By prefill time, trio pays certainly up to ")
     assert isinstance(chart, Chart) and chart.id == "prefill"
-    assert [type(block) for block in others] == [Table, Table, Sentences, Sentences]
+    assert [type(block) for block in others] == [Table, Table, Sentences, Sentences, Sentences]
 
 
 def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepDocument):
-    chart = sweep.speedup(several)
+    chart = sweep.verdict_page(several).blocks[1]
+    assert isinstance(chart, Chart)
     found = several.break_even["prefill_ms"]
     lines = [one for one in chart.series if one.line == "solid"]
     claims = [one for one in chart.series if one.line == "dot"]
@@ -76,13 +76,12 @@ def test_the_table_of_many_methods_has_a_switch():
 
 def test_every_row_is_as_wide_as_its_table(several: SweepDocument, quizzed: SweepDocument):
     for found in (*blocks(sweep.report(several), Table), *blocks(sweep.report(quizzed), Table)):
-        assert {sum(entry.span for entry in row) for row in found.rows} == {len(found.columns)}, found.caption
-        assert not found.groups or sum(span for _, span in found.groups) == len(found.columns)
+        assert {len(row) for row in found.rows} == {len(found.columns)}, found.caption
 
 
 def test_cells_without_numbers_say_why(several: SweepDocument):
-    assert any("failed: no <keys>" in row for row in rows(table(sweep.report(several), "Time")))
-    assert any(line.startswith("Failed: 2 of 10 cells") for line in sentences(sweep.report(several)))
+    told = sentences(sweep.report(several))
+    assert "trio at 33.0 % failed: CUDA out of memory." in told and "fastv at 33.0 % failed: no <keys>." in told
 
 
 def test_the_terminal_has_the_verdict_the_table_and_the_break_even_in_40_lines(quizzed: SweepDocument):
@@ -98,19 +97,11 @@ def test_one_new_token_has_no_column_of_totals():
         assert ("total" in table(sweep.report(document(study(new_tokens=tokens))), SUMMARY).columns) == known
 
 
-def test_cpu_time_has_a_table_where_it_was_measured():
-    found = sweep.report(document(measurements=[with_cpu_times(measurement())]))
-    assert table(found, "CPU time of a prefill").rows[0][0].text == "trio"
-    assert "CPU time of a prefill" not in [block.caption for block in blocks(sweep.report(document()), Table)]
-
-
 def test_answers_have_a_chart_the_cheapest_retentions_and_a_table(quizzed: SweepDocument):
     chart, kept, found = sweep.answers_page(quizzed).blocks
     assert isinstance(chart, Chart) and isinstance(kept, Table) and isinstance(found, Table)
     assert quizzed.dense and quizzed.dense.accuracy and chart.levels == (100 * quizzed.dense.accuracy.value,)
     assert list(found.columns[-2:]) == ["1 hops", "2 hops"] and found.rows[0][0].text == "dense"
-    near = measurement().model_copy(update={"fidelity": Fidelity(kl_nats=(0.1, 0.2), top1=(True, False))})
-    assert [type(block) for block in sweep.answers_page(document(measurements=[near])).blocks] == [Table]
     assert not sweep.answers_page(document()).blocks
 
 

@@ -5,11 +5,9 @@ from dataclasses import replace
 from tests.profile.examples import dense, document, environment, kept, measurement, picture, study
 from tests.profile.reading import in_terminal
 from trio_core import methods
-from trio_profile.analysis.ablate import ablate
 from trio_profile.analysis.compare import compare
 from trio_profile.analysis.grid import CellTokens, TokenMaps
 from trio_profile.analysis.sweep import SweepDocument
-from trio_profile.findings import ablate as ablate_pages
 from trio_profile.findings import compare as compare_pages
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Page, Report, Tokens
@@ -82,30 +80,14 @@ def test_a_comparison_shows_the_reference_first_and_controls_last():
     maps = TokenMaps(picture=picture(), cells=tuple(of_cell(method, 0.3, kept()) for method in asked.methods))
     found = found.model_copy(update={"tokens": maps})
     (page,) = [page for page in compare_pages.report(found).pages if page.id == "tokens"]
-    assert page.blocks[0].shown == ["trio", "fastv", "random", "downsample"]
+    assert page.blocks[0].methods == ["trio", "fastv", "random", "downsample"]
     assert set(CONTROLS) == {"random", "downsample"}
 
 
 def test_a_method_that_misses_the_lowest_retention_is_not_among_the_first():
     cells = [of_cell(method, 0.11, kept()) for method in "acde"]
     found = shown(of_cell("b", 0.22, kept()), *cells)
-    assert block_of(found).shown == ["a", "c", "d", "e"]
-
-
-def test_an_ablation_shows_its_probes_first():
-    groups = {
-        "k_pos": {"1": {"k_pos": 1}, "4": {}},
-        "probe": {"next, last": {}, "current, last": {"probe": "current"}},
-    }
-    asked = study(verb="ablate", retentions=(0.11,), ablations=groups)
-    cells = [measurement().model_copy(update={"cell": cell}) for cell in asked.cells()]
-    maps = TokenMaps(
-        picture=picture(),
-        cells=tuple(CellTokens(cell=cell, realised=0.11, kept=kept()) for cell in asked.cells()),
-    )
-    found = ablate(asked, environment(), dense(), cells).model_copy(update={"tokens": maps})
-    (page,) = [page for page in ablate_pages.report(found).pages if page.id == "tokens"]
-    assert page.blocks[0].shown == ["trio", "trio (probe = current)", "trio (k_pos = 1)"]
+    assert block_of(found).methods == ["a", "c", "d", "e"]
 
 
 def test_the_terminal_shows_the_page_only_if_everything_is_asked_for():

@@ -25,7 +25,7 @@ def test_a_speedup_has_its_interval_as_note():
 def test_counts_have_their_ratio_to_dense_and_all_digits_as_tooltip():
     found = entries.macs(250_000, 1_000_000)
     assert (found.text, found.note) == ("250 k", "25.0 %") and found.title.endswith(" MACs")
-    assert entries.num_bytes(2**20, 2**22).note == "25.0 %" and entries.ratio(1, 4, 0).text == "25 %"
+    assert entries.num_bytes(2**20, 2**22).note == "25.0 %" and entries.ratio(1, 4).text == "25.0 %"
 
 
 def test_an_unknown_value_is_a_dash():

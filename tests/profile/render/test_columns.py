@@ -13,12 +13,12 @@ NOTHING = Entry("–")
 
 
 def table(*rows: list[Entry], **fields) -> Table:
-    names = [f"column {number}" for number in range(max(sum(entry.span for entry in row) for row in rows))]
+    names = [f"column {number}" for number in range(max(map(len, rows)))]
     return Table("", names, rows, **fields)
 
 
 def texts(found: Table) -> list[list[str]]:
-    return [[f"{entry.text}/{entry.span}" if entry.span > 1 else entry.text for entry in row] for row in found.rows]
+    return [[entry.text for entry in row] for row in found.rows]
 
 
 # Columns without a value
@@ -35,27 +35,14 @@ def test_a_note_or_a_doubt_is_a_value():
     assert len(without_empty_columns(table([Entry("a"), Entry("–", title="no meter")])).columns) == 1
 
 
-def test_an_entry_over_several_columns_shrinks_with_them():
-    failed = Entry("failed", span=3)
-    found = without_empty_columns(table([Entry("a"), Entry("1"), NOTHING, Entry("2")], [Entry("b"), failed]))
-    assert texts(found) == [["a", "1", "2"], ["b", "failed/2"]]
-
-
-def test_an_entry_over_several_columns_keeps_one_of_them():
-    found = without_empty_columns(table([Entry("a"), NOTHING, NOTHING], [Entry("b"), Entry("failed", span=2)]))
-    assert found.columns == ["column 0", "column 1"] and texts(found) == [["a", "–"], ["b", "failed"]]
-
-
-def test_a_full_table_and_columns_that_only_wide_entries_fill_stay():
+def test_a_full_table_stays():
     full = table([Entry("a"), Entry("1")], [Entry("b"), NOTHING])
-    for found in (full, table([Entry("a"), Entry("failed", span=3)])):
-        assert without_empty_columns(found) is found
+    assert without_empty_columns(full) is full
 
 
-def test_groups_and_the_first_columns_shrink_too():
+def test_the_first_columns_shrink_too():
     row = [Entry("a"), NOTHING, Entry("1"), NOTHING, Entry("2")]
-    found = without_empty_columns(table(row, groups=[("", 1), ("Prefill", 2), ("Total", 1), ("Rest", 1)], first=3))
-    assert list(found.groups) == [("", 1), ("Prefill", 1), ("Rest", 1)] and found.first == 2
+    assert without_empty_columns(table(row, first=3)).first == 2
     assert without_empty_columns(table(row, first=4)).first == 2
     assert without_empty_columns(table([Entry("a"), Entry("1"), NOTHING], first=2)).first is None
 

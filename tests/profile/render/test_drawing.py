@@ -52,12 +52,6 @@ def test_what_is_no_number_is_left_out_of_the_json():
 # Axes and lines across the chart
 
 
-def test_an_axis_of_names_has_a_place_for_each():
-    chart = replace(chart_of(Series("a", [0, 1], [1, 2])), x=Axis("", names=["tail", "<b>"]))
-    axis = drawing.figure(chart)["layout"]["xaxis"]
-    assert axis["ticktext"] == ["tail", "&lt;b&gt;"] and axis["range"] == [-0.5, 1.5]
-
-
 def test_upright_lines_bands_and_levels_lie_behind_the_series():
     chart = chart_of(Series("a", [1, 2], [1, 2]), uprights=[Upright(1.5, 1, 2, "even", 0)], levels=[1])
     layout = drawing.figure(replace(chart, spans=[Span(0, 1, "certain gain", "gain")]))["layout"]
@@ -73,8 +67,8 @@ def test_a_method_has_a_symbol_beside_its_colour():
     drawn = traces(*(Series(str(number), [1], [1], colour=number) for number in range(3)))
     assert [one["marker"]["symbol"] for one in drawn] == ["circle", "square", "diamond"]
     assert [one["marker"]["color"] for one in drawn] == list(PALETTE[:3])
-    (ring,) = traces(Series("a", [1], [1], colour=3, marker="ring"))
-    assert ring["marker"]["symbol"] == "circle-open"
+    (hollow,) = traces(Series("a", [1], [1], hollow=[True]))
+    assert hollow["marker"]["symbol"] == ["circle-open"]
 
 
 def test_markup_in_a_figure_is_escaped_once():

@@ -223,7 +223,7 @@ def wide() -> Table:
     rows = [
         [Entry(name), Entry("11 %"), *(Entry(f"{number}.123×") for number in range(12))] for name in ("trio", "fastv")
     ]
-    return Table("wide", columns, rows, [("", 2), ("First half", 6), ("Second half", 6)], keys=2)
+    return Table("wide", columns, rows, keys=2)
 
 
 def test_a_wide_table_is_cut_and_each_part_names_its_rows():
@@ -231,22 +231,3 @@ def test_a_wide_table_is_cut_and_each_part_names_its_rows():
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
     assert text.count("trio  ") == text.count("Method") >= 2
     assert all(f"{number}.123×" in text for number in range(12))
-    assert text.count("Second half") >= 1
-
-
-def test_an_entry_over_several_columns_stands_below_the_table():
-    rows = [[Entry("trio"), Entry("11 %"), Entry("1×"), Entry("2×")], [Entry("fastv"), Entry("failed: memory", span=3)]]
-    table = Table("", ["Method", "Retention", "prefill", "total"], rows)
-    assert in_terminal(report_of(table)).rstrip().endswith("fastv: failed: memory")
-    assert r"fastv & \multicolumn{3}{l}{failed: memory} \\" in latex.latex(report_of(table))
-    assert "| fastv | failed: memory |  |  |" in markdown.markdown(report_of(table))
-
-
-def test_groups_stand_above_their_columns():
-    table = Table("", ["", "dense", "pruned"], [[Entry("trio"), Entry("1"), Entry("2")]], [("", 1), ("Prefill", 2)])
-    lines = in_terminal(report_of(table)).splitlines()
-    assert next(i for i, line in enumerate(lines) if "Prefill" in line) + 1 == next(
-        i for i, line in enumerate(lines) if "dense" in line
-    )
-    assert "| Prefill: dense | Prefill: pruned |" in markdown.markdown(report_of(table))
-    assert r"\multicolumn{2}{c}{Prefill}" in latex.latex(report_of(table))

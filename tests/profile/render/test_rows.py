@@ -27,8 +27,8 @@ def test_a_doubt_is_a_mark_that_leads_to_the_doubts():
 
 def test_markup_in_any_part_of_an_entry_is_escaped():
     entry = Entry(HOSTILE, note=HOSTILE, title=HOSTILE, doubt=HOSTILE)
-    text = rows.head(Table("", [HOSTILE], [[entry]] * 3, [(HOSTILE, 1)])) + rows.body(table([entry]), doubts="doubts")
-    assert "<img" not in text and text.count("&lt;img") == 6
+    text = rows.head(Table("", [HOSTILE], [[entry]] * 3)) + rows.body(table([entry]), doubts="doubts")
+    assert "<img" not in text and text.count("&lt;img") == 5
 
 
 def test_a_table_of_few_rows_or_of_sentences_is_not_sorted():
@@ -39,8 +39,7 @@ def test_a_table_of_few_rows_or_of_sentences_is_not_sorted():
 
 
 def test_a_head_tells_what_its_word_means():
-    found = table([Entry("trio")], groups=[("", 1), ("Prefill", 2)])
+    found = table([Entry("trio")])
     drawn = rows.head(found, {"prefill": 'the "first" pass', "peak": "p"})
     assert '<th scope="col" title="the &#34;first&#34; pass">prefill</th>' in drawn
-    assert '<th scope="colgroup" colspan="2" title="the &#34;first&#34; pass"><span>Prefill</span></th>' in drawn
-    assert drawn.count("title=") == 3 and "title=" not in rows.head(found)
+    assert drawn.count("title=") == 2 and "title=" not in rows.head(found)

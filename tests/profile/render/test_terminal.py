@@ -13,9 +13,3 @@ def test_folded_pages_and_rows_that_are_not_chosen_need_all():
     said, whole = in_terminal(report), in_terminal(report, everything=True)
     assert "1.5×" in said and "Retention 33 %. cells" in said and "11 %" not in said and "hidden" not in said
     assert "2×" in whole and "hidden" in whole
-
-
-def test_one_reason_of_several_rows_is_said_once():
-    rows = [[Entry(name), Entry("refused: too deep", span=2)] for name in ("vtw", "topv")]
-    said = in_terminal(Report("a", "b", [], [Page("a", "", "", [Table("", ["Method", "x", "y"], rows)])]))
-    assert said.count("refused") == 1 and "vtw and topv: refused: too deep" in said

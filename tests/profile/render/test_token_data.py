@@ -25,7 +25,7 @@ def test_bytes_are_base64_and_kept_tokens_are_bits():
     one = DrawnTokens("trio", 0.25, "25.0 %", "said", [first, second, third])
     block = Tokens("tokens", "", "", 9, [Grid("", 3, 3)], [one], ["trio"], picture="data:,")
     found = json.loads(token_data(block))
-    assert found["picture"] == "data:," and found["count"] == 9 and found["shown"] == ["trio"]
+    assert found["picture"] == "data:," and found["count"] == 9 and found["methods"] == ["trio"]
     assert found["grids"] == [{"name": "", "rows": 3, "columns": 3, "first": 0, "newline": False}]
     (drawn,) = found["maps"]
     assert (drawn["method"], drawn["retention"], drawn["where"]) == ("trio", 0.25, "25.0 %")
@@ -51,7 +51,7 @@ def two_methods(**fields: Any) -> Tokens:
         DrawnTokens("trio", 0.5, "50.0 %", "", [stage(1, [0, 1, 2, 3], **scored), stage(10, [0, 3])]),
         DrawnTokens(HOSTILE, 0.1, "10.0 %", "", [stage(5, [0, 8], merges=True, merged_into=[0] * 7 + [-1, 8])]),
     ]
-    known = {"count": 9, "grids": [Grid("", 3, 3)], "maps": maps, "shown": ["trio", HOSTILE], "picture": PIXEL}
+    known = {"count": 9, "grids": [Grid("", 3, 3)], "maps": maps, "methods": ["trio", HOSTILE], "picture": PIXEL}
     return Tokens("tokens", "caption", "label", **{**known, **fields})
 
 
@@ -128,7 +128,7 @@ def test_a_clip_is_a_strip_of_frames_and_the_slider_enlarges_one(drawn):
     grids = [Grid("frame 1 of 2", 3, 3), Grid("frame 2 of 2", 3, 3, first=9)]
     mask = bytes(number in (0, 1, 17) for number in range(18))
     maps = [DrawnTokens("evs", 0.1, "10.0 %", "", [DrawnStage(0, "kept 3 of 18", mask)])]
-    view = drawn(two_methods(count=18, grids=grids, maps=maps, shown=["evs"], frames=[PIXEL, PIXEL]))
+    view = drawn(two_methods(count=18, grids=grids, maps=maps, methods=["evs"], frames=[PIXEL, PIXEL]))
     canvases = (
         "() => [...document.querySelectorAll('.token-panel canvas')].map((one) => one.getAttribute('aria-label'))"
     )
@@ -155,7 +155,7 @@ def test_scores_are_a_heat_map_with_its_scale(drawn):
 def test_four_methods_at_most_stand_side_by_side(drawn):
     one = two_methods().maps[0]
     names = ["a", "b", "c", "d", "e", "f"]
-    view = drawn(two_methods(maps=[replace(one, method=name) for name in names], shown=names[:2]))
+    view = drawn(two_methods(maps=[replace(one, method=name) for name in names], methods=names[:2]))
     boxes = view.page.locator(".token-methods input")
     assert boxes.count() == 6 and view.page.locator(".token-panel").count() == 2
     for name in ("e", "f"):
@@ -168,7 +168,7 @@ def test_four_methods_at_most_stand_side_by_side(drawn):
 
 def test_controls_without_a_selection_are_hidden(drawn):
     one = replace(two_methods().maps[0], stages=[stage(1, [0])])
-    view = drawn(two_methods(maps=[one], shown=["trio"]))
+    view = drawn(two_methods(maps=[one], methods=["trio"]))
     assert view.page.locator(".token-controls :is(label, fieldset):visible").count() == 0
 
 
@@ -181,7 +181,7 @@ def test_a_grid_of_tiles_has_a_column_of_newlines(drawn):
     grids = [Grid("whole picture", 2, 2), Grid("tiles", 2, 2, 4, newline=True)]
     mask = bytes([1, 0, 0, 0, 0, 1, 1, 0, 0, 0])
     one = DrawnTokens("trio", 0.1, "10.0 %", "", [DrawnStage(1, "kept 3 of 10 after layer 1", mask)])
-    view = drawn(two_methods(grids=grids, maps=[one], count=10, shown=["trio"]))
+    view = drawn(two_methods(grids=grids, maps=[one], count=10, methods=["trio"]))
     assert view.page.locator(".token-panel p").all_inner_texts() == [
         "whole picture",
         "tiles, newline tokens at the right",

@@ -66,7 +66,7 @@ def agreement(document: TheoryDocument) -> Chart:
             _by_layer(
                 f"{top} in common", 1, overlaps, lambda estimate: units.percent_within(estimate.value, estimate.ci95)
             ),
-            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", marker=None, width=1),
+            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", points=False, width=1),
         ],
         levels=[0],
         uprights=_stages(document),

@@ -5,10 +5,9 @@ from typing import Literal
 
 from trio_profile import units
 from trio_profile.analysis.recommendation import POSSIBLE_LOSS
-from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms, tabulate
 from trio_profile.findings.doubts import PUBLISHED, blocks_of
 from trio_profile.findings.study_page import fields_of, sessions_table
-from trio_profile.findings.table import tabulate
 from trio_profile.kinds.servers.advice import (
     NAMES,
     by_loop,
