@@ -278,6 +278,7 @@ def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
     remarks += ["non-commercial code"] if any("NC" in source.licence for source in sources) else []
     return Reference(
         title="; then ".join(source.title for source in sources),
+        arxiv=", ".join(source.arxiv for source in sources if source.arxiv),
         kind="control" if "control" in kinds else "paper",
         caution="control" if "control" in kinds else "; ".join(remarks),
     )

@@ -9,7 +9,7 @@ from trio_core.methods.fastvid import condense, frame_budgets, segment_lengths
 
 @pytest.mark.parametrize(
     ("segments", "similarity", "lengths"),
-    [(1, -1, [5]), (2, -1, [2, 3]), (3, -1, [2, 2, 1]), (1, 0.8, [2, 2, 1]), (2, 0.8, [2, 2, 1]), (9, -1, [1] * 5)],
+    [(1, -1.0, [5]), (2, -1.0, [2, 3]), (3, -1.0, [2, 2, 1]), (1, 0.8, [2, 2, 1]), (2, 0.8, [2, 2, 1]), (9, -1.0, [1] * 5)],
 )
 def test_a_video_is_cut_where_its_frames_are_least_alike(segments, similarity, lengths):
     """The cosines are 1, 0, 1 and √½."""
@@ -62,7 +62,7 @@ def test_it_keeps_and_merges_what_the_official_code_does():
         indices, condensed = condense(frames[part], attention[part], salient, context, 0.6)
         kept += (indices + 8 * start).tolist()
         states[indices + 8 * start] = condensed
-    assert segment_lengths(frames, 2, -1) == [2, 4]
+    assert segment_lengths(frames, 2, -1.0) == [2, 4]
     assert kept == [3, 5, 8, 13, 14, 15, 19, 20, 26, 29, 37, 39, 41, 42, 43, 45, 46, 47]
     anchors = (states != frames.view(48, 4)).any(dim=1).nonzero().squeeze(1)
     assert anchors.tolist() == [13, 15, 43, 45, 47]
