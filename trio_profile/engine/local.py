@@ -14,7 +14,7 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.times import round_over_process, spent_seconds, widest
-from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share, events_of
+from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share
 from trio_profile.engine.processes import Server, carry_out, require_known_methods, taken
 from trio_profile.engine.shares import Parts, shares_of
 from trio_profile.errors import MeasurementError, StoreError
@@ -267,13 +267,13 @@ def measure(
     if server is None:
         from trio_profile.engine import measuring
 
-        def say(answer: dict[str, Any]) -> None:
-            for event in events_of(answer):
+        def say(events: Sequence[Event]) -> None:
+            for event in events:
                 handle(0, event)
 
-        measuring.measure([order.model_dump(mode="json") for order in orders], say)
+        measuring.measure(orders, say)
         return
-    children = [server.fork(orders[0].model_dump(mode="json") if load else None) for _ in orders]
+    children = [server.fork(orders[0] if load else None) for _ in orders]
     try:
         for number, event in carry_out(orders, children):
             handle(number, event)

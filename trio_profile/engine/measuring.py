@@ -3,8 +3,8 @@
 Everything is told as soon as it is measured. A process that counts or asks questions times nothing, because it is
 slower afterwards by some percent. Only a study of one process does both in it.
 
-`load` and `measure` are the tasks of a process (`processes.TASKS`). Requests and answers are JSON. An answer has the
-`session`, some `records` of the log, or the `step` that is done now.
+`load` and `measure` are the tasks of a process (`processes.TASKS`). Requests are orders, and an answer is a list of
+events.
 """
 
 import random
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
 
 import torch
 
@@ -28,6 +27,7 @@ from trio_profile.inputs.picture import picture_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import fidelity, power, rounds
 from trio_profile.profilers.clock import Clock, clock_for
+from trio_profile.progress import Step
 from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import Phase
@@ -72,45 +72,37 @@ class _Loaded:
     plan: Plan | None = None
 
 
-def load(request: dict[str, Any]) -> None:
+def load(order: Order) -> None:
     """Load the model of an order into this process, once. The processes that it forks have it."""
     if _Loaded.plan is None:
-        order = Order.model_validate(request)
         _Loaded.plan = resolve(order.study, keep_refusals=order.keep_refusals)
 
 
-def measure(requests: Iterable[dict[str, Any]], say: Say) -> None:
-    """Carry out orders, one after another, in one session. The first answer has the session."""
+def measure(orders: Iterable[Order], say: Say) -> None:
+    """Carry out orders, one after another, in one session. say: takes a list of events."""
     opened: Opened | None = None
-    for request in requests:
-        order = Order.model_validate(request)
+    for order in orders:
         if opened is None:
-            say({"step": [f"loading {order.study.model}", 0, 0]})
+            say([Step(f"loading {order.study.model}")])
             opened = open_process(order, _Loaded.plan)
-            say({"session": opened.session.model_dump(mode="json")})
+            say([opened.session])
         if order.one_thread:
             torch.set_num_threads(1)
-        _tell(_measured(order, opened, lambda *step: say({"step": step})), say)
+        _tell(_measured(order, opened, lambda *step: say([Step(*step)])), say)
 
 
 def _tell(records: Iterable[Part], say: Say) -> None:
     """Send records. Rounds are sent together, so that the process that writes them seldom disturbs this one."""
-    waiting: list[dict[str, Any]] = []
-    sent = time.perf_counter()
-
-    def send() -> None:
-        if waiting:
-            say({"records": waiting})
-        waiting.clear()
-
+    waiting: list[Part] = []
+    last = time.perf_counter()
     try:
         for record in records:
-            waiting.append(record.model_dump(mode="json", exclude_none=True))
-            if not isinstance(record, Round) or time.perf_counter() - sent > SEND_SECONDS:
-                send()
-                sent = time.perf_counter()
+            waiting.append(record)
+            if not isinstance(record, Round) or time.perf_counter() - last > SEND_SECONDS:
+                say(waiting)
+                waiting, last = [], time.perf_counter()
     finally:
-        send()
+        say(waiting)
 
 
 def _measured(order: Order, opened: Opened, report: Report) -> Iterator[Part]:

@@ -3,11 +3,7 @@
 Nothing here imports torch.
 """
 
-from collections.abc import Iterator
 from math import sqrt
-from typing import Annotated, Any
-
-from pydantic import Field, TypeAdapter
 
 from trio_profile.engine.shares import Answers
 from trio_profile.progress import Step
@@ -23,7 +19,6 @@ Part = Dense | Picture | Measurement | Answers | Round
 """A record of the log, or a part of one."""
 Event = Session | Step | Part
 """An answer of a process. The first one is its session."""
-_PART: TypeAdapter[Any] = TypeAdapter(Annotated[Part, Field(discriminator="record")])
 
 
 class Share(Record):
@@ -104,13 +99,3 @@ class Order(Record):
     times: tuple[str, ...] = ()
     allowance: Allowance | None = None
     number: int = 0
-
-
-def events_of(answer: dict[str, Any]) -> Iterator[Event]:
-    """Yield what an answer of a process tells."""
-    if "session" in answer:
-        yield Session.model_validate(answer["session"])
-    elif "step" in answer:
-        yield Step(*answer["step"])
-    else:
-        yield from map(_PART.validate_python, answer["records"])

@@ -1,17 +1,16 @@
 """Workers: several of them measure one study, some die, and the study is that of one command."""
 
 import errno
-import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from trio_profile.engine import local
 from trio_profile.engine import worker as workers
 from trio_profile.engine.board import Board, Claim, Terms, board_of
 from trio_profile.engine.orders import Order
-from trio_profile.engine.processes import Child
+from trio_profile.engine.processes import Child, Failure
 from trio_profile.errors import MeasurementError, StoreError
 from trio_profile.findings.blocks import Table
 from trio_profile.progress import ignore
@@ -154,9 +153,9 @@ def test_a_run_that_ends_its_process_is_given_up_with_its_reason(broken, tmp_pat
     assert (cell.status, cell.reason) == ("done", None)
 
 
-SESSION = {"session": Session(id="s", environment=environment()).model_dump(mode="json")}
-NO_KERNEL = {"error": "RuntimeError", "arguments": ["no kernel image is available"]}
-Give = Callable[[dict], Iterable[dict]]
+SESSION = [Session(id="s", environment=environment())]
+NO_KERNEL = Failure("RuntimeError", ("no kernel image is available",))
+Give = Callable[[Order], Iterable]
 
 
 @pytest.fixture
@@ -168,16 +167,17 @@ def answers(monkeypatch) -> Callable[[Give], None]:
             return self
 
         def fork(self) -> Child:
-            mine, other = socket.socketpair()
+            mine, other = Pipe()
             threading.Thread(target=self.answer, args=(other,), daemon=True).start()
-            return Child(mine)
+            return Child(mine, lambda: "it is gone")
 
-        def answer(self, channel: socket.socket) -> None:
-            for line in channel.makefile("rb"):
-                order = json.loads(line)["request"]
-                is_run = order["share"] or order["allowance"]
-                for answer in FakeServer.give(order) if is_run or not FakeServer.loads else (SESSION, {"done": True}):
-                    channel.sendall(json.dumps(answer).encode() + b"\n")
+        def answer(self, channel: Connection) -> None:
+            with suppress(EOFError, OSError):
+                while True:
+                    _, order = channel.recv()
+                    is_run = order.share or order.allowance
+                    for answer in FakeServer.give(order) if is_run or not FakeServer.loads else (SESSION, None):
+                        channel.send(answer)
 
     def tell(give: Give, *, loads: bool = True) -> None:
         FakeServer.give, FakeServer.loads = staticmethod(give), loads
@@ -211,12 +211,12 @@ def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, answers):
 
 
 def test_ctrl_c_and_a_full_disk_give_the_run_back_and_blame_nobody(study, tmp_path, answers):
-    begun: list[dict] = []
+    begun: list[Order] = []
     stops = iter([True])
     for error, given in (
         (KeyboardInterrupt, ()),
-        (StoreError, [{"error": "StoreError", "arguments": ["cannot write"]}]),
-        (OSError, [{"error": "OSError", "arguments": [errno.ENOSPC, "No space left on device", None]}]),
+        (StoreError, [Failure(StoreError, ("cannot write",))]),
+        (OSError, [Failure(OSError, (errno.ENOSPC, "No space left on device"))]),
     ):
         answers(lambda order, given=given: begun.append(order) or given)
         with pytest.raises(error):
@@ -237,7 +237,7 @@ def test_a_worker_on_which_every_run_fails_stops(study, tmp_path, answers, monke
 
 
 def test_an_error_outside_of_a_run_is_told_and_blames_no_run(study, tmp_path, answers):
-    answers(lambda _: [{"error": "StoreError", "arguments": ["another kind of machine"]}], loads=False)
+    answers(lambda _: [Failure(StoreError, ("another kind of machine",))], loads=False)
     shared.prepare(study, tmp_path)
     with pytest.raises(StoreError, match="another kind of machine"):
         shared.work(tmp_path, Terms(name="a"))
