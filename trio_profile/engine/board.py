@@ -31,8 +31,6 @@ class Terms(Record):
     """How a worker works. Beyond what the help of its options says:
 
     engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
-    meter: "module:function" of what measures the engine's own processes; empty for none. The function starts it, and
-        returns a function that says how many cores they have kept busy since.
     """
 
     name: str = option(
@@ -53,7 +51,6 @@ class Terms(Record):
         False, WORKERS, "Measure the runs again that were given up, or in which a cell failed.", flags=("--retry",)
     )
     engine: str = ""
-    meter: str = ""
 
     @property
     def worker(self) -> str:

@@ -11,7 +11,6 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 
 import torch
 
@@ -123,21 +122,13 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
     plan: the loaded study, if this process was forked from one that has loaded it.
     Raises StudyError or a TrioError if the study cannot be measured.
     """
-    study, busy_cores = order.study, start_meter(order.meter)
+    study = order.study
     session, start = open_session(study.device, order.command), time.perf_counter()
     plan = plan or resolve(study, keep_refusals=order.keep_refusals)
-    clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+    clock = clock_for(plan.workload.device)
     # The digests come after loading, because a model of the hub may have no files before.
     opened = {"load_seconds": time.perf_counter() - start, "inputs": input_digests(study), "engine": order.engine}
-    if busy_cores is not None:
-        opened["engine_cores"] = busy_cores()
     return Opened(session.model_copy(update=opened), plan, clock)
-
-
-def start_meter(name: str) -> Callable[[], float] | None:
-    """Start to measure an engine's own processes. name: as `board.Terms.meter`; None without one."""
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)() if module else None
 
 
 # Counts and answers
@@ -156,7 +147,7 @@ def count_share(
     reference = _reference(opened, share, report)
     if share.dense:
         report("dense: counting", 0, 0)
-        yield measure_dense(workload, study.seed, opened.clock)
+        yield measure_dense(workload)
     if share.picture:
         yield picture_of(workload, keep=study.picture)
     yield Answers(numbers=reference.numbers, correct=reference.correct) if reference else Answers()

@@ -80,7 +80,7 @@ class Order(Record):
     command: the command line that the user gave.
     keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
     keep_faults: whether a cell whose method raises is recorded as failed. Otherwise the error is raised.
-    engine, meter: as in `board.Terms`.
+    engine: as in `board.Terms`.
     one_thread: whether the process shares the cores with other ones.
     share: what it counts and asks.
     times: ids of the cells that it times after that. Those that fail while they are counted are left out.
@@ -93,7 +93,6 @@ class Order(Record):
     keep_refusals: bool = False
     keep_faults: bool = False
     engine: str = ""
-    meter: str = ""
     one_thread: bool = False
     share: Share | None = None
     times: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture, R
 from trio_profile.stats.orders import in_order
 
 DENSE_WEIGHT = 2.5
-"""The exact counts of the dense model take as long as those of so many cells: they include thirteen prefills."""
+"""The exact counts of the dense model take as long as those of so many cells: they take much longer."""
 
 
 class Answers(Record):

@@ -83,7 +83,6 @@ def work(
                 command=command or command_line(),
                 keep_refusals=keep_refusals,
                 engine=terms.engine,
-                meter=terms.meter,
             )
             _Process(order, terms, board, file, phase, failing, watch, stopped).run()
             if len(failing) >= MOST_FAILING:

@@ -102,13 +102,13 @@ def fields_of(study: Record) -> list[tuple[str, str]]:
 
 
 def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
-    """Each opening of the study: its start, command, host and commit, the versions that differ, and other work."""
+    """Each opening of the study: its start, command, host and commit, and the versions that differ."""
     differing = [name for name in _VERSIONS if len({getattr(one.environment, name) for one in sessions}) > 1]
     if len({one.version for one in sessions}) > 1:
         differing.insert(0, "trio-profile")
     engines = any(one.engine for one in sessions)
-    more = ["engine", "cores that it kept busy"] if engines else []
-    columns = ["session", "started", "host", "commit", *differing, "CPU time of others", *more, "command"]
+    more = ["engine"] if engines else []
+    columns = ["session", "started", "host", "commit", *differing, *more, "command"]
     rows = [
         [Entry(text or "–") for text in (units.exact(number), *_session(one, differing, engines))]
         for number, one in enumerate(sessions, start=1)
@@ -137,13 +137,11 @@ def runs_table(runs: Sequence[Run], sessions: Sequence[Session]) -> Table:
 
 def _session(session: Session, differing: Sequence[str], engines: bool) -> list[str | None]:
     where = session.environment
-    cores = None if session.engine_cores is None else units.plain(round(session.engine_cores, 2))
     return [
         units.moment(session.started) if session.started else None,
         where.hostname,
         where.commit,
         *(session.version if name == "trio-profile" else getattr(where, name) for name in differing),
-        None if session.busy is None else units.percent(session.busy, 0),
-        *([session.engine, cores] if engines else []),
+        *([session.engine] if engines else []),
         session.command,
     ]

@@ -46,7 +46,6 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
 
     generate: any function that generates with the model.
     """
-    prepared: list[Any] = []
     marks: list[Any] = []
     host = None if isinstance(clock, HostClock) else HostClock()
     host_marks: list[int] = []
@@ -61,9 +60,6 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
             host_marks.append(host.mark())
 
     def first_module(*_: Any) -> None:
-        # `generate` itself waits for the device before it gets here, so the clock is prepared here.
-        prepared.append(clock.mark())
-        clock.prepare()
         mark()
         before.remove()
 
@@ -81,11 +77,10 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
         start = clock.mark()
         generate()
         end = clock.mark()
-    preparing_ms = clock.elapsed_ms(prepared[0], marks[0])
     return Times(
         prefill_ms=clock.elapsed_ms(*marks),
-        ttft_ms=clock.elapsed_ms(start, marks[1]) - preparing_ms,
-        total_ms=clock.elapsed_ms(start, end) - preparing_ms,
+        ttft_ms=clock.elapsed_ms(start, marks[1]),
+        total_ms=clock.elapsed_ms(start, end),
         host_ms=None if host is None else host.elapsed_ms(*host_marks),
         cpu_ms=None if host is not None else (cpu_ns[1] - cpu_ns[0]) / 1e6 or None,
         parts=parts.sums(clock.elapsed_ms),

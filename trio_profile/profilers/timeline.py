@@ -75,7 +75,6 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
     with workload.pruned(method) as trace:
         # Our hooks are registered after pruning's, so that a layer's region begins after the stage before it.
         with _listening(workload, clock) as recorder:
-            clock.prepare()
             workload.prefill()
         return recorder.timeline(), trace
 
@@ -83,7 +82,6 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
 def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
     """Milliseconds of the same prefill without marks inside it."""
     with workload.pruned(method):
-        clock.prepare()
         start = clock.mark()
         workload.prefill()
         return clock.elapsed_ms(start, clock.mark())

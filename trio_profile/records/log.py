@@ -108,7 +108,7 @@ class LogReader:
                 return None
             raise StoreError(f"it is not a record of {FORMAT}")
         try:
-            return self.records[kind].model_validate_json(line, extra="ignore" if self.newer else None)
+            return self.records[kind].model_validate_json(line, extra="ignore")
         except ValidationError as error:
             field, message = first_problem(error)
             raise StoreError(f"{'.'.join(filter(None, (kind, field)))}: {message}") from error

@@ -103,9 +103,7 @@ class Session(Record):
     pid: number of the process.
     environment: the machine and the software, with the host's name and the commit.
     load_seconds: time that the process needed to import the libraries and to load the model.
-    busy: share of all CPUs' time that other processes used at the start, 0 to 1; None if the system does not say it.
     engine: the program that started this process on a cluster, such as `ray 2.60.0`; empty if there was none.
-    engine_cores: how many cores the engine's own processes kept busy while the model loaded; None without an engine.
     version: version of trio-profile.
     inputs: the digests of the files that were measured, by name: `model/config.json`, `image`, `questions`.
     """
@@ -117,9 +115,7 @@ class Session(Record):
     pid: ZeroOrMore = 0
     environment: Environment
     load_seconds: Annotated[float, Field(ge=0)] = 0.0
-    busy: Annotated[float, Field(ge=0)] | None = None
     engine: str = ""
-    engine_cores: Annotated[float, Field(ge=0)] | None = None
     version: str = ""
     inputs: dict[str, FileDigest] = Field(default_factory=dict)
 
@@ -275,8 +271,6 @@ class Dense(Record):
     host_waits: how often the host waited for a tensor's value in one prefill.
     further: exact quantities that have no field of their own, by name; None if there are none.
     energy: joules of a prefill and of a decoded token.
-    distinct_ratios: prefill time of a picture that the model has not seen before, divided by the prefill time of the
-        study's own picture, in pairs. The ratios are near 1 unless something caches the picture.
     correct: whether the answer to each question is the known answer, in the order of `Fidelity`.
     kinds: the kind of each question, in the same order.
     pictures: the number of the picture of each question, in the same order. Questions with one number share a picture.
@@ -296,7 +290,6 @@ class Dense(Record):
     host_waits: ZeroOrMore | None = None
     further: dict[str, ZeroOrMore] | None = None
     energy: Energy | None = None
-    distinct_ratios: tuple[Annotated[float, Field(gt=0)], ...] = ()
     correct: tuple[bool, ...] = ()
     kinds: tuple[str, ...] = ()
     pictures: tuple[ZeroOrMore, ...] = ()

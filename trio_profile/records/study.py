@@ -43,7 +43,6 @@ class Study(Record):
     picture: kept tokens are always recorded.
     precision: the relative half width of the interval of every prefill speed-up. Timing ends then, after eight
         processes at the earliest.
-    preroll_ms: the times then contain no waiting for the host.
     ablations: for each group and each variant, the options that differ from the default.
     """
 
@@ -152,14 +151,6 @@ class Study(Record):
         "How many processes time each cell, one after another. They share the time.",
         said="as many as fit; with workers 8",
     )
-    preroll_ms: float = option(
-        0.0,
-        SAMPLING,
-        "CUDA: keep the stream busy for this time before each run, to time the device alone.",
-        ge=0,
-        le=10_000,
-    )
-    cold_l2: bool = option(False, SAMPLING, "CUDA: overwrite the L2 cache before each run.")
     questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = option(
         None,
         INPUT,

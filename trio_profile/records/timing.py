@@ -23,24 +23,15 @@ LEAST_CLOCK = 0.75
 
 
 class Disturbance(Record):
-    """Possible disturbances of a run. A field is None if the system hides it.
+    """The disturbance of a run by other processes.
 
     seconds: how long the run was watched.
-    pressure: the share of this time in which some process of the machine waited for a CPU. [Linux PSI]
-    delay_ms: how long a thread of this process was ready but had no CPU: of the thread that waited longest.
-    migrations: how often a thread of this process moved to another CPU.
-    preemptions: how often a thread of this process lost its CPU to another one.
-    faults: memory pages that were taken from the system.
-    cpu: the CPU on which the main thread was at the end.
+    delay_ms: how long a thread of this process was ready but had no CPU: of the thread that waited longest. None if the
+        system hides it.
     """
 
     seconds: Annotated[float, Field(ge=0)] = 0.0
-    pressure: Annotated[float, Field(ge=0)] | None = None
     delay_ms: PartMs | None = None
-    migrations: ZeroOrMore | None = None
-    preemptions: ZeroOrMore | None = None
-    faults: ZeroOrMore | None = None
-    cpu: ZeroOrMore | None = None
 
 
 class Timed(Record):

@@ -146,7 +146,7 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
             pace = Pace.by_work(plan, COUNT_SHARE * imports)
             load += models()[study.model].parameters * LARGE_SECONDS
         else:
-            clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+            clock = clock_for(plan.workload.device)
             pace = Pace.of(plan, clock, COUNT_SHARE * imports)
         seconds = load + (pace.cells(plan) if kind.file == MEASUREMENTS else pace.prefills(plan, kind))
     return Preview(

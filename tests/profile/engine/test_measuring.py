@@ -54,7 +54,7 @@ def test_two_shares_of_a_study_give_the_records_of_one(opened):
     def records(shares: int, parts) -> dict[str, dict]:
         gathered = Parts(shares)
         found = [record for part in parts for record in gathered.add(part)]
-        unlike = dict.fromkeys(("energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"), True)
+        unlike = dict.fromkeys(("energy", "peak_memory_bytes", "working_memory_bytes"), True)
         unlike |= {"fidelity": {"kl_nats"}}
         return {
             record.cell.id if isinstance(record, Measurement) else record.record: record.model_dump(exclude=unlike)

@@ -39,7 +39,7 @@ from trio_profile.records.workers import Measured, WorkerFile, agree
 from trio_profile.studies import running, shared
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
-CLOCKED = {"session", "timings", "energy", "distinct_ratios", "peak_memory_bytes", "working_memory_bytes"}
+CLOCKED = {"session", "timings", "energy", "peak_memory_bytes", "working_memory_bytes"}
 """Fields that are not exact."""
 
 

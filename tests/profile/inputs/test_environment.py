@@ -9,12 +9,6 @@ def test_the_identity_has_only_what_changes_a_time():
     assert environment().identity != environment(driver="other").identity
 
 
-def test_the_busy_share_is_that_of_all_ticks_between_two_readings(monkeypatch):
-    readings = iter([(100, 1000), (160, 1200)])
-    monkeypatch.setattr(environments, "_cpu_ticks", lambda: next(readings))
-    assert environments._busy() == 0.3
-
-
 def test_threads_that_spin_are_seen_where_the_variables_do_not_tell(monkeypatch):
     monkeypatch.setattr(environments.process, "wait_policy", lambda: "")
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)

@@ -33,8 +33,6 @@ from trio_profile.text import first_line
 
 LOOK_SECONDS = 1.0
 """How often the driver looks at the cluster and at the study."""
-METER = "trio_profile.extras.ray.cost:start"
-"""What measures Ray's own processes (`Terms.meter`)."""
 MOST_LOST = 3
 """The driver stops after so many actors on each device were lost while no run was finished."""
 STOP_SECONDS = 20.0
@@ -143,7 +141,7 @@ def run(
 
 
 def _of_workers(terms: Terms, ray: Any) -> Terms:
-    own = {"name": "", "retry": False, "engine": f"ray {ray.__version__}", "meter": METER}
+    own = {"name": "", "retry": False, "engine": f"ray {ray.__version__}"}
     return terms.model_copy(update=own)
 
 
