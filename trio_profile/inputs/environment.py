@@ -1,6 +1,5 @@
 """The description of the machine that is stored with every measurement."""
 
-import time
 from collections.abc import Mapping
 
 import torch
@@ -9,10 +8,6 @@ from torch.nn.attention import SDPBackend
 from trio_profile import process
 from trio_profile.inputs import host
 from trio_profile.records.schema import Environment, FileDigest, Session
-from trio_profile.stats.intervals import median
-
-_SPINS_FROM_MS = 0.15
-"""Measured on two shared cores: threads that sleep use 0.03 ms, threads that spin 0.4 ms or more."""
 
 
 def open_session(device: str = "cpu", command: str = "", inputs: Mapping[str, FileDigest] | None = None) -> Session:
@@ -54,18 +49,7 @@ def _wait_policy(fresh: bool) -> str:
         return "passive"  # torch's own pool sleeps
     if fresh:
         return process.wait_policy_of_workers()
-    return process.wait_policy() or ("active" if _spin_ms() > _SPINS_FROM_MS else "passive")
-
-
-def _spin_ms() -> float:
-    """Return the CPU time in milliseconds that this process uses in the 2 ms after a parallel product of matrices."""
-    matrix, used = torch.ones(400, 400), list[float]()
-    for _ in range(9):
-        torch.mm(matrix, matrix)
-        start = time.process_time_ns()
-        time.sleep(0.002)
-        used.append((time.process_time_ns() - start) / 1e6)
-    return median(used)
+    return process.wait_policy()
 
 
 def _sdpa() -> str | None:

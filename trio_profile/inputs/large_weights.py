@@ -1,12 +1,10 @@
 """Random weights for a large model on a CPU, in seconds instead of minutes.
 
-transformers draws every weight twice. Here a block of normal numbers is drawn once, and all cores fill the large
-tensors with pieces of this block. What remains is the time of the first access to the memory.
+transformers draws every weight twice. Here a block of normal numbers is drawn once, and the large tensors are filled
+with pieces of this block. What remains is the time of the first access to the memory.
 """
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -36,20 +34,16 @@ def with_large_weights(make: Callable[[], PreTrainedModel], seed: int) -> PreTra
     with no_init_weights():
         model = make()
     torch.manual_seed(seed)
-    with ThreadPoolExecutor(os.cpu_count()) as pool, _Pieces(pool):
+    with _Pieces():
         model.init_weights()
     return model
 
 
 class _Pieces(TorchDispatchMode):
-    """Where torch would draw a large normal tensor, fill it with pieces of one block.
+    """Where torch would draw a large normal tensor, fill it with pieces of one block."""
 
-    pool: the threads that copy the pieces.
-    """
-
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.pool = pool
         self.block = torch.randn(BLOCK, dtype=torch.float32)
         self.scaled: dict[tuple[float, float, torch.dtype], Tensor] = {}
 
@@ -69,8 +63,5 @@ class _Pieces(TorchDispatchMode):
             self.scaled[key] = (self.block * std + mean).to(numbers.dtype)
         source, pieces = self.scaled[key], numbers.split(PIECE)
         begins = torch.randint(BLOCK - PIECE + 1, (len(pieces),)).tolist()
-
-        def copy(piece: Tensor, begin: int) -> None:
+        for piece, begin in zip(pieces, begins, strict=True):
             piece.copy_(source[begin : begin + len(piece)])
-
-        list(self.pool.map(copy, pieces, begins))

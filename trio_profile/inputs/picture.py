@@ -22,9 +22,7 @@ from trio_profile.records.schema import Picture, TokenGrid
 
 LONG_SIDE = 448
 """Pixels on the long side of the copy, at most."""
-MOST_BYTES = 45_000
-"""The size of the copy. As text it is a third longer."""
-_QUALITIES = (90, 80, 70, 60, 50, 40, 30, 20)
+_QUALITY = 75
 _LONGEST_PROMPT = 500
 _SQUARE_TOWERS = ("clip_vision_model", "siglip_vision_model")
 
@@ -97,21 +95,11 @@ def lay_out(adapter: Adapter, inputs: Inputs) -> Layout | None:
 
 
 def encoded(image: Image.Image) -> str:
-    """A picture as a `data:` address of a small copy: PNG if it is small enough, otherwise JPEG."""
-    small = image.copy()
+    """A picture as a `data:` address of a small copy."""
+    small, file = image.copy(), io.BytesIO()
     small.thumbnail((LONG_SIDE, LONG_SIDE), Image.Resampling.LANCZOS)
-    found, kind = _bytes(small, format="PNG", optimize=True), "png"
-    for quality in _QUALITIES:
-        if len(found) <= MOST_BYTES:
-            break
-        found, kind = _bytes(small, format="JPEG", quality=quality), "jpeg"
-    return f"data:image/{kind};base64,{b64encode(found).decode()}"
-
-
-def _bytes(image: Image.Image, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, **options)
-    return file.getvalue()
+    small.save(file, format="JPEG", quality=_QUALITY)
+    return f"data:image/jpeg;base64,{b64encode(file.getvalue()).decode()}"
 
 
 def _image(pixels: Tensor, processor: Any) -> Image.Image | None:

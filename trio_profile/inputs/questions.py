@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, Any, TypeVar
 
-import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
@@ -75,7 +74,7 @@ def open_picture(path: str | Path) -> Image.Image:
     """A picture file as RGB, upright as its EXIF data say. Of several frames it is the first.
 
     Raises StudyError if the file is missing, no picture, of another format than FORMATS, incomplete, has more than
-    MOST_PIXELS, or has 32-bit channels.
+    MOST_PIXELS, or has a channel of more than 8 bits.
     """
     return _opened(path, read_picture)
 
@@ -121,7 +120,9 @@ def read_picture(file: IO[bytes], name: str) -> Image.Image:
     with _reading(name):
         picture = Image.open(file, formats=FORMATS)
         _require_size(picture)
-        return _eight_bits(ImageOps.exif_transpose(picture)).convert("RGB")
+        if picture.mode.startswith(("I", "F")):  # Pillow would clip its values
+            raise ValueError("one channel of more than 8 bits; save it with 8")
+        return ImageOps.exif_transpose(picture).convert("RGB")
 
 
 def size_of(file: IO[bytes], name: str) -> tuple[int, int]:
@@ -164,15 +165,6 @@ def _require_size(picture: Image.Image) -> None:
         raise ValueError(f"{width} × {height} pixels; at most {MOST_PIXELS} are read")
     if max(width, height) > MOST_ASPECT * min(width, height):  # a processor enlarges the shorter side
         raise ValueError(f"{width} × {height} pixels; one side can be {MOST_ASPECT} times as long as the other at most")
-
-
-def _eight_bits(picture: Image.Image) -> Image.Image:
-    """A grey picture of 16 bits as 8 bits. Pillow's own conversion would clip. Raises ValueError for 32 bits."""
-    if picture.mode in ("I", "F"):  # whose range no file says
-        raise ValueError("one channel of 32 bits; save it with 8 or 16")
-    if picture.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
-    return picture
 
 
 def read(path: Path, read_video: ReadVideo | None = None) -> list[Question]:

@@ -102,7 +102,7 @@ def test_unknown_names_are_refused_in_one_line(fields, says):
 
 
 def test_a_kernel_that_the_model_lacks_names_one_that_it_has(saved: Saved):
-    with pytest.raises(StudyError, match=r"ConvNextModel does not support it; choose --attention eager$"):
+    with pytest.raises(StudyError, match=r"ConvNextModel does not support; choose --attention eager$"):
         load(Study(model=str(saved("FastVLM"))))
 
 
