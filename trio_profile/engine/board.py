@@ -121,7 +121,7 @@ class Board:
         Raises StoreError if a file is of another study.
         """
         for path in worker_files(self.directory):
-            reader = self._readers.setdefault(path, WorkerReader(path, without_times=True))
+            reader = self._readers.setdefault(path, WorkerReader(path))
             seen, had_begun = len(reader.ends), reader.study is not None
             reader.look()
             if not had_begun and reader.study not in (None, self.study):

@@ -80,14 +80,10 @@ def failure_of(cell: Cell, error: Exception, *, keep_faults: bool = False) -> Me
 
 def _count_in_prefill(workload: Workload, method: Method | None) -> Counts:
     """Return the peak memory, the launches and the `further` quantities. method: None for the dense model."""
-    peak, host = memory.measure(workload, method), launches.measure(workload, method)
-    values = {name: one.measure(workload, method) for name, one in QUANTITIES.items() if one.measure}
+    values = {name: quantity.measure(workload, method) for name, quantity in QUANTITIES.items() if quantity.measure}
     return {
-        "peak_memory_bytes": peak.peak_bytes,
-        "working_memory_bytes": peak.working_bytes,
-        "peak_reserved_bytes": peak.reserved_bytes,
-        "launches": host.launches,
-        "host_waits": host.host_waits,
+        **memory.measure(workload, method)._asdict(),
+        **launches.measure(workload, method)._asdict(),
         "further": {name: value for name, value in values.items() if value is not None} or None,
     }
 

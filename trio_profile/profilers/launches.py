@@ -5,8 +5,7 @@ be higher: there trio-core computes large tensors in blocks, and Algorithm 1 com
 operator launches at least one kernel on CUDA. A wait lasts until all work before the value is done.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +26,7 @@ _READS = frozenset({
 """Functions for which the host must know a value. [The list of `torch.cuda.set_sync_debug_mode`]."""
 
 
-@dataclass(frozen=True)
-class Launches:
+class Launches(NamedTuple):
     """The counts of one prefill.
 
     launches: operators that compute.

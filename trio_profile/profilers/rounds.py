@@ -16,7 +16,7 @@ from pathlib import Path
 from trio_core.methods.method import Method
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.clock import Clock
-from trio_profile.profilers.generation import Times, timed
+from trio_profile.profilers.generation import timed
 from trio_profile.profilers.gpu import Gpu, NotAvailable
 from trio_profile.records.schema import Round, Timed
 from trio_profile.records.timing import LEAST_CLOCK, Disturbance, Phase
@@ -57,7 +57,7 @@ def measure(
     after = gpu.clock_mhz() if gpu else None
     mhz = None if before is None or after is None else min(before, after)
     slowed_by = gpu.slowed_by() if gpu else ()
-    is_slow = gpu is not None and mhz is not None and mhz < LEAST_CLOCK * gpu.full_clock_mhz()
+    is_slow = gpu is not None and mhz is not None and mhz < LEAST_CLOCK * gpu.full_clock_mhz
     return Round(
         phase=phase,
         runs=runs,
@@ -87,19 +87,9 @@ def _run(workload: Workload, cell: str, method: Method | None, phase: Phase, clo
         if method is None:
             raise
         raise CellFailed(cell) from error
-    whole = phase == "generation"
-    return Timed(
-        cell=cell,
-        prefill_ms=times.prefill_ms,
-        total_ms=times.total_ms if whole else None,
-        ttft_ms=times.ttft_ms if whole else None,
-        host_ms=times.host_ms,
-        cpu_ms=times.cpu_ms,
-        vision_ms=times.parts.get("vision"),
-        projector_ms=times.parts.get("projector"),
-        selection_ms=times.parts.get("selection"),
-        disturbance=Disturbance(seconds=time.perf_counter() - begin, delay_ms=longest_delay_ms(before, delays_ns())),
-    )
+    delay_ms = longest_delay_ms(before, delays_ns())
+    fields = {"cell": cell, "disturbance": Disturbance(seconds=time.perf_counter() - begin, delay_ms=delay_ms)}
+    return times.model_copy(update=fields if phase == "generation" else fields | {"total_ms": None, "ttft_ms": None})
 
 
 def delays_ns() -> dict[str, int]:
@@ -124,7 +114,7 @@ def longest_delay_ms(before: dict[str, int], after: dict[str, int]) -> float | N
     return max(delays) / 1e6 if before and delays else None
 
 
-def run(workload: Workload, clock: Clock, phase: Phase = "generation") -> Times:
+def run(workload: Workload, clock: Clock, phase: Phase = "generation") -> Timed:
     """Return the times of one run of the model in its present state."""
     work = workload.generate if phase == "generation" else workload.prefill
     return timed(workload.model, workload.adapter, work, clock)

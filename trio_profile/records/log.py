@@ -51,11 +51,10 @@ class LogReader:
         self.version, self.newer, self.dropped = VERSION, False, list[str]()
         self._offset = self._number = 0
 
-    def read(self, add: Callable[[Any], None], *, begins: tuple[bytes, ...] = (b"",), cut_off: bool = True) -> None:
+    def read(self, add: Callable[[Any], None], *, cut_off: bool = True) -> None:
         """Read the lines that are new.
 
         add: is called with each record but a header, in order. A line is dropped if it raises StoreError.
-        begins: lines that begin otherwise are skipped.
         cut_off: whether to read a last line without a line feed. False waits until its writer has ended it.
         Raises StoreError if the file cannot be read, or if it does not begin with a header of this format.
         """
@@ -70,7 +69,7 @@ class LogReader:
                         return
                     self._offset += len(line)
                     self._number += 1
-                    if line.strip() and line.startswith(begins):
+                    if line.strip():
                         self._read_line(line, add)
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error

@@ -234,21 +234,13 @@ class Study(Record):
 
     @field_validator("pixels", mode="before")
     @classmethod
-    def _check_pixels(cls, value: Any) -> tuple[int, int] | None:
-        """Raise ValueError unless the value is None or two numbers in order."""
-        if value is None:
-            return None
-        if not isinstance(value, tuple | list) or len(value) != 2 or not all(type(one) is int for one in value):
-            fault = "this is not two whole numbers"
-        elif value[0] < 1:
-            fault = "a picture has at least 1 pixel"
-        elif value[1] < value[0]:
-            fault = "the most is less than the least"
-        elif value[1] > MOST_PIXELS:
-            fault = f"the most can be {MOST_PIXELS}"
-        else:
-            return value[0], value[1]
-        raise ValueError(f"{fault}; give the least and the most pixels of a picture, such as 3136,1003520")
+    def _require_pixels_in_order(cls, value: Any) -> tuple[int, int] | None:
+        match value:
+            case None:
+                return None
+            case [int(least), int(most)] if 1 <= least <= most <= MOST_PIXELS:
+                return least, most
+        raise ValueError(f"give two whole numbers in order, such as 3136,1003520, from 1 to {MOST_PIXELS}")
 
     def cells(self) -> list["Cell"]:
         """The cells in order: each method at each retention, lowest first, with the default and then each variant."""

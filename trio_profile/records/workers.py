@@ -28,8 +28,6 @@ Measured = Dense | Picture | Measurement | Round
 FIRST = "first-session.json"
 """The file of the first session, among the leases."""
 _STEM, _SUFFIX = MEASUREMENTS.split(".")
-_PROGRESS = tuple(f'{{"record":"{name}"'.encode() for name in ("header", "session", "measurement", "run"))
-"""How the lines begin that tell what is finished."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -122,21 +120,19 @@ class Ended:
 class WorkerReader(LogReader):
     """Reads a worker's file. It can be asked again and again, and then reads what is new.
 
-    without_times: whether it keeps only what tells what is finished: a study may have a million times.
     sessions: the sessions so far, by id.
     ends: the finished runs so far.
     """
 
-    def __init__(self, path: Path, *, without_times: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._begins = _PROGRESS if without_times else (b"",)
         self.sessions: dict[str, Session] = {}
         self.ends: list[Ended] = []
         self._lines: list[Measured] = []
 
     def look(self) -> None:
         """Read the lines that are new and complete. Raises StoreError if the file is no store of this version."""
-        self.read(self._add, begins=self._begins, cut_off=False)
+        self.read(self._add, cut_off=False)
 
     def _add(self, record: Session | Run | Measured) -> None:
         if isinstance(record, Run):

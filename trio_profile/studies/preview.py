@@ -72,7 +72,7 @@ class Pace:
             start = time.perf_counter()
             fidelity.reference(few, 0, plan.study.seed)
             questions = (time.perf_counter() - start) * len(workload.questions) / len(few.questions)
-        return cls(times.prefill_ms / 1000, times.total_ms / 1000, questions, python)
+        return cls(times.prefill_ms / 1000, (times.total_ms or 0.0) / 1000, questions, python)
 
     @classmethod
     def by_work(cls, plan: Plan, python: float) -> "Pace":
