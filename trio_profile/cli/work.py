@@ -64,10 +64,8 @@ command.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess
 
 def _print_status(board: "Board") -> None:
     """Print which worker measures what."""
-    from rich.console import Console
-
-    from trio_profile.cli.overview import table
+    from trio_profile.cli.overview import lines
     from trio_profile.engine.overview import overview
 
     board.look()
-    Console().print(table(overview(board)))
+    print(lines(overview(board)))

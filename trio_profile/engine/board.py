@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,8 +87,7 @@ class Board:
     done: the runs that are measured or given up. given_up: those that were given up.
     with_failures: the runs that were given up, or in which a cell failed.
     counted: the ids of the cells whose exact quantities are known.
-    finished: how many runs each worker has ended. hosts: its machine.
-    spent: how many runs were measured, and their seconds: of those that count, and of those that time.
+    spent: how many runs were measured, and their seconds.
     """
 
     def __init__(self, study: Study, directory: Path, leases: Leases, processes: int, most_attempts: int = 3) -> None:
@@ -99,9 +97,7 @@ class Board:
         self.todo = {str(key): key for key in sorted(runs_of(study, processes), key=self._longest_first)}
         self.done: set[RunKey] = set()
         self.given_up: dict[RunKey, Run] = {}
-        self.finished = Counter[str]()
-        self.hosts: dict[str, str] = {}
-        self.spent: dict[bool, tuple[int, float]] = {}
+        self.spent = 0, 0.0
         self.counted: set[str] = set()
         self.with_failures: set[RunKey] = set()
         self._last: dict[RunKey, int] = {}
@@ -127,7 +123,8 @@ class Board:
             if not had_begun and reader.study not in (None, self.study):
                 raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
             for end in reader.ends[seen:]:
-                self._tally(end.run, reader)
+                if end.run.failed is None:
+                    self.spent = self.spent[0] + 1, self.spent[1] + end.run.seconds
                 if self._is_like_the_first(end.run, reader):
                     self.finish(end)
 
@@ -218,14 +215,6 @@ class Board:
     def _is_ready(self, key: RunKey) -> bool:
         """Whether its cells are counted, if it only times them."""
         return key.number == 0 or self.processes == 1 or RunKey(key.block, 0) in self.done
-
-    def _tally(self, run: Run, reader: WorkerReader) -> None:
-        self.finished[run.worker] += 1
-        if run.session in reader.sessions:
-            self.hosts[run.worker] = reader.sessions[run.session].environment.hostname
-        if run.failed is None:
-            number, seconds = self.spent.get(run.number == 0, (0, 0.0))
-            self.spent[run.number == 0] = number + 1, seconds + run.seconds
 
     def _is_like_the_first(self, run: Run, reader: WorkerReader) -> bool:
         """Return whether a run is on the same kind of machine as the first session."""

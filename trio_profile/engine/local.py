@@ -115,7 +115,6 @@ class _Run:
     keep_refusals: bool
     _begin: float = field(default_factory=time.monotonic)
     _counting_seconds: float = 0.0
-    _needed: float = float("inf")
 
     def measure(self) -> Contents:
         """Count and ask, then time."""
@@ -213,7 +212,6 @@ class _Run:
 
             order = self._order(times=tuple(cells), allowance=allowance, number=number)
             self._carry_out([order], show, server)
-            self._foresee()
             # A cell that failed in this run is not tried again by the next process.
             tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
             if len(self.contents.rounds) == rounds and not tried.intersection(cells):
@@ -244,14 +242,8 @@ class _Run:
 
     def _show(self, text: str, spent: float) -> None:
         """Show a step of the timing. spent: its seconds so far."""
-        whole = min(whole_seconds(self.study), max(self._needed, spent))
+        whole = whole_seconds(self.study)
         self.watch(Step(text, self._counting_seconds + min(spent, whole), self._counting_seconds + whole))
-
-    def _foresee(self) -> None:
-        """Foresee when the intervals are as narrow as asked: their width falls with the root of the time."""
-        assert self.contents is not None
-        too_wide = widest(self.contents) / self.study.precision
-        self._needed = spent_seconds(self.contents) * too_wide**2
 
 
 def measure(

@@ -64,8 +64,6 @@ def work(
         if terms.retry:
             board_of(study, directory, terms).retry()
         board = board_of(study, directory, terms)
-        for run, attempt in board.leases.mine():
-            board.leases.expire(run, attempt)
         failing: dict[str, str] = {}
         while True:
             board.look()

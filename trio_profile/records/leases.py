@@ -113,24 +113,6 @@ class Leases:
             self._path(run, attempt).rename(self._failed(run, attempt))
             self._failed(run, attempt).write_text(f"{self.worker}: {reason}")
 
-    def expire(self, run: str, attempt: int) -> None:
-        """Let another worker claim a run at once: this one was lost while it measured it."""
-        with suppress(OSError):
-            os.utime(self._path(run, attempt), (0, 0))
-
-    def mine(self) -> list[tuple[str, int]]:
-        """Return the attempts that this worker has claimed and not ended.
-
-        A process can die between its claim and the moment at which its worker hears of it.
-        """
-        found: list[tuple[str, int]] = []
-        for path in self.directory.iterdir():
-            run, _, number = path.name.rpartition(".")
-            with suppress(OSError):
-                if run and number.isdecimal() and path.read_text() == self.worker:
-                    found.append((run, int(number)))
-        return found
-
     def retry(self, run: str, attempt: int) -> None:
         """Let a run be measured again. Its failures are counted anew.
 

@@ -27,8 +27,6 @@ def records_of(*classes: type[Record]) -> dict[str, type[Record]]:
 
 
 RECORDS = records_of(Header, Session, Dense, Picture, Measurement, Round, Run)
-_BEGINNING = b'{"record":"header"'
-"""How the header line of every store begins."""
 
 
 class HeaderError(StoreError):
@@ -119,30 +117,9 @@ def _identity(study: Any) -> Any:
 
 
 def is_begun(path: Path) -> bool:
-    """Return whether a log holds more than the beginning of a header. Otherwise nothing was measured.
-
-    Raises StoreError if something else has the name of the file, or if it cannot be read.
-    """
+    """Return whether a log holds anything. Raises StoreError if something else has the name of the file."""
     require_regular(path)
-    try:
-        if not path.exists():
-            return False
-        with open_regular(path) as file:
-            first = next(filter(bytes.strip, file), b"")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    return bool(first) and not is_cut_off_header(first)
-
-
-def is_cut_off_header(line: bytes) -> bool:
-    """Return whether a line is the beginning of a header, and no more."""
-    if line.endswith(b"\n") or not _BEGINNING.startswith(line[: len(_BEGINNING)]):
-        return False
-    try:
-        _load(line)
-    except StoreError:
-        return True
-    return False
+    return path.exists() and path.stat().st_size > 0
 
 
 def _load(line: bytes) -> Any:

@@ -12,7 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -200,7 +200,7 @@ class _Driver:
                 if len(self.board.done) > done:
                     self.lost.clear()
                 refused = (f"{place.host}: {error}" for place, error in self.refused.items())
-                show(replace(overview(self.board), refused=tuple(dict.fromkeys(refused))))
+                show(overview(self.board, refused=tuple(dict.fromkeys(refused))))
                 if self.board.is_finished:
                     return
                 self._start()
