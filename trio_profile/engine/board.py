@@ -36,7 +36,7 @@ class Terms(Record):
         "",
         WORKERS,
         "Name of this worker, and of its file: letters, digits, hyphens and underscores.",
-        said="host and process",
+        default_help="host and process",
     )
     limit_seconds: float = option(
         3600.0,

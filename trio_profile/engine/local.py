@@ -85,10 +85,10 @@ def is_timed(study: Study, contents: Contents, skip: Collection[str] = ()) -> bo
 
     skip: ids of cells that failed, and are not tried again now.
     """
-    counted = [one for name, one in contents.cells.items() if one.counted is not None and name not in skip]
+    counted = [cell for name, cell in contents.cells.items() if cell.counted is not None and name not in skip]
     if not counted:
         return True  # there is nothing to time
-    if any(not one.pairs or one.reason is not None for one in counted):
+    if any(not cell.pairs or cell.reason is not None for cell in counted):
         return False
     sessions = len({measured.session for measured in contents.rounds})
     if study.processes is not None:
@@ -125,7 +125,7 @@ class _Run:
             self._counting_seconds = time.monotonic() - self._begin
             self._time(server)
         assert self.contents is not None
-        failed = [one for one in self.contents.cells.values() if one.reason is not None and one.counted is not None]
+        failed = [cell for cell in self.contents.cells.values() if cell.reason is not None and cell.counted is not None]
         self.watch(Step(f"{units.number_of(len(failed), 'cell')} failed" if failed else "all cells are measured"))
         return self.contents
 
@@ -195,14 +195,14 @@ class _Run:
         assert self.contents is not None
         tried = set[str]()
         while not is_timed(self.study, contents := self.contents, tried):
-            cells = [name for name, one in contents.cells.items() if one.counted is not None and name not in tried]
+            cells = [name for name, cell in contents.cells.items() if cell.counted is not None and name not in tried]
             number = 1 + len({measured.session for measured in contents.rounds})
             rounds, begin, spent = len(contents.rounds), time.monotonic(), spent_seconds(contents)
             whole = whole_seconds(self.study)
             allowance = Allowance(
                 left=max(whole - spent, 0.0),
                 whole=whole,
-                generating=sum(one.seconds for one in contents.rounds if one.phase == "generation"),
+                generating=sum(measured.seconds for measured in contents.rounds if measured.phase == "generation"),
                 processes=self.study.processes,
                 ratio=round_over_process(contents) or USUAL_RATIO,
             )
@@ -213,7 +213,7 @@ class _Run:
             order = self._order(times=tuple(cells), allowance=allowance, number=number)
             self._carry_out([order], show, server)
             # A cell that failed in this run is not tried again by the next process.
-            tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
+            tried |= {name for name, cell in self.contents.cells.items() if cell.reason is not None}
             if len(self.contents.rounds) == rounds and not tried.intersection(cells):
                 raise MeasurementError(f"process {number} measured nothing in {self.store.directory}: measure again")
 

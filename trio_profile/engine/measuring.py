@@ -197,7 +197,7 @@ def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Referen
     if not (opened.workload.questions or study.fidelity_inputs):
         return None
     # The user's own picture or prompt is the only input: random pictures would be other questions.
-    is_own_input = any(given is not None for given in (study.image, study.video, study.prompt))
+    is_own_input = any(value is not None for value in (study.image, study.video, study.prompt))
     return fidelity.reference(
         opened.workload,
         1 if is_own_input else study.fidelity_inputs or 0,
@@ -271,7 +271,9 @@ class Timer:
         while cells:
             methods = {name: planned.method for name, planned in cells.items()}
             try:
-                found = rounds.measure(self.opened.workload, methods, phase, self._draw, self.opened.clock, self._gpu)
+                measured = rounds.measure(
+                    self.opened.workload, methods, phase, self._draw, self.opened.clock, self._gpu
+                )
             except rounds.CellFailed as failed:
                 error = failed.__cause__
                 assert isinstance(error, Exception)
@@ -279,17 +281,17 @@ class Timer:
                 for block in self._cells:
                     block.pop(failed.cell, None)
                 continue
-            if not found.discarded or self._discarded >= MOST_DISCARDED:
-                yield found.model_copy(update={"discarded": False})
+            if not measured.discarded or self._discarded >= MOST_DISCARDED:
+                yield measured.model_copy(update={"discarded": False})
                 return
             first, growth, longest = SLOWED_PAUSES
             time.sleep(min(first * growth**self._discarded, longest))
             self._discarded += 1
-            yield found
+            yield measured
 
 
 def blocks_of(plan: Plan, cells: Collection[str]) -> list[list[PlannedCell]]:
     """Return the planned cells of each block of a study. cells: ids of those that are timed."""
-    planned = {one.cell.id: one for one in plan.cells if one.cell.id in cells}
+    planned = {timed.cell.id: timed for timed in plan.cells if timed.cell.id in cells}
     blocks = [[planned[cell.id] for cell in block if cell.id in planned] for block in plan.study.blocks().values()]
     return [block for block in blocks if block]

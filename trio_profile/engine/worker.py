@@ -181,8 +181,8 @@ class _Process:
             "number": key.number,
         }
         parts = Parts(1)
-        told = self._ask(child, self.order.model_copy(update=fields))
-        return [record for part in told for record in parts.add(part)]
+        parts_measured = self._ask(child, self.order.model_copy(update=fields))
+        return [record for part in parts_measured for record in parts.add(part)]
 
     def _ask(self, child: Child, order: Order) -> list[Part]:
         """Give an order to the process, and return what it has measured. It begins the session of the process."""

@@ -213,7 +213,7 @@ def has_own_questions(study: Study) -> bool:
     Only pocket models were: the built-in one, and those that scripts/train_pocket made. The recipe file in their
     directory identifies them.
     """
-    has_own_input = any(given is not None for given in (study.image, study.video, study.prompt))
+    has_own_input = any(value is not None for value in (study.image, study.video, study.prompt))
     if has_own_input or (study.model in models() and study.model not in TRAINED):
         return False
     return (TRAINED.get(study.model, Path(study.model)) / RECIPE).exists()

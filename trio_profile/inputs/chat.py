@@ -34,9 +34,9 @@ def ask_in_messages(processor: Any, messages: Sequence[Message], pictures: Seque
         text = processor.apply_chat_template(cleaned, add_generation_prompt=True)
     except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
         raise StudyError(f"the chat template of {name} refuses a question: {error}") from error
-    shown = next((n for mark in _marks(processor) if (n := text.count(mark))), 0)
-    if shown != len(pictures):
-        raise StudyError(f"the chat template of {name} shows {shown} of {len(pictures)} pictures of a question")
+    marks = next((n for mark in _marks(processor) if (n := text.count(mark))), 0)
+    if marks != len(pictures):
+        raise StudyError(f"the chat template of {name} shows {marks} of {len(pictures)} pictures of a question")
     return encode(processor, pictures, [text])
 
 

@@ -75,7 +75,7 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
 
 def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTrainedModel, Any]:
     """The model and the processor of a checkpoint."""
-    shown = transformers_logging.is_progress_bar_enabled()
+    had_bar = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
         processor = load_with_pixels(checkpoint, study.pixels) if study.pixels else load_processor(checkpoint)
@@ -90,7 +90,7 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
             raise StudyError(_refused_attention(study.attention, error)) from error
         raise StudyError(f"model {study.model!r} cannot be loaded: {first_line(error)}") from error
     finally:
-        if shown:
+        if had_bar:
             transformers_logging.enable_progress_bar()
     return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
 
@@ -105,8 +105,8 @@ def check_attention(name: str) -> None:
     """Raise StudyError unless transformers knows an attention of this name. A kernel of the hub has a name with `/`."""
     known = ["eager", *ALL_ATTENTION_FUNCTIONS.valid_keys()]
     if name not in known and "/" not in name:
-        shown = ", ".join(sorted(one for one in known if not one.startswith("paged|")))
-        raise StudyError(f"attention {name!r} is unknown to transformers; choose {shown}")
+        choices = ", ".join(sorted(kernel for kernel in known if not kernel.startswith("paged|")))
+        raise StudyError(f"attention {name!r} is unknown to transformers; choose {choices}")
 
 
 def own_questions(study: Study) -> Callable[[int], list[Question]] | None:

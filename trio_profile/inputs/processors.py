@@ -46,18 +46,18 @@ def load_with_pixels(checkpoint: str, pixels: tuple[int, int]) -> Any:
     Raises as `load_processor` does.
     """
     least, most = pixels
-    asked = f"pixels = {least},{most}"
+    option = f"pixels = {least},{most}"
     family = _family_of(checkpoint)
     if family is None or not family.takes_pixels:
-        those = ", ".join(sorted(name for name, one in families.items() if one.takes_pixels))
-        what = f"{family.family} {family.sizing}" if family else f"the family of model {checkpoint!r} is not known"
-        raise StudyError(f"{asked}: {what}; leave pixels out, or take a model of {those}")
+        takers = ", ".join(sorted(name for name, cls in families.items() if cls.takes_pixels))
+        fault = f"{family.family} {family.sizing}" if family else f"the family of model {checkpoint!r} is not known"
+        raise StudyError(f"{option}: {fault}; leave pixels out, or take a model of {takers}")
     processor = load_processor(checkpoint)
     pictures = processor.image_processor
     side = pictures.patch_size * pictures.merge_size
     if most < side**2:
         raise StudyError(
-            f"{asked}: a visual token of this model has {side} × {side} pixels; the most must be at least {side**2}"
+            f"{option}: a visual token of this model has {side} × {side} pixels; the most must be at least {side**2}"
         )
     pictures.size = type(pictures.size)(**{**dict(pictures.size), "shortest_edge": least, "longest_edge": most})
     return processor

@@ -1,4 +1,4 @@
-"""What a GPU reports through NVML: its energy, its clocks, why it is slow, and other processes on it."""
+"""The readings of a GPU through NVML: its energy, its clocks, why it is slow, and other processes on it."""
 
 import os
 from collections.abc import Callable

@@ -18,13 +18,13 @@ Formula = Callable[..., int]
 
 def supplied() -> dict[Any, Formula]:
     """The operators that exist in this process, each with our formula. A formula takes the operator's arguments."""
-    found: dict[Any, Formula] = {}
+    packets: dict[Any, Formula] = {}
     for name, formula in (_FORMULAS if _knows_grouped_keys() else _FORMULAS | _GROUPED).items():
         namespace, operator = name.split("::")
         packet = getattr(getattr(torch.ops, namespace), operator, None)
         if packet is not None:
-            found[packet] = formula
-    return found
+            packets[packet] = formula
+    return packets
 
 
 def _knows_grouped_keys() -> bool:

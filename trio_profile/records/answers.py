@@ -108,7 +108,7 @@ class RefusedCell(Record):
 
 
 Key = tuple[str, str, int, str]
-"""What identifies a question: its task, its split, its number, and the hash of its prompt."""
+"""The identity of a question: its task, its split, its number, and the hash of its prompt."""
 RECORDS = records_of(Header, Session, AnsweredQuestion, RefusedCell)
 
 

@@ -61,7 +61,7 @@ class Leases:
 
     def attempts(self, among: Collection[str]) -> dict[str, Attempt]:
         """Return the latest attempt at each of some runs that was begun, by the run's name."""
-        now, found, again = self._time_of_the_files(), dict[str, Attempt](), retried(self.directory.parent)
+        now, latest, again = self._time_of_the_files(), dict[str, Attempt](), retried(self.directory.parent)
         failures = Counter[str]()
         for entry in os.scandir(self.directory):
             name = entry.name.removesuffix(_FAILED)
@@ -70,11 +70,11 @@ class Leases:
                 continue
             failed = entry.name != name
             failures[run] += failed and int(number) > again.get(run, 0)
-            if run in found and found[run].number > int(number):
+            if run in latest and latest[run].number > int(number):
                 continue
             with suppress(FileNotFoundError):  # it was given back a moment ago
-                found[run] = Attempt(int(number), now - entry.stat().st_mtime, failed)
-        return {run: replace(attempt, failures=failures[run]) for run, attempt in found.items()}
+                latest[run] = Attempt(int(number), now - entry.stat().st_mtime, failed)
+        return {run: replace(attempt, failures=failures[run]) for run, attempt in latest.items()}
 
     def claim(self, run: str, attempt: int) -> bool:
         """Claim an attempt at a run. Return whether it is ours: False if another worker was faster.
@@ -152,8 +152,8 @@ class Leases:
 
 def retried(directory: Path) -> dict[str, int]:
     """Return the runs that are measured again, with the last attempt that counts no longer. directory: of the study."""
-    found: dict[str, int] = {}
+    attempts: dict[str, int] = {}
     for path in (directory / LEASES).glob(f"*{_RETRIED}"):
         with suppress(OSError, ValueError):
-            found[path.name.removesuffix(_RETRIED)] = int(path.read_text())
-    return found
+            attempts[path.name.removesuffix(_RETRIED)] = int(path.read_text())
+    return attempts

@@ -54,8 +54,8 @@ def _numbers(version: Any) -> tuple[int, int] | None:
     """Return the major and the minor number; None if it is no version."""
     if isinstance(version, bool) or not isinstance(version, int | str):
         return None
-    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", str(version), re.ASCII)
-    return found and (int(found[1]), int(found[2] or 0))
+    match = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", str(version), re.ASCII)
+    return match and (int(match[1]), int(match[2] or 0))
 
 
 def _short(value: Any) -> str:

@@ -151,22 +151,22 @@ def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
     for measured in rounds:
         if measured.phase != "warm-up":
             sessions.setdefault(measured.session, []).append(measured)
-    counted = {name: [one for one in measured if not one.discarded] for name, measured in sessions.items()}
+    counted = {name: [a_round for a_round in measured if not a_round.discarded] for name, measured in sessions.items()}
     prefills, generations = (
-        pairs_of([[one for one in measured if one.phase == phase] for measured in counted.values()])
+        pairs_of([[a_round for a_round in measured if a_round.phase == phase] for measured in counted.values()])
         for phase in ("prefill", "generation")
     )
     timings: dict[str, list[Timing]] = {}
     for (session, measured), short, whole in zip(sessions.items(), prefills, generations, strict=True):
-        for cell in dict.fromkeys(cell for one in measured for cell in one.cells):
-            own = [one for one in measured if cell in one.cells]
+        for cell in dict.fromkeys(cell for a_round in measured for cell in a_round.cells):
+            own = [a_round for a_round in measured if cell in a_round.cells]
             timing = Timing(
                 session=session,
                 pairs=tuple(short.get(cell) or whole.get(cell, ())),
                 generations=tuple(whole.get(cell, ())),
-                discarded=sum(one.discarded for one in own),
-                slowed_by=tuple(sorted({reason for one in own for reason in one.slowed_by})),
-                strangers=max(one.strangers for one in own),
+                discarded=sum(a_round.discarded for a_round in own),
+                slowed_by=tuple(sorted({reason for a_round in own for reason in a_round.slowed_by})),
+                strangers=max(a_round.strangers for a_round in own),
             )
             timings.setdefault(cell, []).append(timing)
     return {cell: tuple(of_cell) for cell, of_cell in timings.items()}
@@ -198,7 +198,7 @@ def pairs_of(processes: Sequence[Sequence[Round]]) -> list[dict[str, list[Pair]]
 def _pairs(measured: Round, drifts: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Pair]]:
     """Yield each cell of a round with its pair. drifts: of each time, at each run."""
     dense = [(place, run) for place, run in enumerate(measured.runs) if not run.cell]
-    beside: dict[str, Any] = {name: _mean([getattr(run, name) for _, run in dense]) for name in TIMES}
+    means: dict[str, Any] = {name: _mean([getattr(run, name) for _, run in dense]) for name in TIMES}
     levels = {
         name: _mean([getattr(run, name) / drift[place] for place, run in dense]) or 0.0
         for name, drift in drifts.items()
@@ -206,7 +206,7 @@ def _pairs(measured: Round, drifts: Mapping[str, Sequence[float]]) -> Iterator[t
     for place, run in enumerate(measured.runs):
         if run.cell:
             moved: dict[str, Any] = {name: level * drifts[name][place] for name, level in levels.items()}
-            yield run.cell, Pair(dense=Timed(**beside | moved), pruned=run, clock_mhz=measured.clock_mhz)
+            yield run.cell, Pair(dense=Timed(**means | moved), pruned=run, clock_mhz=measured.clock_mhz)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

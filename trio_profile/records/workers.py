@@ -210,9 +210,9 @@ def read_workers(files: Sequence[Path], directory: Path) -> Contents:
     kept = {session.id for session in contents.sessions}
     each = _each_once([end for end in ends if end.run.session in kept], retried(directory))
     contents.runs.extend(end.run for end in each)
-    told = [(end.run, line) for end in each for line in end.lines]
+    lines = [(end.run, line) for end in each for line in end.lines]
     # Failures come last. A cell that failed in one process keeps the times of the others, with the reason.
-    for run, line in sorted(told, key=lambda one: isinstance(one[1], Measurement) and one[1].status == "failed"):
+    for run, line in sorted(lines, key=lambda pair: isinstance(pair[1], Measurement) and pair[1].status == "failed"):
         try:
             contents.add(line)
         except StoreError as error:
@@ -222,7 +222,7 @@ def read_workers(files: Sequence[Path], directory: Path) -> Contents:
 
 def _add_sessions(contents: Contents, readers: Sequence[WorkerReader], measured: set[str], directory: Path) -> None:
     """Add the sessions that measured something, if their machine is like the first. measured: their ids."""
-    sessions = [one for reader in readers for one in reader.sessions.values() if one.id in measured]
+    sessions = [session for reader in readers for session in reader.sessions.values() if session.id in measured]
     sessions.sort(key=lambda session: str(session.started))
     first = first_session(directory) or (sessions[0] if sessions else None)
     for session in sessions:
