@@ -12,8 +12,7 @@ from trio_profile.cost.formula import decoder_macs
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
 from trio_profile.errors import StudyError
 from trio_profile.inputs.environment import collect
-from trio_profile.inputs.large_weights import LARGE
-from trio_profile.inputs.models import require_memory
+from trio_profile.inputs.models import LARGE, require_memory
 from trio_profile.inputs.workload import ASKED_TOGETHER
 from trio_profile.profilers import fidelity, rounds
 from trio_profile.profilers.clock import Clock, clock_for
@@ -39,8 +38,8 @@ USEFUL_CORES = 0.75
 other."""
 FIXED_SHARE = 0.3
 """The share of a run that pruning does not shorten: the vision tower, the head and the fixed time of each layer."""
-LARGE_SECONDS = 3e-9
-"""The seconds for each random weight of a large model on a CPU: 24 s for 7.06 billion."""
+LARGE_SECONDS = 7e-9
+"""The seconds for each random weight of a large model on a CPU: 10 s for 1.4 billion."""
 _UNKNOWN = {"eval": "the number of questions is known only after the tasks are loaded"}
 """The kinds whose time cannot be estimated from a few runs, with the reason."""
 
