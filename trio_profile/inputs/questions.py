@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -25,7 +25,6 @@ from trio_profile.text import first_line
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
-T = TypeVar("T")
 _NUMBER = re.compile(r"(\d+)")
 ReadVideo = Callable[[str], Any]
 """Returns the frames of a video. `frames.read_video` is one."""
@@ -76,7 +75,14 @@ def open_picture(path: str | Path) -> Image.Image:
     Raises StudyError if the file is missing, no picture, of another format than FORMATS, incomplete, has more than
     MOST_PIXELS, or has a channel of more than 8 bits.
     """
-    return _opened(path, read_picture)
+    name = f"image {str(path)!r}"
+    try:
+        with open_regular(Path(path)) as file:
+            return read_picture(file, name)
+    except FileNotFoundError as error:
+        raise StudyError(f"{name} does not exist") from error
+    except OSError as error:
+        raise _unreadable(name, error) from error
 
 
 def picture_files(directory: Path, name: str) -> list[Path]:
@@ -93,22 +99,6 @@ def picture_files(directory: Path, name: str) -> list[Path]:
         raise StudyError(f"{name} {directory} has no pictures; put JPEG or PNG files there")
     parts = {path: _NUMBER.split(path.name) for path in files}
     return sorted(files, key=lambda path: [int(part) if part.isdecimal() else part for part in parts[path]])
-
-
-def require_picture(path: str | Path) -> None:
-    """Raise StudyError as `open_picture` does, but from the header alone: the pixels are not read."""
-    _opened(path, size_of)
-
-
-def _opened(path: str | Path, read_file: Callable[[IO[bytes], str], T]) -> T:
-    """Read a picture file. Raises StudyError if it is missing, or as the reader does."""
-    try:
-        with open_regular(Path(path)) as file:
-            return read_file(file, f"image {str(path)!r}")
-    except FileNotFoundError as error:
-        raise StudyError(f"image {str(path)!r} does not exist") from error
-    except OSError as error:
-        raise _unreadable(f"image {str(path)!r}", error) from error
 
 
 def read_picture(file: IO[bytes], name: str) -> Image.Image:

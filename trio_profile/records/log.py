@@ -5,10 +5,9 @@ piece and flushed to the disk. So a killed process loses at most what it was mea
 reader drops it. docs/reference/format.md describes the files.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
@@ -172,39 +171,25 @@ def _text(record: Record) -> str:
     return record.model_dump_json(exclude_none=True)
 
 
-class _LogContents(Protocol):
-    """The contents of a log, in memory."""
-
-    sessions: list[Session]
-
-    def add(self, record: Any) -> None: ...
-
-
-_C = TypeVar("_C", bound=_LogContents)
-
-
-class ContinuedLog(Log, Generic[_C]):
+class ContinuedLog(Log):
     """A log that each session of a study continues. It is read when it is opened.
 
     records: as in `LogReader`.
-    empty: the class of the contents.
-    contents: what the log holds.
+    contents: what the log holds, with its `sessions`.
     """
 
     records: ClassVar[Mapping[str, type[Record]]]
-    empty: ClassVar[type]
 
-    def __init__(self, path: Path | None, finished: str, header: Any, session: Session) -> None:
-        """Read what the file holds.
+    def __init__(self, path: Path | None, finished: str, header: Any, session: Session, contents: Any) -> None:
+        """Read what the file holds into `contents`, which is empty.
 
         header: of the study.
         session: the one that begins.
-        Raises StoreError if the file is no log, cannot be read or has a newer format, or if it must be kept and holds
-        another study, another kind of machine, or answers about files that have changed since.
+        Raises StoreError if the file is no log, cannot be read or has a newer format, or if it holds another study,
+        another kind of machine, or answers about files that have changed since.
         """
         super().__init__(path, finished, session.id)
-        self._header, self._opened = header, session
-        self.contents: _C = self.empty()
+        self._header, self._opened, self.contents = header, session, contents
         if path is None or not is_begun(path):
             return
         reader = LogReader(path, self.records)
@@ -214,16 +199,9 @@ class ContinuedLog(Log, Generic[_C]):
             raise StoreError(f"{error}; choose another --out") from error
         if reader.newer:
             raise StoreError(f"{path} has a newer format: upgrade trio-profile, or choose another --out")
-        if self.must_keep(is_same_study=reader.study == header.study):
-            require_same("study", reader.study.model_dump(), header.study.model_dump(), path.parent)
-            require_same_environment(self.contents.sessions, session.environment, path.parent)
-            require_same_inputs(header.study, self.contents.sessions, session.inputs, path.parent)
-        else:
-            self.contents = self.empty()
-
-    @abstractmethod
-    def must_keep(self, *, is_same_study: bool) -> bool:
-        """Return whether the file may not be replaced by an empty one."""
+        require_same("study", reader.study.model_dump(), header.study.model_dump(), path.parent)
+        require_same_environment(self.contents.sessions, session.environment, path.parent)
+        require_same_inputs(header.study, self.contents.sessions, session.inputs, path.parent)
 
     def start(self) -> None:
         """Write the session, and before the first one the header. Raises StoreError if the file cannot be written."""

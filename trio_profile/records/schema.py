@@ -340,18 +340,3 @@ class Measurement(Record):
     def pairs(self) -> tuple[Pair, ...]:
         """The prefills of all sessions, in the order of measurement."""
         return tuple(pair for timing in self.timings for pair in timing.pairs)
-
-    @property
-    def discarded(self) -> int:
-        """The number of rounds that were discarded because the GPU was slow."""
-        return sum(timing.discarded for timing in self.timings)
-
-    @property
-    def slowed_by(self) -> tuple[str, ...]:
-        """The reasons that NVML gave for the lower clock."""
-        return tuple(sorted({reason for timing in self.timings for reason in timing.slowed_by}))
-
-    @property
-    def strangers(self) -> int:
-        """The largest number of other processes on the GPU."""
-        return max((timing.strangers for timing in self.timings), default=0)

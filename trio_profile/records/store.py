@@ -93,14 +93,10 @@ class Store(Log):
             if contents.study != study:
                 contents.study = study
                 self.append(header)
-                write_whole(self.directory / STUDY, to_toml(study))
         else:
             contents = Contents(study)
-            # Of an earlier study whose records are gone, its file may be left.
-            write_whole(self.directory / STUDY, to_toml(study))
             self.begin(header)
-        if not (self.directory / STUDY).exists():
-            write_whole(self.directory / STUDY, to_toml(study))
+        write_whole(self.directory / STUDY, to_toml(study))
         contents.add(session)
         self.append(session)
         self.session = session.id

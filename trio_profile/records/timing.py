@@ -132,17 +132,11 @@ class Timing(Record):
     session: id of the session.
     pairs: prefills, in the order of measurement. Without rounds of prefills they are those of the generations.
     generations: whole generations, in the order of measurement.
-    discarded: rounds that were discarded because the GPU was slow.
-    slowed_by: reasons that NVML gave for the lower clock.
-    strangers: number of other processes on the GPU.
     """
 
     session: str = ""
     pairs: tuple[Pair, ...] = ()
     generations: tuple[Pair, ...] = ()
-    discarded: ZeroOrMore = 0
-    slowed_by: tuple[str, ...] = ()
-    strangers: ZeroOrMore = 0
 
 
 def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
@@ -159,15 +153,8 @@ def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
     timings: dict[str, list[Timing]] = {}
     for (session, measured), short, whole in zip(sessions.items(), prefills, generations, strict=True):
         for cell in dict.fromkeys(cell for a_round in measured for cell in a_round.cells):
-            own = [a_round for a_round in measured if cell in a_round.cells]
-            timing = Timing(
-                session=session,
-                pairs=tuple(short.get(cell) or whole.get(cell, ())),
-                generations=tuple(whole.get(cell, ())),
-                discarded=sum(a_round.discarded for a_round in own),
-                slowed_by=tuple(sorted({reason for a_round in own for reason in a_round.slowed_by})),
-                strangers=max(a_round.strangers for a_round in own),
-            )
+            generations = tuple(whole.get(cell, ()))
+            timing = Timing(session=session, pairs=tuple(short.get(cell, generations)), generations=generations)
             timings.setdefault(cell, []).append(timing)
     return {cell: tuple(of_cell) for cell, of_cell in timings.items()}
 
