@@ -134,33 +134,23 @@ class TokenPackerForConditionalGeneration(LlavaForConditionalGeneration):
 # --- random pictures in the shapes that the processors make -------------------------------------------------------
 
 
-def _llava_picture(side: int) -> Callable[[int, torch.Generator], Inputs]:
-    def picture(batch: int, generator: torch.Generator) -> Inputs:
-        return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
-
-    return picture
+def _llava_picture(side: int, batch: int, generator: torch.Generator) -> Inputs:
+    return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
 
 
-def _clip(frames: int, side: int) -> Callable[[int, torch.Generator], Inputs]:
-    def clip(batch: int, generator: torch.Generator) -> Inputs:
-        return {"pixel_values_videos": torch.randn(batch, frames, 3, side, side, generator=generator)}
-
-    return clip
+def _clip(frames: int, side: int, batch: int, generator: torch.Generator) -> Inputs:
+    return {"pixel_values_videos": torch.randn(batch, frames, 3, side, side, generator=generator)}
 
 
-def _llava_next_picture(height: int, width: int) -> Callable[[int, torch.Generator], Inputs]:
+def _llava_next_picture(height: int, width: int, batch: int, generator: torch.Generator) -> Inputs:
     """A base crop and 2 × 2 tiles. The model drops the parts of the tiles that the picture does not cover.
 
     A picture of 672 × 672 gives 2880 patch tokens and 48 newline tokens. A photograph of 448 × 640 gives 2208 and 34.
     """
-
-    def picture(batch: int, generator: torch.Generator) -> Inputs:
-        return {
-            "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
-            "image_sizes": torch.tensor([[height, width]] * batch),
-        }
-
-    return picture
+    return {
+        "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
+        "image_sizes": torch.tensor([[height, width]] * batch),
+    }
 
 
 def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
@@ -345,7 +335,7 @@ BUILTIN: dict[str, Builtin] = {
         "a small trained LLaVA: 576 visual tokens, questions with known answers; the embedded default",
         LlavaForConditionalGeneration,
         partial(LlavaConfig.from_pretrained, _POCKET),
-        _llava_picture(192),
+        partial(_llava_picture, 192),
         576,
         partial(AutoProcessor.from_pretrained, _POCKET),
         _POCKET,
@@ -354,7 +344,7 @@ BUILTIN: dict[str, Builtin] = {
         "pocket's weights in LLaVA-OneVision's form: clips of 8 frames, 1153 visual tokens",
         LlavaOnevisionForConditionalGeneration,
         pocket_video.config,
-        _clip(clips.FRAMES, 192),
+        partial(_clip, clips.FRAMES, 192),
         pocket_video.VISUAL_TOKENS,
         pocket_video.processor,
         _POCKET,
@@ -365,7 +355,7 @@ BUILTIN: dict[str, Builtin] = {
         "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",
         LlavaForConditionalGeneration,
         _pocket_deep_config,
-        _llava_picture(192),
+        partial(_llava_picture, 192),
         576,
         _pocket_deep_processor,
     ),
@@ -373,7 +363,7 @@ BUILTIN: dict[str, Builtin] = {
         "LLaVA-1.5-7B at its true size: 576 visual tokens",
         LlavaForConditionalGeneration,
         _llava_15_config,
-        _llava_picture(336),
+        partial(_llava_picture, 336),
         576,
     ),
     "tokenpacker-7b": Builtin(
@@ -381,35 +371,35 @@ BUILTIN: dict[str, Builtin] = {
         TokenPackerForConditionalGeneration,
         # The projector reads the tower at the released depths. The last one, hidden_states[-2], is LLaVA's own.
         partial(_llava_15_config, 144, vision_feature_layer=[12, 16, 22, 23]),
-        _llava_picture(336),
+        partial(_llava_picture, 336),
         144,
     ),
     "llava-next-7b": Builtin(
         "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens, newline tokens included",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _vicuna_7b, 32000),
-        _llava_next_picture(672, 672),
+        partial(_llava_next_picture, 672, 672),
         2928,
     ),
     "llava-next-7b-photo": Builtin(
         "LLaVA-NeXT-7B with a photograph of 640 × 448: 2242 visual tokens, near POPE's average of 2250",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _vicuna_7b, 32000),
-        _llava_next_picture(448, 640),
+        partial(_llava_next_picture, 448, 640),
         2242,
     ),
     "llava-next-34b": Builtin(
         "LLaVA-NeXT-34B at its true size, the same picture, grouped keys",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _yi_34b, 64000),
-        _llava_next_picture(672, 672),
+        partial(_llava_next_picture, 672, 672),
         2928,
     ),
     "llava-onevision-7b": Builtin(
         "LLaVA-OneVision-7B at its true size: a video of 32 frames, 6273 visual tokens, its newline included",
         LlavaOnevisionForConditionalGeneration,
         _llava_onevision_config,
-        _clip(32, 384),
+        partial(_clip, 32, 384),
         32 * 196 + 1,
     ),
     "qwen2.5-vl-7b": Builtin(

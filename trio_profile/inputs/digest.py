@@ -35,23 +35,21 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
     digests: dict[str, FileDigest] = {}
     if (checkpoint := _checkpoint(study.model)) is not None:
         digests |= _of_directory("model", checkpoint, _OF_A_CHECKPOINT)
-    if study.task_path is not None:
-        digests |= _of_directory("tasks", Path(study.task_path))
-    if study.image is not None and (image := of_file(Path(study.image))) is not None:
-        digests["image"] = image
-    if study.video is not None and Path(study.video).is_dir():
-        digests |= _of_directory("video", Path(study.video))
-    elif study.video is not None and (video := of_file(Path(study.video))) is not None:
-        digests["video"] = video
+    for group, path in (("tasks", study.task_path), ("image", study.image), ("video", study.video)):
+        if path is not None:
+            digests |= _of_path(group, Path(path))
     for file in map(Path, study.question_files):
-        own = isinstance(study.questions, str)
-        names = (
-            ("questions", "questions/pictures")
-            if own
-            else (f"questions/{file.name}", f"questions/pictures of {file.name}")
-        )
+        names = ("questions", "questions/pictures")
+        if len(study.question_files) > 1:
+            names = (f"questions/{file.name}", f"questions/pictures of {file.name}")
         digests |= of_questions(file, *names)
     return digests
+
+
+def _of_path(group: str, path: Path) -> dict[str, FileDigest]:
+    """Return the digest of a file, or of each file in a directory."""
+    digest = of_file(path)
+    return _of_directory(group, path) if digest is None else {group: digest}
 
 
 def of_file(path: Path) -> FileDigest | None:
@@ -105,7 +103,7 @@ def _of_directory(group: str, directory: Path, suffixes: Iterable[str] = ()) -> 
     """
     try:
         paths = sorted(directory.rglob("*"))
-    except OSError:
+    except (OSError, ValueError):
         return {}
     digests: dict[str, FileDigest | None] = {}
     for path in paths:
@@ -127,8 +125,7 @@ def of_questions(path: Path, name: str = "questions", pictures: str = "questions
         return {}
     total, hashes = 0, sha256()
     for medium in dict.fromkeys(filter(None, map(_picture, lines))):
-        file = of_file(path.parent / medium)
-        for place, picture in (_of_directory(medium, path.parent / medium) if file is None else {medium: file}).items():
+        for place, picture in _of_path(medium, path.parent / medium).items():
             total += picture.bytes
             hashes.update(f"{place} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
     return {

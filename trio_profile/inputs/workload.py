@@ -76,10 +76,6 @@ class Workload:
         }
         return replace(self, inputs=inputs)
 
-    def with_questions(self, questions: Sequence[Question]) -> "Workload":
-        """The same workload with other questions."""
-        return replace(self, questions=tuple(questions))
-
     def inputs_of(self, number: int) -> Inputs:
         """The inputs of one question, on the CPU.
 
@@ -355,11 +351,16 @@ def _prompt(processor: Any, prompt: str, pictures: Sequence[Shown]) -> str:
     prompt = prompt.strip()
     if getattr(processor, "chat_template", None):
         content = [*({"type": kind_of(picture)} for picture in pictures), {"type": "text", "text": prompt}]
-        try:
-            return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
-        except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
-            raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
+        return rendered(processor, [{"role": "user", "content": content}])
     return plain_prompt(processor, [placeholder(processor, kind_of(picture)) for picture in pictures], prompt)
+
+
+def rendered(processor: Any, messages: Sequence[Any]) -> str:
+    """Messages in the checkpoint's own chat template. Raises StudyError if it refuses them."""
+    try:
+        return processor.apply_chat_template(messages, add_generation_prompt=True)
+    except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
+        raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
 
 
 def placeholder(processor: Any, kind: str = "image") -> str:

@@ -82,14 +82,10 @@ class Leases:
         Raises StoreError if the directory cannot be written.
         """
         try:
-            descriptor = os.open(self._path(run, attempt), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            with self._path(run, attempt).open("x") as file:
+                file.write(self.worker)
         except FileExistsError:
             return False
-        except OSError as error:
-            raise cannot_write(self.directory, error) from error
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(self.worker)
         except OSError as error:
             self.give_back(run, attempt)
             raise cannot_write(self.directory, error) from error

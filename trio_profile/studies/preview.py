@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn.functional import linear
@@ -67,7 +67,7 @@ class Pace:
         questions = times.prefill_ms / 1000 * (plan.study.fidelity_inputs or 0)
         if workload.questions:
             on_cpu = workload.device.type == "cpu"
-            few = workload.with_questions(workload.questions[: FEW_QUESTIONS if on_cpu else ASKED_TOGETHER])
+            few = replace(workload, questions=workload.questions[: FEW_QUESTIONS if on_cpu else ASKED_TOGETHER])
             start = time.perf_counter()
             fidelity.reference(few, 0, plan.study.seed)
             questions = (time.perf_counter() - start) * len(workload.questions) / len(few.questions)

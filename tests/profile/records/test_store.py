@@ -83,8 +83,8 @@ def test_a_foreign_file_is_refused_by_name(tmp_path):
         (b"\xff\xfe\x00", "not JSON"),
         (b"[1, 2]\n", "not a record"),
         (b'{"hello": "world"}\n', "not a record"),
-        (b'{"record": "header", "format": "other", "version": 2}\n', "header.format"),
-        (b'{"record": "header", "format": "trio-profile", "version": 99}\n', "newer"),
+        (b'{"record": "header", "format": "other", "version": "2.0"}\n', "header.format"),
+        (b'{"record": "header", "format": "trio-profile", "version": "99.0"}\n', "newer"),
     ):
         (tmp_path / "measurements.jsonl").write_bytes(content)
         with pytest.raises(StoreError, match=says) as caught:
