@@ -58,22 +58,19 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
             f"pixels = {least},{most}: model {study.model!r} is built in and its pictures have one size; "
             "name a checkpoint, --model DIR, or leave pixels out"
         )
-    if study.model in BUILTIN and not weights:
-        builtin = BUILTIN[study.model]
-        return Loaded(without_weights(builtin, study.attention), builtin.processor and builtin.processor(), builtin)
-    device = device_of(study.device)
     builtin = BUILTIN.get(study.model)
-    if builtin is not None and builtin.checkpoint is None:
-        return Loaded(_random_weights(builtin, study, device), builtin.processor and builtin.processor(), builtin)
-    if builtin is not None:
-        model, processor = _trained(str(builtin.checkpoint), study, device)
+    if builtin is None:
+        catalogue.require_model(study.model)
+        return Loaded(*_trained(study.model, study, device_of(study.device)), None)
+    if not weights:
+        model = without_weights(builtin, study.attention)
+    elif builtin.checkpoint is None:
+        model = _random_weights(builtin, study, device_of(study.device))
+    else:
+        model, _ = _trained(str(builtin.checkpoint), study, device_of(study.device))
         if builtin.converted is not None:
-            model = builtin.converted(model).to(device)  # pyright: ignore[reportArgumentType]
-            processor = builtin.processor and builtin.processor()
-        return Loaded(model, processor, builtin)
-    catalogue.require_model(study.model)
-    model, processor = _trained(study.model, study, device)
-    return Loaded(model, processor, None)
+            model = builtin.converted(model).to(study.device)  # pyright: ignore[reportArgumentType]
+    return Loaded(model, builtin.processor and builtin.processor(), builtin)
 
 
 def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTrainedModel, Any]:

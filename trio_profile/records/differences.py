@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.schema import Environment, FileDigest, Session
 from trio_profile.records.study import Study
@@ -59,11 +58,9 @@ def changed_input(
         now = _of_group(digests, group)
         before = next((files for session in sessions if (files := _of_group(session.inputs, group))), {})
         if now and before and now != before:
-            changed = [name for name in (*before, *(set(now) - set(before))) if before.get(name) != now.get(name)]
-            name = changed[0]
-            more = f" and {units.number_of(len(changed) - 1, 'more file')}" if len(changed) > 1 else ""
-            difference = _file_difference(before.get(name), now.get(name))
-            return f"{described} changed since {directory} was measured ({_file(name, study)}: {difference}{more})"
+            changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+            files = ", ".join(_file(name, study) for name in changed)
+            return f"{described} changed since {directory} was measured ({files})"
     return None
 
 
@@ -86,13 +83,3 @@ def _file(name: str, study: Any) -> str:
     """Return the name of a file for people. name: as in `Session.inputs`."""
     group, _, file = name.partition("/")
     return file or Path(str(getattr(study, group))).name
-
-
-def _file_difference(before: FileDigest | None, now: FileDigest | None) -> str:
-    if before is None:
-        return "added since"
-    if now is None:
-        return "removed since"
-    if before.bytes != now.bytes:
-        return f"{units.number_of(before.bytes, 'byte')} when measured, {units.number_of(now.bytes, 'byte')} now"
-    return "other content of the same size"

@@ -40,19 +40,8 @@ def worker_file(directory: Path, worker: str) -> Path:
 
 def worker_files(directory: Path) -> list[Path]:
     """Return the files of all workers that hold anything, by name."""
-    try:
-        with os.scandir(directory) as entries:
-            names = [
-                entry.name
-                for entry in entries
-                if entry.name.startswith(f"{_STEM}-")
-                and entry.name.endswith(f".{_SUFFIX}")
-                and entry.is_file()
-                and entry.stat().st_size
-            ]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [directory / name for name in sorted(names)]
+    paths = sorted(directory.glob(f"{_STEM}-*.{_SUFFIX}"))
+    return [path for path in paths if path.is_file() and path.stat().st_size]
 
 
 def is_for_workers(directory: Path) -> bool:
