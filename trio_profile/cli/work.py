@@ -48,7 +48,7 @@ def command(**given: Any) -> None:
     failed = sum(cell.reason is not None and cell.status != "refused" for cell in contents.cells.values())
     told = [f"{units.number_of(len(contents.runs) - given_up, 'run')} measured"]
     told += [f"{given_up} given up"] if given_up else []
-    told += [f"{units.number_of(failed, 'cell')} failed (--retry measures them again)"] if failed else []
+    told += [f"{units.number_of(failed, 'cell')} failed"] if failed else []
     print(", ".join(told))
     print(f"trio-profile show {directory} prints the tables; the report is {path}")
 

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.files import STUDY
-from trio_profile.records.leases import SECONDS, Attempt, Leases, retried
+from trio_profile.records.leases import SECONDS, Attempt, Leases
 from trio_profile.records.option import WORKERS, option
 from trio_profile.records.record import Record
 from trio_profile.records.run import DENSE, Run, RunKey, runs_of
@@ -46,9 +46,6 @@ class Terms(Record):
     )
     lease_seconds: float = option(SECONDS, WORKERS, "Seconds after which a silent worker is taken for dead.", gt=0)
     attempts: int = option(3, WORKERS, "Failed attempts after which a run is given up.", ge=1)
-    retry: bool = option(
-        False, WORKERS, "Measure the runs again that were given up, or in which a cell failed.", flags=("--retry",)
-    )
     engine: str = ""
 
     @property
@@ -85,7 +82,6 @@ class Board:
     What `look` has seen so far:
     todo: the runs that are left, by their names, longest first.
     done: the runs that are measured or given up. given_up: those that were given up.
-    with_failures: the runs that were given up, or in which a cell failed.
     counted: the ids of the cells whose exact quantities are known.
     spent: how many runs were measured, and their seconds.
     """
@@ -99,9 +95,6 @@ class Board:
         self.given_up: dict[RunKey, Run] = {}
         self.spent = 0, 0.0
         self.counted: set[str] = set()
-        self.with_failures: set[RunKey] = set()
-        self._last: dict[RunKey, int] = {}
-        self._retried = retried(directory)
         self._first: Session | None = None
         self._readers: dict[Path, WorkerReader] = {}
 
@@ -131,31 +124,13 @@ class Board:
     def finish(self, end: Ended) -> None:
         """Note that a run is measured or given up."""
         run = end.run
-        self._last[run.key] = max(run.attempt, self._last.get(run.key, 0))
-        if run.attempt <= self._retried.get(str(run.key), 0):
-            return
         if run.failed is None:
             self.given_up.pop(run.key, None)
         elif run.key not in self.done:
             self.given_up[run.key] = run
-        if end.has_failures:
-            self.with_failures.add(run.key)
         self.counted |= end.counted
         self.done.add(run.key)
         self.todo.pop(str(run.key), None)
-
-    def retry(self) -> int:
-        """Let workers that begin after this measure all runs again that were given up, or in which a cell failed.
-
-        If a block is counted again, it is timed again too: the cells that had failed have no times.
-        Return the number of these runs.
-        """
-        self.look()
-        counted_again = {key.block for key in self.with_failures if key.number == 0 and key.block != DENSE}
-        again = self.with_failures | {key for key in self.done if key.block in counted_again}
-        for key in again:
-            self.leases.retry(str(key), self._last[key])
-        return len(again)
 
     def phase(self, key: RunKey) -> Phase:
         """Return the phase in which a process measures this run."""
@@ -177,13 +152,12 @@ class Board:
             if key.block in timed or not self._is_free(key, phase, attempts):
                 continue
             last = attempts.get(name, Attempt(0, 0.0, failed=False))
-            so_far = max(last.number, self._retried.get(name, 0))
-            if not self.leases.claim(name, so_far + 1):
+            if not self.leases.claim(name, last.number + 1):
                 continue
             self.look()  # its worker may have finished it, and removed the lease, after we looked
             if key not in self.done:
-                return self._claim(key, so_far, last.failures)
-            self.leases.give_back(name, so_far + 1)
+                return self._claim(key, last.number, last.failures)
+            self.leases.give_back(name, last.number + 1)
         return None
 
     def _claim(self, key: RunKey, so_far: int, failures: int) -> Claim:
@@ -191,12 +165,11 @@ class Board:
 
         so_far: how often it was begun before. failures: how many of these attempts have failed.
         """
-        begun = so_far - self._retried.get(str(key), 0)
         counts = self.given_up.get(RunKey(key.block, 0)) if key.number > 0 else None
         if counts is not None:
             reason = counts.failed
-        elif failures >= self.most_attempts or begun >= max(MOST_LOST, self.most_attempts):
-            attempts = units.number_of(begun, "attempt")
+        elif failures >= self.most_attempts or so_far >= max(MOST_LOST, self.most_attempts):
+            attempts = units.number_of(so_far, "attempt")
             reason = f"given up after {attempts}; the last one, by {self.leases.reason(str(key), so_far)}"
         else:
             reason = None

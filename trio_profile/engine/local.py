@@ -161,21 +161,20 @@ class _Run:
     def _carry_out(self, orders: Sequence[Order], show: Callable[[int, Step], None], server: Server | None) -> None:
         """Let a process carry out each order, and write each record that is complete.
 
-        All records belong to the session of the first process. show: called with each step, and who takes it.
+        All records belong to the session that begins first. show: called with each step, and who takes it.
         """
-        parts, early = Parts(len(orders)), list[Any]()
+        parts, sessions = Parts(len(orders)), list[Session]()
 
         def handle(number: int, event: Event) -> None:
             if isinstance(event, Step):
                 show(number, event)
-            elif not isinstance(event, Session):
-                early.append(event)
-            elif number == 0:
-                self._open(event)
-            if self.store.session:
-                for record in (record for part in early for record in parts.add(part)):
+            elif isinstance(event, Session):
+                sessions.append(event)
+                if len(sessions) == 1:
+                    self._open(event)
+            else:
+                for record in parts.add(event):
                     self._write(record)
-                early.clear()
 
         measure(orders, handle, server, load=self._loads_once())
 

@@ -61,8 +61,6 @@ def work(
     terms = terms.model_copy(update={"name": terms.worker})  # its processes have other numbers
     file = WorkerFile(directory, terms.worker)  # refuses a name that no file should have
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
-        if terms.retry:
-            board_of(study, directory, terms).retry()
         board = board_of(study, directory, terms)
         failing: dict[str, str] = {}
         while True:

@@ -16,14 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trio_profile.records.writing import cannot_write, make_directory, write_whole
+from trio_profile.records.writing import cannot_write, make_directory
 
 LEASES = ".leases"
 """The directory of the leases, in that of the study."""
 SECONDS = 60.0
 """A lease that was not renewed for so long has expired."""
 _FAILED = ".failed"
-_RETRIED = ".retried"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Leases:
 
     def attempts(self, among: Collection[str]) -> dict[str, Attempt]:
         """Return the latest attempt at each of some runs that was begun, by the run's name."""
-        now, latest, again = self._time_of_the_files(), dict[str, Attempt](), retried(self.directory.parent)
+        now, latest = self._time_of_the_files(), dict[str, Attempt]()
         failures = Counter[str]()
         for entry in os.scandir(self.directory):
             name = entry.name.removesuffix(_FAILED)
@@ -69,7 +68,7 @@ class Leases:
             if run not in among or not number.isdecimal():
                 continue
             failed = entry.name != name
-            failures[run] += failed and int(number) > again.get(run, 0)
+            failures[run] += failed
             if run in latest and latest[run].number > int(number):
                 continue
             with suppress(FileNotFoundError):  # it was given back a moment ago
@@ -109,13 +108,6 @@ class Leases:
             self._path(run, attempt).rename(self._failed(run, attempt))
             self._failed(run, attempt).write_text(f"{self.worker}: {reason}")
 
-    def retry(self, run: str, attempt: int) -> None:
-        """Let a run be measured again. Its failures are counted anew.
-
-        attempt: the last one that ended. Its end, and those of earlier attempts, count no longer.
-        """
-        write_whole(self.directory / f"{run}{_RETRIED}", str(attempt))
-
     def worker_of(self, run: str, attempt: int) -> str:
         """Return the name of the worker that has claimed an attempt; empty if its lease is gone."""
         with suppress(OSError):
@@ -144,12 +136,3 @@ class Leases:
             return clock.stat().st_mtime
         except OSError:  # it can only be read
             return time.time()
-
-
-def retried(directory: Path) -> dict[str, int]:
-    """Return the runs that are measured again, with the last attempt that counts no longer. directory: of the study."""
-    attempts: dict[str, int] = {}
-    for path in (directory / LEASES).glob(f"*{_RETRIED}"):
-        with suppress(OSError, ValueError):
-            attempts[path.name.removesuffix(_RETRIED)] = int(path.read_text())
-    return attempts

@@ -7,7 +7,7 @@ attempt that ended. So a killed worker loses at most the run that it was measuri
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
-from trio_profile.records.leases import LEASES, retried
+from trio_profile.records.leases import LEASES
 from trio_profile.records.log import Log, LogReader
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
@@ -94,16 +94,7 @@ class Ended:
     @property
     def counted(self) -> set[str]:
         """The ids of the cells whose exact quantities it has found."""
-        return {line.cell.id for line in self._cells if line.status == "counted"}
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether it was given up, or one of its cells has failed."""
-        return self.run.failed is not None or any(line.status == "failed" for line in self._cells)
-
-    @property
-    def _cells(self) -> list[Measurement]:
-        return [line for line in self.lines if isinstance(line, Measurement)]
+        return {line.cell.id for line in self.lines if isinstance(line, Measurement) and line.status == "counted"}
 
 
 class WorkerReader(LogReader):
@@ -197,7 +188,7 @@ def read_workers(files: Sequence[Path], directory: Path) -> Contents:
     ends = [end for reader in begun for end in reader.ends]
     _add_sessions(contents, begun, {end.run.session for end in ends}, directory)
     kept = {session.id for session in contents.sessions}
-    each = _each_once([end for end in ends if end.run.session in kept], retried(directory))
+    each = _each_once([end for end in ends if end.run.session in kept])
     contents.runs.extend(end.run for end in each)
     lines = [(end.run, line) for end in each for line in end.lines]
     # Failures come last. A cell that failed in one process keeps the times of the others, with the reason.
@@ -222,17 +213,9 @@ def _add_sessions(contents: Contents, readers: Sequence[WorkerReader], measured:
             contents.add(session)
 
 
-def _each_once(ends: Sequence[Ended], again: Mapping[str, int]) -> list[Ended]:
-    """Return each run once, counts before times: of several ends the earliest attempt that was measured.
-
-    again: the runs that were measured again, with the last attempt that counts no longer, if a later one has ended.
-    """
-
-    def worse(end: Ended) -> tuple[bool, bool, int, str]:
-        run = end.run
-        return run.attempt <= again.get(str(run.key), 0), run.failed is not None, run.attempt, run.worker
-
+def _each_once(ends: Sequence[Ended]) -> list[Ended]:
+    """Return each run once, counts before times: of several ends the earliest attempt that was measured."""
     best: dict[RunKey, Ended] = {}
-    for end in sorted(ends, key=worse):
+    for end in sorted(ends, key=lambda end: (end.run.failed is not None, end.run.attempt, end.run.worker)):
         best.setdefault(end.run.key, end)
     return sorted(best.values(), key=lambda end: (end.run.number, end.run.block != DENSE, end.run.block))

@@ -125,8 +125,6 @@ def run(
     directory = directory.resolve()
     shared.prepare(study, directory, resume=resume)
     terms = (terms or Terms()).model_copy(update={"name": f"driver-{uuid4().hex[:8]}"})
-    if terms.retry:
-        board_of(study, directory, terms).retry()
     board = board_of(study, directory, terms)
     board.look()
     if not board.is_finished:
@@ -141,7 +139,7 @@ def run(
 
 
 def _of_workers(terms: Terms, ray: Any) -> Terms:
-    own = {"name": "", "retry": False, "engine": f"ray {ray.__version__}"}
+    own = {"name": "", "engine": f"ray {ray.__version__}"}
     return terms.model_copy(update=own)
 
 
