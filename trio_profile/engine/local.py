@@ -42,17 +42,14 @@ def run(study: Study, directory: Path, watch: Watch = ignore, *, keep_refusals: 
     MeasurementError if the study cannot be measured; what was measured before is kept.
     """
     store = Store(directory)
-    contents = store.read() if store.exists() else None
-    if contents is not None:
-        require_same("study", contents.study.identity(), study.identity(), directory)  # before a model is loaded
-        contents.study = study
-        if is_counted(study, contents) and is_timed(study, contents):
-            from trio_profile.inputs.digest import input_digests
-            from trio_profile.inputs.environment import collect
+    contents = store.read() if store.exists() else Contents(study)
+    require_same("study", contents.study.identity(), study.identity(), directory)  # before a model is loaded
+    contents.study = study
+    if is_counted(study, contents) and is_timed(study, contents):
+        from trio_profile.inputs.digest import input_digests
+        from trio_profile.inputs.environment import collect
 
-            return store.require(
-                study, collect(study.device, fresh=not is_in_this_process(study)), input_digests(study)
-            )
+        return store.require(study, collect(study.device, fresh=not is_in_this_process(study)), input_digests(study))
     if is_for_workers(directory):
         raise StoreError(f"workers measure the study in {directory}: run `trio-profile work {directory}`")
     if not is_in_this_process(study):
@@ -65,14 +62,10 @@ def is_in_this_process(study: Study) -> bool:
     return study.processes == 1
 
 
-def uncounted(study: Study, contents: Contents | None) -> list[str]:
+def uncounted(study: Study, contents: Contents) -> list[str]:
     """Return the ids of the cells that are not counted yet, and were not refused. Those that failed count again."""
-    cells = {} if contents is None else contents.cells
-    return [
-        cell.id
-        for cell in study.cells()
-        if cell.id not in cells or (cells[cell.id].counted is None and cells[cell.id].status != "refused")
-    ]
+    ended = {name for name, cell in contents.cells.items() if cell.counted is not None or cell.status == "refused"}
+    return [cell.id for cell in study.cells() if cell.id not in ended]
 
 
 def is_counted(study: Study, contents: Contents) -> bool:
@@ -110,7 +103,7 @@ class _Run:
 
     study: Study
     store: Store
-    contents: Contents | None
+    contents: Contents
     watch: Watch
     keep_refusals: bool
     _begin: float = field(default_factory=time.monotonic)
@@ -120,11 +113,10 @@ class _Run:
         """Count and ask, then time."""
         with ExitStack() as stack:
             server = None if is_in_this_process(self.study) else stack.enter_context(taken())
-            if self.contents is None or not is_counted(self.study, self.contents):
+            if not is_counted(self.study, self.contents):
                 self._count(server)
             self._counting_seconds = time.monotonic() - self._begin
             self._time(server)
-        assert self.contents is not None
         failed = [cell for cell in self.contents.cells.values() if cell.reason is not None and cell.counted is not None]
         self.watch(Step(f"{units.number_of(len(failed), 'cell')} failed" if failed else "all cells are measured"))
         return self.contents
@@ -133,8 +125,8 @@ class _Run:
         """Count and ask in several processes, and write each record that is complete."""
         shares = self._processes_that_count(server)
         cells = uncounted(self.study, self.contents)
-        needs_dense = self.contents is None or self.contents.dense is None
-        needs_picture = bool(cells) and (self.contents is None or self.contents.picture is None)
+        needs_dense = self.contents.dense is None
+        needs_picture = bool(cells) and self.contents.picture is None
         counts = shares_of(cells, shares, with_dense=needs_dense)
         progress = [0.0] * shares
 
@@ -182,8 +174,7 @@ class _Run:
         """Return how many processes count: on a CPU as many as there are cores, because each uses one thread."""
         if server is None or not self._loads_once():
             return 1
-        affinity = getattr(os, "sched_getaffinity", None)
-        return len(affinity(0)) if affinity else os.cpu_count() or 1
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def _loads_once(self) -> bool:
         """Return whether the server loads the model. A context of the GPU cannot be forked."""
@@ -191,7 +182,6 @@ class _Run:
 
     def _time(self, server: Server | None) -> None:
         """Let one process after another time all cells, until timing has ended."""
-        assert self.contents is not None
         tried = set[str]()
         while not is_timed(self.study, contents := self.contents, tried):
             cells = [name for name, cell in contents.cells.items() if cell.counted is not None and name not in tried]
@@ -222,7 +212,6 @@ class _Run:
     def _open(self, session: Session) -> None:
         """Begin a session: the first one of this run opens the log."""
         if self.store.session:
-            assert self.contents is not None
             self.contents.add(session)
             self.store.append(session)
             self.store.session = session.id
@@ -230,7 +219,6 @@ class _Run:
             self.contents = self.store.open(self.study, session)
 
     def _write(self, record: Any) -> None:
-        assert self.contents is not None
         self.contents.add(*self.store.append(record))
 
     def _show_counting(self, text: str, share: float) -> None:
