@@ -35,9 +35,8 @@ MOST_ROUNDS = 200
 """A process measures at most so many rounds."""
 GENERATION_SHARE = 0.15
 """The share of the time for rounds of generations. Their ratio varies less than that of prefills, and matters less."""
-SLOWED_PAUSES = 0.05, 1.5, 5.0
-"""After rounds that were discarded, the GPU gets time to cool: the first pause in seconds, its growth, the longest
-one."""
+SLOWED_PAUSE = 1.0
+"""After a round that was discarded, the GPU gets so many seconds to cool."""
 SEND_SECONDS = 5.0
 """How often rounds are sent."""
 MOST_DISCARDED = 50
@@ -284,8 +283,7 @@ class Timer:
             if not measured.discarded or self._discarded >= MOST_DISCARDED:
                 yield measured.model_copy(update={"discarded": False})
                 return
-            first, growth, longest = SLOWED_PAUSES
-            time.sleep(min(first * growth**self._discarded, longest))
+            time.sleep(SLOWED_PAUSE)
             self._discarded += 1
             yield measured
 

@@ -74,12 +74,16 @@ class Server:
     def __init__(self) -> None:
         self._control, other = Pipe()
         self._forked = 0
+        try:
+            output = sys.stderr.fileno()
+        except (AttributeError, OSError, ValueError):  # such as that of a notebook
+            output = subprocess.DEVNULL
         with other:
             self._process = subprocess.Popen(
                 # -P: Python does not put the working directory before the path of this process, which is an argument.
                 [sys.executable, "-P", "-c", _START, json.dumps(sys.path), str(other.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+                stdout=output,
                 # Ctrl-C reaches only this process, which then ends the others.
                 start_new_session=True,
                 pass_fds=(other.fileno(),),
@@ -223,14 +227,6 @@ def hear(
             else:
                 yield numbers[channel], answer
         meanwhile()
-
-
-def _has_descriptor(stream: Any) -> bool:
-    try:
-        stream.fileno()
-    except (AttributeError, OSError, ValueError):
-        return False
-    return True
 
 
 def _ended(code: int) -> str:

@@ -14,8 +14,8 @@ from trio_profile.records.schema import Environment, Session
 from trio_profile.records.study import Study
 from trio_profile.records.writing import write_whole
 
-IN_A_NOTEBOOK = "trio_profile.studies.notebook:html_of"
-"""The function that draws a document for a notebook. It is imported when a notebook asks for it."""
+NOTEBOOK = "trio_profile.studies.notebook"
+"""The module that draws a document for a notebook. It is imported when a notebook asks for it."""
 
 
 class Document(Record):
@@ -31,8 +31,7 @@ class Document(Record):
 
     def _repr_html_(self) -> str | None:
         """The first sentences and the first table, for a notebook. None if the document has no report."""
-        module, _, name = IN_A_NOTEBOOK.partition(":")
-        return getattr(import_module(module), name)(self)
+        return import_module(NOTEBOOK).html_of(self)
 
 
 class StudyDocument(Document):

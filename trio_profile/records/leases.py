@@ -118,10 +118,7 @@ class Leases:
         """Return why an attempt failed, or that its worker stopped."""
         with suppress(FileNotFoundError):
             return self._failed(run, attempt).read_text(errors="replace").strip()
-        with suppress(FileNotFoundError):
-            worker = self._path(run, attempt).read_text(errors="replace").strip()
-            return f"{worker or 'a worker'}: it stopped without a word"
-        return "its lease is gone"
+        return f"{self.worker_of(run, attempt) or 'a worker'}: it stopped without a word"
 
     def _path(self, run: str, attempt: int) -> Path:
         return self.directory / f"{run}.{attempt}"
