@@ -9,12 +9,13 @@ time, and judges them by the rule of `trio_gate`: two more processes follow unle
 import argparse
 import time
 from collections import Counter
+from contextlib import closing
 from math import nan
 from pathlib import Path
 from typing import Any
 
 from trio_profile.gate.rival_worker import prefill
-from trio_profile.gate.rivals import Rivals
+from trio_profile.gate.rivals import WARMUPS, Worker, in_turn
 from trio_profile.gate.verdict import Times, Verdict, settle, settle_twice
 from trio_profile.process import prepare
 
@@ -48,24 +49,17 @@ class slowed(prefill):
 def settle_once(seconds: float, share: float, clock: str, seed: int, earlier: Times) -> tuple[Verdict, Times]:
     """Settle with one pair of processes, after at most so many seconds of sampling."""
 
-    class OneSlower(Rivals):
-        """Rivals of which the new one is slowed."""
-
-        def _arguments_of(self, name: str) -> dict[str, Any]:
-            return {"share": share if name == "new" else 0.0}
-
-    with OneSlower(ROOT, ROOT, "tests.benchmarks.gates_in_turn:slowed", {}, seed=seed, time=clock) as rivals:
-        deadline, taken = time.monotonic() + seconds, 0
-
-        def sample(pairs: int) -> tuple[list[float], list[float]]:
-            nonlocal taken
-            base, new = list[float](), list[float]()
-            while len(base) < pairs and (taken < 12 or time.monotonic() < deadline):
-                before, after = rivals.sample(1)
-                base, new, taken = base + before, new + after, taken + 1
-            return base, new
-
-        return settle(sample, clock, "pocket", most=10_000, earlier=earlier)
+    workload = "tests.benchmarks.gates_in_turn:slowed"
+    sides = [
+        Worker(name, ROOT, ROOT, workload, {"share": slower}, time=clock)
+        for name, slower in (("base", 0.0), ("new", share))
+    ]
+    with closing(sides[0]), closing(sides[1]):
+        for side in sides:
+            side.ready()
+        run_pairs = in_turn(sides[0].run, sides[1].run, seed)
+        run_pairs(WARMUPS)
+        return settle(run_pairs, clock, "pocket", pairs=10_000, seconds=seconds, earlier=earlier)
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ def compare(generator: np.random.Generator, model: str, ratio: float, most: int)
             taken += n
             return base[taken - n : taken].tolist(), new[taken - n : taken].tolist()
 
-        return settle(sample, "run_ms", model, precision=PRECISION, most=most, earlier=earlier)
+        return settle(sample, "run_ms", model, precision=PRECISION, pairs=most, earlier=earlier)
 
     verdict, _ = settle_twice(settle_once)
     before, after = (noise.MODELS[model](generator, verdict.samples).mean() for _ in range(2))

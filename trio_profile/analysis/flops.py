@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from trio_profile.cost.conventions import Match, Printed, figure, find
+from trio_profile.cost.conventions import Match, figure, find
 from trio_profile.cost.formula import Causal
+from trio_profile.cost.printed import How
 from trio_profile.cost.reconciliation import Term
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import StudyDocument
@@ -135,7 +136,7 @@ class PrintedClaim(Record):
     figure: int
     convention: str
     name: str
-    printed: Printed
+    printed: How
     visual_tokens: int | None = None
     terms: tuple[Term, ...]
     residual_macs: int

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from trio_profile.records.documents import Document
-from trio_profile.records.schema import Record, Stopped
+from trio_profile.records.schema import Record, Stopped, Study
 
 Outcome = Literal["pass", "improved", "inconclusive", "regression", "no base"]
 
@@ -18,50 +18,32 @@ class Verdict(Record):
     ci95: the ratio's interval; None for an exact quantity.
     samples: of the side with fewer samples; 1 for an exact quantity.
     sessions: of the side with fewer sessions; None if the samples do not come from studies.
-    longer: if the verdict is inconclusive, how many times as long both studies must be measured, so that it is probably
-        decided; None if no time would decide, or if a study has one process, which does not show it.
     stopped: why sampling ended.
-    note: what the reader must know to trust the verdict.
+    note: what the reader must know to trust the verdict, and how an inconclusive one can be decided.
     """
 
     quantity: str
     where: str
-    base: int | float | None
+    base: int | float | None = None
     new: int | float
-    ratio: float | None
-    ci95: tuple[float, float] | None
+    ratio: float | None = None
+    ci95: tuple[float, float] | None = None
     verdict: Outcome
     samples: int = 1
     sessions: int | None = None
-    longer: float | None = None
     stopped: Stopped | None = None
     note: str | None = None
 
 
-class Command(Record):
-    """A command that measures one side again.
-
-    side: the directory of its study.
-    code: the commits, or the versions of trio-profile, that measured the side. It must be measured with the same code.
-    command: the command line.
-    """
-
-    side: str
-    code: tuple[str, ...]
-    command: str
-
-
 class GateDocument(Document):
-    """What `trio-profile gate --json` prints.
+    """The document of `trio-profile gate --json`.
 
     sessions: those of the new side; empty for a pytest-benchmark file.
     environment: machine and software of the new side, as its file describes them.
     study: the new side's study; None for a pytest-benchmark file.
     verdicts: one for each quantity.
-    commands: how to decide the inconclusive verdicts: one command for the base, one for the new side.
     """
 
     environment: dict[str, Any]
-    study: dict[str, Any] | None
+    study: Study | None
     verdicts: tuple[Verdict, ...]
-    commands: tuple[Command, ...] = ()

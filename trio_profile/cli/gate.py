@@ -50,7 +50,7 @@ def command(
     form = printing.form(json=json, markdown=markdown, latex=latex)
     from trio_profile.analysis.gate import GateDocument
     from trio_profile.findings.gate import report
-    from trio_profile.gate.evidence import commands, compare
+    from trio_profile.gate.evidence import compare
     from trio_profile.gate.verdict import failures
 
     before, after = _read(base), _read(new)
@@ -63,7 +63,6 @@ def command(
         environment=after.environment,
         study=after.study,
         verdicts=tuple(verdicts),
-        commands=commands(before, after, verdicts),
     )
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
     if failures(verdicts):

@@ -1,1 +1,1 @@
-"""What a prefill costs by formula: the paper's f(n), the conventions in print, and the walk from a claim to a count."""
+"""Work by formula: the paper's f(n), the conventions in print, and the walk from a claim to a count."""

@@ -7,16 +7,16 @@ is on whole numbers and on the digits of the claim. Nothing here imports torch.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from difflib import get_close_matches
+from fractions import Fraction
 from itertools import product
 from typing import Any, Literal
 
 from trio_profile.cost import formula as cost_model
+from trio_profile.cost.printed import How, Printed
 from trio_profile.errors import StudyError
 from trio_profile.records.schema import Record, Shape
 
-Printed = Literal["rounded", "truncated", "no"]
 Step = tuple[str, int]
 """One step from a claim to a count: its name, and the MACs that it adds."""
 _MOST_TEXT = 4096
@@ -116,7 +116,7 @@ class Match(Record):
     code: str
     name: str
     value: int
-    printed: Printed
+    printed: How
     off: float
     text_tokens: tuple[int, int] | None = None
     visual_tokens: int | None = None
@@ -191,46 +191,46 @@ def conventions(*, overhead: bool = False) -> Iterator[Convention]:
 
 def find(code: str) -> Convention:
     """The convention with this code. Raises StudyError with the nearest codes if there is none."""
-    known = {one.code: one for one in conventions(overhead=True)}
+    known = {convention.code: convention for convention in conventions(overhead=True)}
     if code in known:
         return known[code]
     near = ", ".join(get_close_matches(code, known, n=3, cutoff=0)) or PAPER.code
     raise StudyError(f"convention {code!r} is none of the {len(known)} in use; the nearest are {near}")
 
 
-def figure(printed: str) -> Decimal:
+def figure(text: str) -> Printed:
     """A claim with all its printed digits, e.g. `2.98e12`. Raises StudyError if it is no number of operations."""
     try:
-        claimed = Decimal(printed)
-    except InvalidOperation as error:
-        raise StudyError(f"--claimed {printed!r} is not a number; write it as it is printed, e.g. 2.98e12") from error
-    if not claimed.is_finite() or not 1 <= claimed < Decimal("1e24") or len(claimed.as_tuple().digits) > 20:
-        raise StudyError(f"--claimed {printed!r}: a count of work lies between 1 and 1e24, in at most 20 digits")
+        claimed = Printed.of(text)
+    except ValueError as error:
+        raise StudyError(f"--claimed {error}; write it as it is printed, e.g. 2.98e12") from error
+    if not 1 <= claimed.value < 10**24:
+        raise StudyError(f"--claimed {text}: a count of work lies between 1 and 1e24")
     return claimed
 
 
-def explain(claimed: Decimal, prefill: Prefill) -> list[Match]:
+def explain(claimed: Printed, prefill: Prefill) -> list[Match]:
     """The conventions that give a claim to its last digit.
 
     If none does: the convention whose value is nearest, followed by up to three that would give the claim with another
     number of text tokens. The number nearest to the prefill's own comes first.
     """
     candidates = list(conventions(overhead=bool(prefill.overhead_macs)))
-    matches = [match(claimed, one, prefill) for one in candidates]
-    if exact := [found for found in matches if found.printed != "no"]:
+    matches = [match(claimed, convention, prefill) for convention in candidates]
+    if exact := [tried for tried in matches if tried.printed != "no"]:
         return exact
-    nearest = min(matches, key=lambda found: abs(found.off))
+    nearest = min(matches, key=lambda tried: abs(tried.off))
     text = prefill.shape.text_tokens
     with_text = [
-        found.model_copy(update={"text_tokens": span})
-        for found in matches
-        if found.convention.tokens == "all" and (span := _text_that_prints(claimed, found.convention, prefill))
+        tried.model_copy(update={"text_tokens": span})
+        for tried in matches
+        if tried.convention.tokens == "all" and (span := _text_that_prints(claimed, tried.convention, prefill))
     ]
-    with_text.sort(key=lambda found: min(abs(bound - text) for bound in found.text_tokens or (0,)))
+    with_text.sort(key=lambda tried: min(abs(bound - text) for bound in tried.text_tokens or (0,)))
     return [nearest, *with_text[:3]]
 
 
-def match(claimed: Decimal, convention: Convention, prefill: Prefill) -> Match:
+def match(claimed: Printed, convention: Convention, prefill: Prefill) -> Match:
     """One convention compared with a claim."""
     value = convention.value(prefill)
     return Match(
@@ -238,12 +238,12 @@ def match(claimed: Decimal, convention: Convention, prefill: Prefill) -> Match:
         code=convention.code,
         name=convention.name,
         value=value,
-        printed=_printed(claimed, value),
-        off=float(value / claimed - 1),
+        printed=claimed.how(Fraction(value)),
+        off=float(value / claimed.value - 1),
     )
 
 
-def _text_that_prints(claimed: Decimal, convention: Convention, prefill: Prefill) -> tuple[int, int] | None:
+def _text_that_prints(claimed: Printed, convention: Convention, prefill: Prefill) -> tuple[int, int] | None:
     """The smallest and the largest number of text tokens with which a convention gives a claim; None if none does.
 
     The value grows with every text token, so that a binary search finds both.
@@ -253,19 +253,9 @@ def _text_that_prints(claimed: Decimal, convention: Convention, prefill: Prefill
         return convention.value(replace(prefill, shape=prefill.shape.model_copy(update={"text_tokens": text})))
 
     def prints(text: int) -> bool:
-        return _printed(claimed, value(text)) != "no"
+        return claimed.how(Fraction(value(text))) != "no"
 
-    least = bisect_left(range(_MOST_TEXT), True, key=lambda text: prints(text) or value(text) >= claimed)
+    least = bisect_left(range(_MOST_TEXT), True, key=lambda text: prints(text) or value(text) >= claimed.value)
     if not prints(least):
         return None
     return least, least - 1 + bisect_left(range(least, _BEYOND), True, key=lambda text: not prints(text))
-
-
-def _printed(claimed: Decimal, value: int) -> Printed:
-    """How a value becomes the claim when it is written with the claim's number of digits."""
-    digits = len(claimed.as_tuple().digits)
-    exact = Decimal(value)
-    last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
-    if exact.quantize(last, ROUND_HALF_UP) == claimed:
-        return "rounded"
-    return "truncated" if exact.quantize(last, ROUND_DOWN) == claimed else "no"

@@ -19,7 +19,7 @@ class Term(Record):
 
 
 class CountedWork(Record):
-    """What ran.
+    """The work that ran.
 
     macs: all of it.
     selection: the part inside the method's selections. None on the meta device, where nothing is selected and `macs`

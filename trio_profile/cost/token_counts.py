@@ -6,9 +6,9 @@ Nothing here imports torch.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from trio_profile.cost.conventions import PAPER, Match, Prefill, conventions, explain, match
+from trio_profile.cost.printed import Printed
 
 MOST_MATCHES = 4
 """How many conventions with another number of visual tokens are named, the simplest first."""
@@ -33,7 +33,7 @@ class OtherCount:
         return self.prefill.shape.visual_tokens
 
 
-def explain_counts(claimed: Decimal, prefill: Prefill, others: Sequence[OtherCount], gamma: float) -> list[Match]:
+def explain_counts(claimed: Printed, prefill: Prefill, others: Sequence[OtherCount], gamma: float) -> list[Match]:
     """The conventions that give a claim, with the prefill's own visual tokens or with another number of them.
 
     Another number is tried if no convention gives the claim with the prefill's own. If none does either, the list
@@ -41,40 +41,41 @@ def explain_counts(claimed: Decimal, prefill: Prefill, others: Sequence[OtherCou
 
     gamma: the γ that the prefills' F_ov has.
     """
-    found = explain(claimed, prefill)
-    if found[0].printed == "no":
-        found = _with_other_counts(claimed, others) or found
-    return [*found, *_with_gamma(claimed, prefill, others, gamma)]
+    matches = explain(claimed, prefill)
+    if matches[0].printed == "no":
+        matches = _with_other_counts(claimed, others) or matches
+    return [*matches, *_with_gamma(claimed, prefill, others, gamma)]
 
 
-def prefill_of(found: Match, prefill: Prefill, others: Sequence[OtherCount]) -> Prefill:
+def prefill_of(match: Match, prefill: Prefill, others: Sequence[OtherCount]) -> Prefill:
     """The prefill that a match is about: the given one, or one of the others."""
-    return next((other.prefill for other in others if other.tokens == found.visual_tokens), prefill)
+    return next((other.prefill for other in others if other.tokens == match.visual_tokens), prefill)
 
 
-def _with_other_counts(claimed: Decimal, others: Sequence[OtherCount]) -> list[Match]:
+def _with_other_counts(claimed: Printed, others: Sequence[OtherCount]) -> list[Match]:
     """The simplest conventions that give a claim with another number of visual tokens.
 
     Conventions with the tower are left out, because the pictures of another count are not known.
     """
-    found = [
+    matches = [
         tried.model_copy(update={"visual_tokens": other.tokens, "counted_by": other.source})
         for other in others
         for convention in conventions(overhead=bool(other.prefill.overhead_macs))
         if not convention.tower and (tried := match(claimed, convention, other.prefill)).printed != "no"
     ]
-    return sorted(found, key=lambda one: one.code.count("-"))[:MOST_MATCHES]
+    return sorted(matches, key=lambda tried: tried.code.count("-"))[:MOST_MATCHES]
 
 
-def _with_gamma(claimed: Decimal, prefill: Prefill, others: Sequence[OtherCount], gamma: float) -> Iterator[Match]:
+def _with_gamma(claimed: Printed, prefill: Prefill, others: Sequence[OtherCount], gamma: float) -> Iterator[Match]:
     """The γ with which F_inf + γ · Σ f(V) is the claim, for each number of visual tokens."""
-    for tokens, source, tried in ((None, "", prefill), *((one.tokens, one.source, one.prefill) for one in others)):
-        found = match(claimed, PAPER, tried)
-        if not tried.overhead_macs or found.printed != "no":
+    counts = [(None, "", prefill), *((other.tokens, other.source, other.prefill) for other in others)]
+    for tokens, source, counted in counts:
+        paper = match(claimed, PAPER, counted)
+        if not counted.overhead_macs or paper.printed != "no":
             continue
-        inference, looked_at = found.value - tried.overhead_macs, tried.overhead_macs / gamma
-        last = Decimal(1).scaleb(claimed.adjusted() - len(claimed.as_tuple().digits) + 1)
-        low, high = (float(end - inference) / looked_at for end in (claimed - last / 2, claimed + last / 2))
+        inference, looked_at = paper.value - counted.overhead_macs, counted.overhead_macs / gamma
+        ends = (claimed.value - claimed.last / 2, claimed.value + claimed.last / 2)
+        low, high = (float(end - inference) / looked_at for end in ends)
         if low > 0 and high < MOST_GAMMA:
             update = {"visual_tokens": tokens, "counted_by": source, "gamma": (low, high)}
-            yield found.model_copy(update=update)
+            yield paper.model_copy(update=update)

@@ -1,14 +1,14 @@
 """The report of an audit: in plain words what contradicts itself, what is open and what holds; then the arithmetic."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from trio_profile import units
-from trio_profile.cost.conventions import find
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.judge.audit.document import AuditDocument
-from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Measured, Verdict
-from trio_profile.judge.audit.quantities import quantity
+from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Verdict
+from trio_profile.judge.audit.quantities import QUANTITIES
 from trio_profile.text import listed
 
 _MEANINGS: dict[Verdict, str] = {
@@ -55,7 +55,7 @@ _PLAIN = {
     "tower vision_of_ttft_pct": "A share of the tower means this speed-up of the time to first token",
     "tower": "The speed-ups of the decoder and of the whole mean that the rest takes this share of the dense time",
 }
-"""What contradicts itself or is open, by the kind of check or the quantity, in the order in which it is told."""
+"""The sentence on each kind of contradiction or open question, in their order on the page."""
 _ARROW = "An arrow leads from a printed figure to the one that follows from the paper's other figures."
 _ALONE = ("duplicates", "gammas", "sum after_prefill")
 """These compare printed figures with each other, so nothing is recomputed."""
@@ -63,34 +63,23 @@ _MOST_PLACES = 2
 """A sentence names so many tables."""
 _NARROW = 0.02
 """An interval that is narrower than this share of its value is left out of plain words."""
-_WORDS = {
-    "flops": "FLOPs",
-    "macs": "MACs",
-    "kv": "KV cache",
-    "ttft": "TTFT",
-    "tpot": "TPOT",
-    "proxy_loss": "proxy loss",
-    "vision_of_ttft_pct": "share of the tower",
-}
-"""Names of quantities that are not their own words."""
 
 
 def report(document: AuditDocument) -> Report:
     """The report of an audit."""
     facts = [document.source or "", units.number_of(document.figures, "printed figure")]
-    pages = [_verdict_page(document), _arithmetic_page(document), _places(document)]
     return Report(
         subject="Audit",
         model=document.paper,
         facts=[fact for fact in facts if fact],
-        pages=[page for page in pages if page.blocks],
+        pages=[_verdict_page(document), _arithmetic_page(document)],
         data=document.model_dump_json(exclude={"report"}),
         preposition="of",
     )
 
 
 def _verdict_page(document: AuditDocument) -> Page:
-    """What does not hold, what is open and how much holds, in plain words."""
+    """The contradictions, the open questions and how much holds, in plain words."""
     blocks: list[Block] = [Sentences("", [verdict(document), *([_ARROW] if document.claims else [])])]
     for heading, verdicts in (("What does not hold", INCONSISTENT), ("What is open", ("underdetermined",))):
         findings = [finding for finding in document.claims if finding.verdict in verdicts]
@@ -98,24 +87,30 @@ def _verdict_page(document: AuditDocument) -> Page:
             blocks.append(Sentences(heading, plain(findings, document), tone="doubt"))
     if unchecked := [finding for finding in document.claims if finding.arithmetic is not None]:
         blocks.append(Sentences("Not checked at the source", _unchecked(unchecked, document), tone="doubt"))
-    kinds = [name for name in _CHECKS if any(finding.check == name for finding in document.claims)]
-    if kinds:
-        columns = ("check", "holds", "fails", "open", *(["not checked"] if unchecked else []))
-        tallies = [_tally_row(name, [one for one in document.claims if one.check == name]) for name in kinds]
-        rows = [tally[: len(columns)] for tally in tallies]
+    if document.claims:
+        columns = ("check", "holds", "fails", "open", "not checked")[: 5 if unchecked else 4]
+        rows = [
+            [Entry(words), *(Entry(units.exact(count) if count else "–", order=count) for count in _counts(findings))]
+            for check, words in _CHECKS.items()
+            if (findings := [finding for finding in document.claims if finding.check == check])
+        ]
+        rows = [row[: len(columns)] for row in rows]
         blocks.append(Table("What was checked", columns, rows, compact=True))
     return Page("verdict", "Verdict", "", blocks)
 
 
+def _counts(findings: Sequence[Finding]) -> tuple[int, int, int, int]:
+    """How many findings hold, fail, are open, and are not checked at the source."""
+    counts = Counter("wrong" if finding.inconsistent else finding.verdict for finding in findings)
+    return counts["supported"], counts["wrong"], counts["underdetermined"], counts["not_checked_at_the_source"]
+
+
 def _unchecked(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
-    """Count the findings that hold if the digest is right, and tell the others in plain words."""
-    taken = [one.model_copy(update={"verdict": one.arithmetic}) for one in findings]
-    others = [one for one in taken if one.verdict != "supported"]
-    holding = f"{len(taken) - len(others)} of {units.number_of(len(taken), 'finding')}"
-    return [
-        f"These figures are from a digest. If it is right, {holding} hold.{' The others:' if others else ''}",
-        *plain(others, document),
-    ]
+    """Count the findings that hold if the digest is right, and list the others in plain words."""
+    right = [finding.model_copy(update={"verdict": finding.arithmetic}) for finding in findings]
+    others = [finding for finding in right if finding.verdict != "supported"]
+    holding = f"{len(right) - len(others)} of {units.number_of(len(right), 'finding')}"
+    return [f"These figures are from a digest. If it is right, {holding} hold.", *plain(others, document)]
 
 
 def plain(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
@@ -126,7 +121,7 @@ def plain(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
     for kind, group in groupby(ordered, key=_kind):
         same = list(group)
         figures = "; ".join(dict.fromkeys(_figure(finding, kind) for finding in same))
-        tables = list(dict.fromkeys(_table(place, document) for one in same for place in one.where.split("; ")))
+        tables = list(dict.fromkeys(_table(place, document) for finding in same for place in finding.where.split("; ")))
         more = len(tables) - _MOST_PLACES
         tables = tables if more < 1 else [*tables[:_MOST_PLACES], units.number_of(more, "other place")]
         measured = dict.fromkeys(text for finding in same if (text := _measured(finding, document)))
@@ -150,93 +145,65 @@ def _figure(finding: Finding, kind: str) -> str:
     name, unit = _name(finding.quantity)
     printed = f"{listed(finding.printed.split(' / '))} {unit}".strip().replace(" ×", "×").replace(" - ", " − ")
     if finding.quantity == "retention":
-        printed, name = units.percent(float(finding.printed)), ""
-    if "gamma" in kind or kind == "sum after_prefill" or unit.endswith("FLOPs"):
+        printed = units.percent(float(finding.printed))
+    if finding.quantity == "retention" or "gamma" in kind or kind == "sum after_prefill" or unit.endswith("FLOPs"):
         name = ""
-    # A name in capitals is an abbreviation.
-    told = f"{name if name[:2].isupper() else name[:1].lower() + name[1:]} {printed}".strip()
+    figure = f"{name} {printed}".strip()
     if finding.check == "duplicates" and finding.convention:
-        told += f" ({'; '.join(_differences(finding.convention.split(' / ')))})"
+        figure += f" ({finding.convention})"
     if finding.recomputed is None or kind in _ALONE:
-        return told
+        return figure
     low, high = finding.interval or (0, 0)
     narrow = high - low < _NARROW * abs(finding.recomputed)
     again = recomputed(finding.model_copy(update={"interval": None}) if narrow else finding, _brief)
     if finding.unit == "share":
         again = units.percent(finding.recomputed)
     better = f", {words(finding.verdict)}" if finding.verdict in ("overstated", "understated") else ""
-    return f"{told} → {again}{better}"
-
-
-def _differences(codes: Sequence[str]) -> list[str]:
-    """The parts of each convention that not all others have, in words."""
-    names = [find(code).name.split(", ") if code else ["no known convention"] for code in codes]
-    return [", ".join(part for part in name if not all(part in other for other in names)) for name in names]
+    return f"{figure} → {again}{better}"
 
 
 def _table(place: str, document: AuditDocument) -> str:
     """The paper's name of the table of a place, in quotation marks if it is a caption."""
-    names = [name for name in document.sources if place.startswith(f"{name}, ")]
-    where = document.sources[max(names, key=len)] if names else place.partition(", ")[0]
+    label = place.partition(", ")[0]
+    where = document.sources.get(label, label)
     return f"“{where.removeprefix('Table: ')}”" if where.startswith("Table: ") else where.replace("The ", "the ")
 
 
-def _tally_row(name: str, findings: Sequence[Finding]) -> list[Entry]:
-    """How many findings of a kind of check hold, fail, are open, or are not checked at the source."""
-    fails = sum(one.inconsistent for one in findings)
-    holds, *others = (
-        sum(one.verdict == verdict for one in findings)
-        for verdict in ("supported", "underdetermined", "not_checked_at_the_source")
-    )
-    counts = (holds, fails, *others)
-    return [Entry(_CHECKS[name]), *(Entry(units.exact(count) if count else "–", order=count) for count in counts)]
-
-
 def _arithmetic_page(document: AuditDocument) -> Page:
-    """The arithmetic of all findings, a table for each verdict. The places in the claims file come last."""
+    """The arithmetic of all findings, a table for each verdict; the paper's tables; and rows that nothing tests."""
     columns = ("printed → recomputed", "why, and where in the claims file")
-    tables: list[Block] = []
+    blocks: list[Block] = []
     for verdict in document.tally:
         rows = [_row(finding, document) for finding in document.claims if finding.verdict == verdict]
         caption = f"{words(verdict).capitalize()}: {_MEANINGS[verdict]}"
-        tables.append(Table(caption, columns, rows, prose=True, detail=True))
+        blocks.append(Table(caption, columns, rows, prose=True, detail=True))
+    if document.sources:
+        blocks.append(
+            Terms("Tables of the paper, by their names in the claims file", list(document.sources.items()), detail=True)
+        )
+    if document.alone:
+        blocks.append(Sentences("Rows that no other figure tests", list(document.alone), detail=True))
     how = "An audit is arithmetic on what is printed: it measures nothing."
-    return Page("doubts", "The arithmetic", how, tables, folded="Show the arithmetic of each finding")
+    return Page("doubts", "The arithmetic", how, blocks, folded="Show the arithmetic of each finding")
 
 
 def _row(finding: Finding, document: AuditDocument) -> list[Entry]:
     """A finding: the figure with its convention, the arithmetic, and where the figure stands."""
     figure, again = f"{finding.quantity} {finding.printed}", recomputed(finding)
     figure = f"{figure} → {again}" if again else figure
-    return [Entry(figure, note=finding.convention or ""), Entry(why(finding, document), note=finding.where)]
-
-
-def _places(document: AuditDocument) -> Page:
-    """Where tables stand in the paper, and the rows that nothing tests."""
-    blocks: list[Block] = []
-    if document.sources:
-        blocks.append(Terms("Tables", list(document.sources.items()), detail=True))
-    if document.alone:
-        blocks.append(Sentences("Rows that no other figure tests", list(document.alone), detail=True))
-    how = "The claims file gives each table a name."
-    return Page("places", "Where the figures stand", how, blocks, folded="Names of tables, and rows without a finding")
+    why = f"{finding.why} {_measured(finding, document)}".strip()
+    return [Entry(figure, note=finding.convention or ""), Entry(why, note=finding.where)]
 
 
 def verdict(document: AuditDocument) -> str:
     """How many of the findings hold, in one plain sentence."""
-    tally = document.tally
-    holds, is_open, unchecked = (
-        tally.get(verdict, 0) for verdict in ("supported", "underdetermined", "not_checked_at_the_source")
-    )
-    wrong = sum(tally.get(verdict, 0) for verdict in INCONSISTENT)
     if not document.claims:
         return "No printed figure tests another one."
-    parts = [f"{holds} of {units.number_of(len(document.claims), 'finding')} hold"]
-    parts += [f"{wrong} contradict{'s' if wrong == 1 else ''} other figures of the paper"] if wrong else []
-    parts += [f"{is_open} cannot be decided from what is printed"] if is_open else []
-    parts += [f"{unchecked} {'is' if unchecked == 1 else 'are'} not checked at the source"] if unchecked else []
-    opening = "Not all printed figures agree" if wrong else "No printed figure contradicts another"
-    return f"{opening}: {listed(parts)}."
+    outcomes = ("supported", "contradicted", "open", "not checked at the source")
+    counts = zip(_counts(document.claims), outcomes, strict=True)
+    opening = "Not all printed figures agree" if document.inconsistent else "No printed figure contradicts another"
+    parts = listed([f"{count} {outcome}" for count, outcome in counts if count])
+    return f"{opening}. Of {units.number_of(len(document.claims), 'finding')}: {parts}."
 
 
 def _brief(value: float) -> str:
@@ -244,18 +211,10 @@ def _brief(value: float) -> str:
 
 
 def _name(name: str) -> tuple[str, str]:
-    """The name of a quantity as a sentence begins with it, and the unit of its print."""
-    try:
-        meant = quantity(name)
-    except ValueError:
-        return ("Average", "tokens") if name == "tokens" else (name.capitalize(), "")
-    text = _WORDS.get(meant.base, meant.base)
-    if meant.form == "plain":
-        return text.removesuffix("_pct").replace("_", " ").capitalize(), meant.unit
-    timed = meant.unit in ("s", "ms", "min", "h")
-    suffix = {"ratio": " ratio", "reduction": " saving", "share": " of dense"}.get(meant.form, " time" if timed else "")
-    suffix = " speed-up" if name.endswith("_speedup") else suffix
-    return f"{text[:1].upper()}{text[1:]}{suffix}", meant.unit
+    """The name of a quantity in a sentence, and the unit of its print."""
+    if name == "tokens":
+        return "average", "tokens"
+    return (QUANTITIES[name].label, QUANTITIES[name].unit) if name in QUANTITIES else (name, "")
 
 
 def recomputed(finding: Finding, number: Callable[[float], str] = units.plain) -> str:
@@ -269,28 +228,19 @@ def recomputed(finding: Finding, number: Callable[[float], str] = units.plain) -
     return f"{text} [{number(finding.interval[0])}, {number(finding.interval[1])}]"
 
 
-def why(finding: Finding, document: AuditDocument) -> str:
-    """The arithmetic, and after it what our own study measured."""
-    return f"{finding.why} {_measured(finding, document)}".strip()
-
-
 def words(verdict: Verdict) -> str:
     """A verdict in words."""
     return verdict.replace("_", " ")
 
 
 def _measured(finding: Finding, document: AuditDocument) -> str:
-    """What our own study measured of the same setting; empty without a study."""
-    if finding.measured is None or document.environment is None or document.study is None:
+    """The result of our own study of the same setting; empty without a study."""
+    ours, study, environment = finding.measured, document.study, document.environment
+    if ours is None or study is None or environment is None:
         return ""
-    where = f"on {document.environment.device_name} ({document.study.model}, {document.study.dtype})"
-    return f"Our study {where} {_saw(finding, finding.measured)}."
-
-
-def _saw(finding: Finding, seen: Measured) -> str:
     if finding.check == "break-even":
-        return f"breaks even in total time at {units.percent_within(seen.value, seen.ci95)}"
-    at = units.percent(seen.retention)
-    if seen.samples is None:
-        return f"counted {units.times(seen.value)} at {at}"
-    return f"saw {units.times_within(seen.value, seen.ci95)} at {at} in {seen.samples} pairs"
+        result = f"breaks even in total time at {units.percent_within(ours.value, ours.ci95)}"
+    else:
+        ratio = units.times(ours.value) if ours.samples is None else units.times_within(ours.value, ours.ci95)
+        result = f"has {ratio} at {units.percent(ours.retention)}"
+    return f"Our study on {environment.device_name} ({study.model}, {study.dtype}) {result}."

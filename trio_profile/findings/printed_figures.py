@@ -7,6 +7,7 @@ from typing import Any, Literal
 from trio_profile import units
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.sweep import SweepDocument
+from trio_profile.cost.printed import Printed
 from trio_profile.errors import StudyError
 from trio_profile.findings import blocks, doubts
 from trio_profile.findings.blocks import Axis, Chart, Entry, Page, Report, Sentences, Series
@@ -14,7 +15,6 @@ from trio_profile.findings.charts import colour_of
 from trio_profile.judge.audit.claims import Claims
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.measured import NEAR
-from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.judge.audit.reader import read
 from trio_profile.quantities import entries
@@ -82,9 +82,9 @@ def _figures(claims: Claims) -> Iterator[Figure]:
     for line in Facts.of(claims).lines:
         row = line.row
         if not row.dense and (retention := _retention(line)) is not None:
-            where = line.table.where or line.table.label
+            where = line.table.where or line.label
             for what, value, text in (*_stated(line), *_quotients(line)):
-                yield Figure(what, row.method, row.model, retention, value, text, line.table.label, where)
+                yield Figure(what, row.method, row.model, retention, value, text, line.label, where)
 
 
 def _retention(line: Line) -> float | None:

@@ -1,27 +1,48 @@
-"""The fixture `trio_gate`: it times a test's workload beside its base and fails the test on a regression.
-
-The rest of the package is imported when a gate is called, because the plugin is loaded into every pytest run.
-"""
+"""The fixture `trio_gate`: it times a test's workload beside its base and fails the test on a regression."""
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, NoReturn
 
 import pytest
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
-from trio_profile.gate.marker import LEAST_PAIRS, exact, timed
+from trio_profile.analysis.gate import Verdict
+from trio_profile.errors import MeasurementError, ProfileError
+from trio_profile.gate.rival_worker import DEFAULT, load, one_line
+from trio_profile.gate.rivals import WARMUPS, Sampler, in_turn, rivals
+from trio_profile.gate.verdict import LEAST_PAIRS, Times, failures, judge_exact, sentence, settle, settle_twice
+from trio_profile.quantities.registry import QUANTITIES
+from trio_profile.stats.intervals import median
 
-if TYPE_CHECKING:
-    from trio_profile.gate.rivals import Sampler
-    from trio_profile.gate.verdict import Times, Verdict
+TIMED = ("run_ms", "decode_ms", *(name for name, quantity in QUANTITIES.items() if quantity.phase))
+"""The quantities that are timed. With one thread, other work hardly changes `cpu_ms`, the CPU time of a run."""
+EXACT = ("kept", "selection_macs", *(quantity.gated for quantity in QUANTITIES.values() if quantity.gated))
+"""The quantities that are whole numbers."""
 
-VERDICTS = pytest.StashKey[list["Verdict"]]()
-"""All verdicts of the run, for its summary."""
-TREES = pytest.StashKey[ExitStack]()
-"""Removes the base's directory when it is closed."""
-_BASE_TREE = pytest.StashKey[Path]()
+
+def _known(quantity: str) -> str:
+    if quantity not in TIMED + EXACT:
+        raise ValueError(f"is none of {', '.join(TIMED + EXACT)}")
+    return quantity
+
+
+class Settings(BaseModel):
+    """The arguments of the marker `trio_gate`.
+
+    quantity: what the test judges.
+    max_ratio: the largest allowed ratio new / base.
+    precision, pairs, seconds: sampling ends when the ratio is known within `precision`, or when so many pairs or
+        seconds are spent.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    quantity: Annotated[str, AfterValidator(_known)] = "run_ms"
+    max_ratio: Annotated[float, Field(ge=1, le=10)] = 1.03
+    precision: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    pairs: Annotated[int, Field(ge=LEAST_PAIRS)] = 192
+    seconds: Annotated[FiniteFloat, Field(gt=0)] = 120.0
 
 
 class Gate:
@@ -36,159 +57,104 @@ class Gate:
     config: of the pytest run.
     where: name of the test, for messages.
     benchmark: the fixture of pytest-benchmark.
-    asked: the marker's arguments.
+    settings: the marker's arguments.
+    base_tree: the directory of the base; None without --trio-gate-base.
     """
 
-    def __init__(self, config: pytest.Config, where: str, benchmark: Any, asked: dict[str, Any]):
+    def __init__(self, config: pytest.Config, where: str, benchmark: Any, settings: Settings, base_tree: Path | None):
         self.config, self.where, self.benchmark = config, where, benchmark
-        self.quantity: str = asked.get("quantity", "run_ms")
-        self.timed = self.quantity if self.quantity in timed() else "run_ms"
-        self.max_ratio = float(asked.get("max_ratio", 1.03))
-        self.precision = float(asked.get("precision", 0.01))
-        self.pairs, self.seconds = int(asked.get("pairs", 192)), float(asked.get("seconds", 120.0))
-        self.called = False
+        self.settings, self.base_tree = settings, base_tree
+        self.timed = settings.quantity if settings.quantity in TIMED else "run_ms"
+        self.verdicts: list[Verdict] = []
         self.recorded: set[str] = set()
 
     def __call__(
-        self,
-        run: str | Callable[[], object] = "trio_profile.gate.rivals:prefill",
-        *,
-        base: Callable[[], object] | None = None,
-        **arguments: Any,
-    ) -> "Verdict | None":
+        self, run: str | Callable[[], object] = DEFAULT, *, base: Callable[[], object] | None = None, **arguments: Any
+    ) -> Verdict | None:
         """Time the workload or function and judge it.
 
         Returns the verdict on the marker's quantity; None if benchmarks are disabled. Fails the test on a regression,
         and on anything that cannot be judged.
         """
-        from trio_profile.errors import ProfileError
-
-        if self.called:
-            pytest.fail("trio_gate: call it once in a test, because its benchmark records one run", pytrace=False)
-        self.called = True
+        if self.timed in self.recorded:
+            _fail("call it once in a test, because its benchmark records one run")
         self.recorded.add(self.timed)
-        if self.benchmark.disabled:
-            if self.config.getoption("trio_gate_base") is not None:
-                pytest.fail("trio_gate: a base was named, but benchmarks are disabled", pytrace=False)
-            self._load(run, arguments)()
-            return None
         try:
-            verdicts = self._judge(run, base, arguments)
+            self.verdicts += self._judge(run, base, arguments)
         except ProfileError as error:
-            pytest.fail(f"trio_gate: {error}", pytrace=False)
-        self.config.stash[VERDICTS] += verdicts
-        from trio_profile.gate.verdict import sentence
-
-        if failed := [verdict for verdict in verdicts if verdict.verdict == "regression"]:
-            pytest.fail("\n".join(sentence(verdict) for verdict in failed), pytrace=False)
-        return verdicts[0]
+            _fail(str(error))
+        if worse := failures(self.verdicts):
+            pytest.fail("\n".join(map(sentence, worse)), pytrace=False)
+        return self.verdicts[0] if self.verdicts else None
 
     def exact(self, name: str, value: int) -> None:
         """Record a whole number that must never grow. `trio-profile gate` compares it with another file's."""
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            pytest.fail(f"trio_gate: {name} = {value!r} is no whole number", pytrace=False)
+            _fail(f"{name} = {value!r} is no whole number")
         self.recorded.add(name)
         self.benchmark.extra_info[name] = int(value)
 
     def finish(self) -> None:
         """Fail the test if it measured nothing."""
         if not self.recorded:
-            pytest.fail("trio_gate measured nothing: call it, or its `exact`, or do not ask for it", pytrace=False)
-        if self.quantity in exact() and self.quantity not in self.recorded:
-            pytest.fail(f"trio_gate: {self.quantity} was never recorded with trio_gate.exact", pytrace=False)
+            _fail("it measured nothing: call it, or its `exact`, or do not ask for it")
+        if self.settings.quantity in EXACT and self.settings.quantity not in self.recorded:
+            _fail(f"{self.settings.quantity} was never recorded with trio_gate.exact")
 
     def _judge(
         self, run: str | Callable[[], object], base: Callable[[], object] | None, arguments: dict[str, Any]
-    ) -> list["Verdict"]:
-        from trio_profile.gate.rivals import WARMUPS, in_turn
-
-        revision = self.config.getoption("trio_gate_base")
+    ) -> Iterable[Verdict]:
+        if base is not None and isinstance(run, str):
+            raise MeasurementError("a workload's base is a revision, --trio-gate-base")
+        if self.benchmark.disabled:
+            if self.base_tree is not None:
+                raise MeasurementError("a base was named, but benchmarks are disabled")
+            self._load(run, arguments)()
+            return []
         if base is not None:
-            if isinstance(run, str):
-                pytest.fail("trio_gate: a workload's base is a revision, --trio-gate-base", pytrace=False)
-            is_cpu = self.timed == "cpu_ms"
-            sample = in_turn(_clocked(base, cpu=is_cpu), _clocked(run, cpu=is_cpu))
+            sample = in_turn(self._load(base, {}), self._load(run, {}))
             sample(WARMUPS)
             return [self._record(*self._settle(sample))]
-        if revision is None:
-            return self._without_base(self._load(run, arguments))
+        if self.base_tree is None:
+            return [self._without_base(self._load(run, arguments))]
         if not isinstance(run, str):
-            pytest.fail(
-                "trio_gate: a function of this process cannot be run in another revision; name a workload, "
-                "'module:function', or pass another function as base",
-                pytrace=False,
+            raise MeasurementError(
+                "a function of this process cannot be run in another revision; name a workload, 'module:function', or "
+                "pass another function as base"
             )
-        return self._compare_trees(self._base_tree(revision), run, arguments)
+        return self._compare_trees(self.base_tree, run, arguments)
 
-    def _compare_trees(self, base: Path, run: str, arguments: dict[str, Any]) -> list["Verdict"]:
+    def _compare_trees(self, base: Path, run: str, arguments: dict[str, Any]) -> list[Verdict]:
         """The verdicts on a workload in two trees: on its time, and on each of its exact numbers."""
-        from trio_profile.errors import MeasurementError
-        from trio_profile.gate.rivals import Rivals
-        from trio_profile.gate.verdict import judge_exact, settle_twice
-
         clock = "cpu_ms" if self.timed == "cpu_ms" else "ms"
         exact: list[Verdict] = []
 
-        def settle_once(number: int, earlier: "Times") -> tuple["Verdict", "Times"]:
-            with Rivals(base, self.config.rootpath, run, arguments, seed=number, time=clock) as rivals:
-                before, after = (rivals.workers[name].exact for name in ("base", "new"))
+        def settle_once(number: int, earlier: Times) -> tuple[Verdict, Times]:
+            with rivals(base, self.config.rootpath, run, arguments, seed=number, time=clock) as (workers, sample):
+                before, after = (worker.exact for worker in workers)
                 if lost := sorted(before.keys() - after.keys()):
                     raise MeasurementError(f"the workload {run} no longer reports its {lost[0]}, which the base's does")
                 exact[:] = [judge_exact(name, self.where, before[name], after[name]) for name in before]
                 self.benchmark.extra_info.update(after)
-                return self._settle(rivals.sample, earlier)
+                return self._settle(sample, earlier)
 
-        timed = settle_twice(settle_once, self.max_ratio)
+        timed = settle_twice(settle_once, self.settings.max_ratio)
         return [self._record(*timed), *exact]
 
-    def _settle(self, run_pairs: "Sampler", earlier: "Times" = ((), ())) -> tuple["Verdict", "Times"]:
+    def _settle(self, sample: Sampler, earlier: Times = ((), ())) -> tuple[Verdict, Times]:
         """The verdict, and the times that it is based on."""
-        from trio_profile.gate.verdict import settle
+        limits = self.settings.model_dump(exclude={"quantity"})
+        return settle(sample, self.timed, self.where, earlier=earlier, **limits)
 
-        deadline, taken = time.monotonic() + self.seconds, 0
-
-        def sample(pairs: int) -> "Times":
-            nonlocal taken
-            times: tuple[list[float], list[float]] = [], []
-            while len(times[0]) < pairs and (taken < LEAST_PAIRS or time.monotonic() < deadline):
-                for side, more in zip(times, run_pairs(1), strict=True):
-                    side += more
-                taken += 1
-            return times
-
-        return settle(
-            sample,
-            self.timed,
-            self.where,
-            max_ratio=self.max_ratio,
-            precision=self.precision,
-            least=LEAST_PAIRS,
-            most=self.pairs,
-            earlier=earlier,
-        )
-
-    def _without_base(self, run: Callable[[], float]) -> list["Verdict"]:
+    def _without_base(self, run: Callable[[], float]) -> Verdict:
         """The verdict "no base", with the times of this tree."""
-        from trio_profile.gate.verdict import Verdict
-        from trio_profile.stats.intervals import median, median_interval
-
         run()
         times = [run() for _ in range(LEAST_PAIRS)]
-        verdict = Verdict(
-            quantity=self.timed,
-            where=self.where,
-            base=None,
-            new=median(times),
-            ratio=None,
-            ci95=None,
-            verdict="no base",
-            samples=len(times),
-        )
-        self._record(verdict, ((), times))
-        self.benchmark.extra_info["trio_gate"]["new_ci95"] = list(median_interval(times))
-        return [verdict]
+        new, samples = median(times), len(times)
+        verdict = Verdict(quantity=self.timed, where=self.where, new=new, samples=samples, verdict="no base")
+        return self._record(verdict, ((), times))
 
-    def _record(self, verdict: "Verdict", times: "Times") -> "Verdict":
+    def _record(self, verdict: Verdict, times: Times) -> Verdict:
         """Write the verdict and its times in milliseconds into the benchmark, and return the verdict."""
         base_ms, new_ms = times
         # pytest-benchmark's public entry, `pedantic`, does the timing itself and needs the number of runs in advance.
@@ -199,7 +165,7 @@ class Gate:
             stats.update(ms / 1000)
         self.benchmark.extra_info["trio_gate"] = {
             **verdict.model_dump(mode="json", exclude={"where"}),
-            "max_ratio": self.max_ratio,
+            "max_ratio": self.settings.max_ratio,
             "base_revision": self.config.getoption("trio_gate_base"),
             "base_ms": [*base_ms],
         }
@@ -207,26 +173,15 @@ class Gate:
 
     def _load(self, run: str | Callable[[], object], arguments: dict[str, Any]) -> Callable[[], float]:
         """The workload or function, as a function that returns its milliseconds."""
-        from trio_profile.gate.rivals import load, one_line
-
         if not isinstance(run, str):
-            return _clocked(run)
+            return _clocked(run, cpu=self.timed == "cpu_ms")
         try:
             return load(run)(**arguments)
         except Exception as error:
-            pytest.fail(f"trio_gate: the workload {run}: {one_line(error)}", pytrace=False)
-
-    def _base_tree(self, revision: str) -> Path:
-        """The directory of the base. All tests share it; it is removed at the end of the run."""
-        from trio_profile.gate.rivals import worktree
-
-        stash = self.config.stash
-        if _BASE_TREE not in stash:
-            stash[_BASE_TREE] = stash[TREES].enter_context(worktree(self.config.rootpath, revision))
-        return stash[_BASE_TREE]
+            raise MeasurementError(f"the workload {run}: {one_line(error)}") from error
 
 
-def _clocked(run: Callable[[], object], *, cpu: bool = False) -> Callable[[], float]:
+def _clocked(run: Callable[[], object], *, cpu: bool) -> Callable[[], float]:
     """A function that calls `run` and returns the milliseconds that it took. cpu: of CPU time."""
     clock = time.process_time_ns if cpu else time.perf_counter_ns
 
@@ -236,3 +191,8 @@ def _clocked(run: Callable[[], object], *, cpu: bool = False) -> Callable[[], fl
         return (clock() - start) / 1e6
 
     return clocked
+
+
+def _fail(message: str) -> NoReturn:
+    """Fail the test in one line."""
+    pytest.fail(f"trio_gate: {message}", pytrace=False)

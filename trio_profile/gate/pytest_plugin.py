@@ -11,14 +11,17 @@ library until a gate is used.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from trio_profile.gate import marker
-from trio_profile.gate.fixture import TREES, VERDICTS, Gate
+if TYPE_CHECKING:
+    from trio_profile.gate.fixture import Gate
+    from trio_profile.gate.verdict import Verdict
 
+VERDICTS = pytest.StashKey[list["Verdict"]]()
+"""All verdicts of the run, for its summary."""
 _BAD_INPUT = 2
 
 
@@ -35,9 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker. End the run if the base does not exist."""
-    config.addinivalue_line("markers", marker.DESCRIPTION)
+    config.addinivalue_line(
+        "markers",
+        "trio_gate(quantity='run_ms', max_ratio=1.03, precision=0.01, pairs=192, seconds=120): the fixture trio_gate of"
+        " this test judges this quantity. It is timed until the ratio to the base is known within `precision`, or until"
+        " so many pairs or seconds are spent",
+    )
     config.stash[VERDICTS] = []
-    config.stash[TREES] = ExitStack()
     if (revision := config.getoption("trio_gate_base", None)) is not None:
         from trio_profile.errors import ProfileError
         from trio_profile.gate.rivals import commit_of
@@ -50,27 +57,65 @@ def pytest_configure(config: pytest.Config) -> None:
             _refuse(f"--trio-gate-base: {error}")
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the base's directory."""
-    if (trees := config.stash.get(TREES, None)) is not None:
-        trees.close()
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """End the run before any test if a gate is wrong and could not judge, or if pytest-benchmark is missing."""
     for item in items:
         if "trio_gate" in getattr(item, "fixturenames", ()) and not config.pluginmanager.hasplugin("benchmark"):
             _refuse(f"{item.nodeid}: trio_gate needs the extra 'gate': pip install 'trio-profile[gate]'")
-        if fault := marker.fault(item):
-            _refuse(f"{item.nodeid}: {fault}")
+        if problem := fault(item):
+            _refuse(f"{item.nodeid}: {problem}")
+
+
+def fault(item: pytest.Item) -> str | None:
+    """Why a test's marker is wrong; None if it is right or absent."""
+    mark = item.get_closest_marker("trio_gate")
+    if mark is None:
+        return None
+    if "trio_gate" not in getattr(item, "fixturenames", ()):
+        return "it has the marker trio_gate and does not ask for the fixture trio_gate: nothing would be judged"
+    from pydantic import ValidationError
+
+    from trio_profile.gate.fixture import Settings
+    from trio_profile.records.record import first_problem
+
+    names = ", ".join(Settings.model_fields)
+    if mark.args:
+        return f"the marker trio_gate takes {names} by name, not {mark.args[0]!r}"
+    try:
+        Settings(**mark.kwargs)
+    except ValidationError as error:
+        name, message = first_problem(error)
+        return f"{name} = {mark.kwargs[name]!r}: {message}; the marker trio_gate takes {names}"
+    return None
+
+
+@pytest.fixture(scope="session")
+def trio_gate_base(request: pytest.FixtureRequest) -> Iterator[Path | None]:
+    """The directory of the base, which is removed at the end of the run; None without --trio-gate-base."""
+    revision = request.config.getoption("trio_gate_base")
+    if revision is None:
+        yield None
+        return
+    from trio_profile.errors import ProfileError
+    from trio_profile.gate.rivals import worktree
+
+    try:
+        with worktree(request.config.rootpath, revision) as tree:
+            yield tree
+    except ProfileError as error:
+        pytest.fail(f"trio_gate: {error}", pytrace=False)
 
 
 @pytest.fixture
-def trio_gate(request: pytest.FixtureRequest, benchmark: Any) -> Iterator[Gate]:
+def trio_gate(request: pytest.FixtureRequest, benchmark: Any, trio_gate_base: Path | None) -> Iterator["Gate"]:
     """A gate that judges the workload or function that the test gives to it; see `Gate`."""
+    from trio_profile.gate.fixture import Gate, Settings
+
     mark = request.node.get_closest_marker("trio_gate")
-    gate = Gate(request.config, request.node.nodeid, benchmark, mark.kwargs if mark else {})
+    settings = Settings(**mark.kwargs) if mark else Settings()
+    gate = Gate(request.config, request.node.nodeid, benchmark, settings, trio_gate_base)
     yield gate
+    request.config.stash[VERDICTS] += gate.verdicts
     gate.finish()
 
 

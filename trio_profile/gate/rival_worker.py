@@ -2,9 +2,10 @@
 
 It is run by its path and imports only the standard library, because the tree may be of a revision without this file.
 
-It writes one JSON line when it is ready, `{"exact": {…}}`. Then it writes `{"ms": …, "cpu_ms": …}` for each line that
-it reads: what the workload says, and the CPU time of the whole call, all threads together. After an error it writes
-`{"error": …}` and ends. It also ends when its input is closed.
+It talks over a connection, whose number is its argument. It first reads the trees and the workload, and sends
+`{"exact": {…}}` when it is ready. For each message that follows it sends `{"ms": …, "cpu_ms": …}`: what the workload
+returns, and the CPU time of the whole call, all threads together. After an error it sends `{"error": …}` and ends. It
+also ends when the connection is closed.
 
 A workload is named "module:function". The function is called once with the arguments, and returns a second function.
 Each call of the second function does the work once and returns the milliseconds. It may have an attribute `exact`: a
@@ -12,12 +13,12 @@ dictionary of whole numbers that must not grow.
 """
 
 import gc
-import json
-import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ def load(workload: str) -> Callable[..., Callable[[], float]]:
 
 def one_line(error: BaseException) -> str:
     """An error as one line: its type and the first line of its message that is not empty."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _require_of_this_tree(tree: Path, other: Path) -> None:
@@ -92,40 +93,33 @@ def _require_of_this_tree(tree: Path, other: Path) -> None:
         raise ImportError(f"{strays[0]} was imported from the other revision's tree")
 
 
-def _serve(asked: dict[str, Any], say: Callable[[dict], None]) -> None:
-    tree, other = Path(asked["tree"]), Path(asked["other"])
-    sys.path[0:1] = [str(place) for place in (tree, *(tree / name for name in asked["places"])) if place.is_dir()]
-    run = load(asked["workload"])(**asked["arguments"])
-    exact = getattr(run, "exact", {})
+def _serve(connection: Connection) -> None:
+    tree, other, places, workload, arguments = connection.recv()
+    sys.path[0:1] = [str(place) for place in (tree, *(tree / name for name in places)) if place.is_dir()]
+    run = load(workload)(**arguments)
+    exact = {quantity: int(value) for quantity, value in getattr(run, "exact", {}).items()}
     _require_of_this_tree(tree, other)
     gc.collect()
     gc.freeze()  # so that a collection looks only at what the last run left
     gc.disable()
-    say({"exact": exact})
-    for _ in sys.stdin:
+    connection.send({"exact": exact})
+    while True:
+        connection.recv()
         start = time.process_time_ns()
         ms = float(run())
         cpu_ms = (time.process_time_ns() - start) / 1e6
         gc.collect()  # before the answer: the other side runs after it
-        say({"ms": ms, "cpu_ms": cpu_ms})
+        connection.send({"ms": ms, "cpu_ms": cpu_ms})
 
 
 def main() -> None:
-    """Serve until standard input ends. The first argument is a JSON object with the tree and the workload."""
-    # The workload's own prints go to standard error, so that they are not read as answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def say(answer: dict) -> None:
-        print(json.dumps(answer), file=answers, flush=True)
-
-    asked = json.loads(sys.argv[1])
+    """Serve until the connection is closed."""
+    connection = Connection(int(sys.argv[1]))
     try:
-        _serve(asked, say)
-    except BrokenPipeError:
-        pass
+        _serve(connection)
     except (Exception, SystemExit) as error:
-        say({"error": one_line(error)})
+        with suppress(OSError):  # nobody listens any more
+            connection.send({"error": one_line(error)})
         sys.exit(1)
 
 

@@ -19,32 +19,33 @@ the comparisons, depending on the kind of noise and with all looks at the growin
 The verdicts are those of criterion (an interval and a noise threshold) and of nvbench (FAST, SLOW, AMBG, SAME).
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import hypot, isfinite, log, sqrt
+from math import hypot, inf, isfinite, log
 from typing import Any, TypeAlias
 
-from pydantic import FiniteFloat
 from scipy.special import stdtrit
 
 from trio_profile import units
 from trio_profile.analysis.gate import Outcome, Verdict
 from trio_profile.errors import MeasurementError
-from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, quotient_interval, sum_of_errors
+from trio_profile.records.study import PROCESSES
+from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, quotient_interval
 from trio_profile.stats.two_way import Centre, parts_of
 
 MAX_RATIO = 1.03
 CONFIDENCE, ALARM_CONFIDENCE = 0.95, 0.99
 LEAST_SAMPLES = 6
 """A verdict on times needs so many."""
+LEAST_PAIRS = 12
+"""Times that are measured in turn are judged after so many pairs, and not before."""
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
-ONE_PROCESS = "one process on a side: another one of the same code may differ by more than the interval"
-
-MOST_LONGER = 64.0
-"""A study is not measured more than so many times as long."""
-
-_WIDER_WHEN_SURE = 2.576 / 1.960
-"""How much wider a normal 99 % interval is than a 95 % one."""
+ONE_PROCESS = (
+    "one process on a side: another one of the same code may differ by more than the interval; measure with "
+    f"--processes {PROCESSES}"
+)
+LONGER = "a longer measurement of both studies may decide it (--seconds, --processes)"
 
 Interval: TypeAlias = tuple[float, float]
 Times: TypeAlias = tuple[Sequence[float], Sequence[float]]
@@ -71,54 +72,32 @@ class Measured:
     machine: float
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A ratio to a reference, of which only the median and its 95 % interval are stored."""
-
-    median: FiniteFloat
-    ci95: tuple[FiniteFloat, FiniteFloat]
-    samples: int
-
-
-Evidence: TypeAlias = int | Measured | Samples | Summary
+Evidence: TypeAlias = int | Measured | Samples
 """The measurement of a quantity on one side. An int is exact."""
 
 
-def judge(
-    quantity: str,
-    where: str,
-    base: Evidence,
-    new: Evidence,
-    max_ratio: float = MAX_RATIO,
-) -> Verdict:
+def judge(quantity: str, where: str, base: Evidence, new: Evidence, max_ratio: float = MAX_RATIO) -> Verdict:
     """The verdict on two sides that were measured separately.
 
     Raises MeasurementError if a side has too few samples, if a value is not finite and positive, or if the two sides
     are of different kinds.
     """
+    require_bound(max_ratio)
     if isinstance(base, int) and isinstance(new, int):
         return judge_exact(quantity, where, base, new)
     if isinstance(base, Measured) and isinstance(new, Measured):
         return _judge_measured(quantity, where, base, new, max_ratio)
     if isinstance(base, Samples) and isinstance(new, Samples):
         return _judge_samples(quantity, where, base, new, max_ratio)
-    if isinstance(base, Summary) and isinstance(new, Summary):
-        return _judge_summaries(quantity, where, base, new, max_ratio)
     kinds = " and ".join("exact" if isinstance(side, int) else type(side).__name__.lower() for side in (base, new))
     raise MeasurementError(f"{quantity} of {where} is {kinds}: the two cannot be compared")
 
 
 def judge_exact(quantity: str, where: str, base: int, new: int) -> Verdict:
     """The verdict on a whole number: any growth is a regression."""
-    return Verdict(
-        quantity=quantity,
-        where=where,
-        base=base,
-        new=new,
-        ratio=new / base if base else None,
-        ci95=None,
-        verdict="regression" if new > base else "improved" if new < base else "pass",
-    )
+    outcome: Outcome = "regression" if new > base else "improved" if new < base else "pass"
+    ratio = new / base if base else None
+    return Verdict(quantity=quantity, where=where, base=base, new=new, ratio=ratio, verdict=outcome)
 
 
 def judge_pairs(
@@ -179,35 +158,36 @@ def settle(
     *,
     max_ratio: float = MAX_RATIO,
     precision: float = 0.01,
-    least: int = 12,
-    most: int = 192,
+    pairs: int = 192,
+    seconds: float = inf,
     earlier: Times = ((), ()),
 ) -> tuple[Verdict, Times]:
     """Sample pairs until the interval is narrow enough and the verdict is not inconclusive. Returns the verdict
     and the times that it is based on.
 
-    The interval is computed after `least` pairs and after each doubling of their number. Such few looks hardly raise
+    The interval is computed after LEAST_PAIRS pairs and after each doubling of their number. So few looks hardly raise
     the rate of false alarms. A verdict that is inconclusive at the limit stays inconclusive.
 
-    sample: takes the number of further pairs and returns them as (base, new). It returns fewer pairs at the end.
+    sample: takes a number of further pairs and returns them as (base, new).
     precision: the relative half width that is narrow enough.
-    least, most: the fewest and the most pairs.
+    pairs, seconds: the limits. LEAST_PAIRS pairs are sampled in any case.
     earlier: times of another pair of processes, which count too. As many are sampled before the first look.
     """
+    deadline = time.monotonic() + seconds
     times: tuple[list[float], list[float]] = [], []
-    target = max(least, min(len(earlier[0]), most))
+    target = max(LEAST_PAIRS, min(len(earlier[0]), pairs))
     while True:
-        wanted = min(target, most) - len(times[0])
-        before, after = sample(wanted)
-        for side, more in zip(times, (before, after), strict=True):
-            side += more
+        goal = min(target, pairs)
+        while len(times[0]) < goal and (len(times[0]) < LEAST_PAIRS or time.monotonic() < deadline):
+            for side, more in zip(times, sample(1), strict=True):
+                side += more
         base, new = ([*first, *second] for first, second in zip(earlier, times, strict=True))
         verdict = judge_pairs(quantity, where, base, new, max_ratio)
         assert verdict.ci95 is not None and verdict.ratio is not None
         narrow = verdict.ci95[1] - verdict.ci95[0] <= 2 * precision * verdict.ratio
         if narrow and verdict.verdict != "inconclusive":
             return verdict.model_copy(update={"stopped": "converged"}), (base, new)
-        if len(times[0]) >= most or len(before) < wanted:
+        if len(times[0]) >= pairs or len(times[0]) < goal:
             note = None if verdict.verdict != "inconclusive" else f"still inconclusive after {len(base)} pairs"
             return verdict.model_copy(update={"stopped": "budget", "note": note}), (base, new)
         target *= 2
@@ -272,64 +252,33 @@ def require_bound(max_ratio: float) -> None:
 
 
 def _judge_measured(quantity: str, where: str, base: Measured, new: Measured, max_ratio: float) -> Verdict:
-    require_bound(max_ratio)
     ratio, machine = new.centre.over(base.centre), hypot(base.machine, new.machine)
     intervals = ratio.interval(CONFIDENCE), ratio.interval(ALARM_CONFIDENCE)
-    several = ratio.processes > 1
-    outcome = decide(*intervals, max_ratio) if several else "inconclusive"
-    longer = None
-    if outcome == "inconclusive" and several:
-        longer = _times_longer(ratio, machine, min(abs(log(max_ratio / ratio.value)), log(max_ratio)))
-    return _timed(
-        quantity,
-        where,
-        (base.centre.value, new.centre.value, ratio.value),
-        intervals,
-        max_ratio,
-        verdict=outcome,
-        samples=ratio.samples,
-        sessions=ratio.processes,
-        longer=longer,
-        note=_note(machine, ratio.processes, is_open=outcome == "inconclusive" and longer is None),
+    outcome = decide(*intervals, max_ratio) if ratio.processes > 1 else "inconclusive"
+    note = None
+    if outcome == "inconclusive":
+        note = ONE_PROCESS if ratio.processes == 1 else _next_step(ratio.value, machine, max_ratio)
+    values, samples = (base.centre.value, new.centre.value, ratio.value), ratio.samples
+    fields = {"verdict": outcome, "samples": samples, "sessions": ratio.processes, "note": note}
+    return _timed(quantity, where, values, intervals, max_ratio, **fields)
+
+
+def _next_step(ratio: float, machine: float, max_ratio: float) -> str:
+    """How the verdict on two studies can be decided: by measuring longer, unless the machine alone hides the answer.
+
+    machine: the part of the ratio's error that is the state of the machine, which does not change with the time.
+    """
+    distance = min(abs(log(max_ratio / ratio)), log(max_ratio))
+    if machine == 0 or stdtrit(2 * MACHINE_FREEDOM, (1 + ALARM_CONFIDENCE) / 2) * machine < distance:
+        return LONGER
+    return (
+        f"two studies of the same code differ by about {units.percent(machine)}, because the state of the machine "
+        "changes; to measure longer does not help, so time both versions in turn (pytest --trio-gate-base)"
     )
-
-
-def _note(machine: float, processes: int, *, is_open: bool) -> str | None:
-    """Return what weakens a verdict on two studies; None if nothing does.
-
-    is_open: whether no time would decide.
-    """
-    if processes == 1:
-        return ONE_PROCESS
-    if is_open and machine:
-        return (
-            f"two studies of the same code differ by about {units.percent(machine)}, because the state of the machine "
-            "changes; to measure longer does not help, so time both versions in turn (pytest --trio-gate-base)"
-        )
-    return None
-
-
-def _times_longer(ratio: Centre, machine: float, distance: float) -> float | None:
-    """Return how many times as long both studies must be measured, so that the 99 % interval misses the bound.
-
-    None if that would be more than MOST_LONGER: the state of the machine does not change with the time.
-
-    machine: the part of the error that it is.
-    distance: of the ratio from the bound, on the logarithmic scale.
-    """
-    rest = max(ratio.error**2 - machine**2, 0.0)
-    longer = 1.5
-    while longer <= MOST_LONGER:
-        error, freedom = sum_of_errors(sqrt(rest / longer), longer * ratio.freedom, machine, 2 * MACHINE_FREEDOM)
-        if float(stdtrit(freedom, (1 + ALARM_CONFIDENCE) / 2)) * error < distance:
-            return longer
-        longer *= 1.25
-    return None
 
 
 def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_ratio: float) -> Verdict:
     """The verdict on times that were not measured in turn with a reference."""
-    require_bound(max_ratio)
     for side in (base, new):
         _require_times(quantity, where, side.values)
     medians = median(base.values), median(new.values)
@@ -341,21 +290,8 @@ def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_r
     return _timed(quantity, where, values, intervals, max_ratio, samples=samples, note=NOT_INTERLEAVED)
 
 
-def _judge_summaries(quantity: str, where: str, base: Summary, new: Summary, max_ratio: float) -> Verdict:
-    require_bound(max_ratio)
-    for side in (base, new):
-        _require_times(quantity, where, (*side.ci95, side.median), side.samples)
-        if not side.ci95[0] <= side.median <= side.ci95[1]:
-            raise MeasurementError(f"{quantity} of {where}: {side.median:g} lies outside its interval {side.ci95}")
-    medians = base.median, new.median
-    intervals = [quotient_interval(medians, (base.ci95, new.ci95), wider) for wider in (1.0, _WIDER_WHEN_SURE)]
-    values, samples = (*medians, medians[1] / medians[0]), min(base.samples, new.samples)
-    return _timed(quantity, where, values, intervals, max_ratio, samples=samples)
-
-
-def _require_times(quantity: str, where: str, values: Sequence[float], samples: int | None = None) -> None:
-    n = len(values) if samples is None else samples
-    if n < LEAST_SAMPLES:
+def _require_times(quantity: str, where: str, values: Sequence[float]) -> None:
+    if (n := len(values)) < LEAST_SAMPLES:
         raise MeasurementError(f"{quantity} of {where} has {n} samples: a verdict needs {LEAST_SAMPLES}, sample longer")
     if bad := [value for value in values if not (isfinite(value) and value > 0)]:
         raise MeasurementError(f"{quantity} of {where} holds a time of {bad[0]:g}, which is impossible: measure again")

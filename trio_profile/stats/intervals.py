@@ -244,17 +244,14 @@ def cluster_quantile(clusters: Sequence[int], confidence: float = 0.95) -> float
     return float(stdtrit(max(len(set(clusters)) - 1, 1), tail))
 
 
-def quotient_interval(
-    values: tuple[float, float], intervals: Sequence[tuple[float, float]], wider: float = 1.0
-) -> tuple[float, float]:
+def quotient_interval(values: tuple[float, float], intervals: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the interval of new / base from the intervals of two independent values.
 
     The distances to the ends are added in quadrature, on the logarithmic scale (MOVER: Zou & Donner 2008).
 
     values, intervals: of the base and of the new side.
-    wider: a factor on the distances.
     """
     (base, new), ((base_low, base_high), (new_low, new_high)) = values, intervals
     below = hypot(log(new / new_low), log(base_high / base))
     above = hypot(log(new_high / new), log(base / base_low))
-    return new / base * exp(-wider * below), new / base * exp(wider * above)
+    return new / base * exp(-below), new / base * exp(above)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
-from trio_profile.judge.audit.claims import Claims, builtin
+from trio_profile.judge.audit.claims import builtin
 from trio_profile.judge.audit.document import AuditDocument, audit
 from trio_profile.judge.audit.measured import with_measured
 from trio_profile.judge.audit.reader import read
@@ -24,24 +24,21 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> A
     """Audit a claims file.
 
     Raises ClaimsError if the file is not valid, or if the peak of the GPU is not known. Raises StoreError if the
-    directory `measured` holds no sweep.
+    directory `measured` holds no sweep, and StudyError if the sweep has none of the settings.
     """
     assert study.claims is not None
     claims = read(study.claims)
     session = host.session(host.without_torch())
     document = audit(claims, study.gpu).model_copy(update={"sessions": (session,)})
-    return document if study.measured is None else _with_sweep(document, claims, Path(study.measured))
-
-
-def _with_sweep(document: AuditDocument, claims: Claims, directory: Path) -> AuditDocument:
-    """Return the document with the measured values of a sweep. Raises StudyError if the sweep has none of them."""
+    if study.measured is None:
+        return document
     from trio_profile.analysis.sweep import from_store  # slow to import: scipy
 
-    sweep = from_store(Store(directory).read())
-    found = with_measured(document, claims, sweep)
-    if not any(finding.measured for finding in found.claims):
+    sweep = from_store(Store(Path(study.measured)).read())
+    document = with_measured(document, claims, sweep)
+    if not any(finding.measured for finding in document.claims):
         raise StudyError(
-            f"{directory} is a study of {sweep.study.model} and holds no setting for which {document.name} claims a "
-            "ratio: give a sweep of the same model, method and retention, or leave --measured out"
+            f"{study.measured} is a study of {sweep.study.model} and holds no setting for which {document.name} claims "
+            "a ratio: give a sweep of the same model, method and retention, or leave --measured out"
         )
-    return found
+    return document

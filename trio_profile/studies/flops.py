@@ -186,11 +186,11 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
         known=counts.known,
         counted=counts.counted,
         convention=convention_match.convention,
-        figure=int(claim),
+        figure=int(claim.value),
         counted_for=None if counted_for is prefill else counted_for,
     )
     return matches, PrintedClaim(
-        figure=int(claim),
+        figure=int(claim.value),
         convention=convention_match.code,
         name=convention_match.name,
         printed=convention_match.printed,

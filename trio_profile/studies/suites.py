@@ -199,7 +199,7 @@ def read(name: str) -> Suite:
 
 def _checked(source: Source) -> Suite:
     """Return the suite of a parsed file. Raises ClaimsError at the first fault."""
-    suite = source.record((), Suite, source.tree)
+    suite = source.record(Suite, source.tree)
     for name, table in suite.tables.items():
         place = ("tables", name)
         for number, benchmark in enumerate(table.benchmarks):

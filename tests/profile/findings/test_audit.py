@@ -27,7 +27,6 @@ def test_a_page_opens_with_its_finding_in_plain_words(trio: AuditDocument):
     assert [(one.id, bool(one.folded)) for one in report.pages] == [
         ("verdict", False),
         ("doubts", True),
-        ("places", True),
     ]
     first = report.pages[0].blocks
     told = [line for block in first if isinstance(block, Sentences) for line in block.lines]
@@ -70,18 +69,18 @@ def test_a_recomputed_value_has_its_unit_and_interval(trio: AuditDocument):
     assert pages.recomputed(exact) == "2×"
 
 
-def test_what_our_own_study_measured_follows_the_arithmetic(trio: AuditDocument):
+def test_the_result_of_our_own_study_follows_a_finding(trio: AuditDocument):
     finding = next(one for one in trio.claims if one.quantity == "prefill_speedup")
     ours = Measured(value=1.9, ci95=(1.8, 2.0), method="trio", retention=0.111, samples=30)
-    beside = trio.model_copy(update={"environment": environment(), "study": study()})
-    told = pages.why(finding.model_copy(update={"measured": ours}), beside)
-    assert told.startswith(finding.why)
-    assert "Our study on NVIDIA H200 (llava-1.5-7b, bfloat16) saw 1.90× [1.80, 2.00] at 11.1 % in 30 pairs." in told
-    exact = ours.model_copy(update={"samples": None, "value": 5.13})
-    assert "counted 5.13× at 11.1 %." in pages.why(finding.model_copy(update={"measured": exact}), beside)
-    even = finding.model_copy(update={"measured": ours, "check": "break-even"})
-    assert "breaks even in total time at" in pages.why(even, beside)
-    assert pages.why(finding, trio) == finding.why
+    with_study = trio.model_copy(update={"environment": environment(), "study": study()})
+
+    def told(measured: Measured | None, **fields) -> str:
+        return pages.plain([finding.model_copy(update={"measured": measured, **fields})], with_study)[0]
+
+    assert told(ours).endswith("Our study on NVIDIA H200 (llava-1.5-7b, bfloat16) has 1.90× [1.80, 2.00] at 11.1 %.")
+    assert "has 5.13× at 11.1 %." in told(ours.model_copy(update={"samples": None, "value": 5.13}))
+    assert "breaks even in total time at" in told(ours, check="break-even")
+    assert "Our study" not in told(None)
 
 
 def test_a_page_says_what_was_not_read_at_its_source():
@@ -89,7 +88,7 @@ def test_a_page_says_what_was_not_read_at_its_source():
     report = pages.report(document)
     blocks = {block.heading: block.lines for block in report.pages[0].blocks if isinstance(block, Sentences)}
     opening, *_ = blocks[""]
-    assert opening.endswith("and 30 are not checked at the source.")
+    assert opening.endswith("and 30 not checked at the source.")
     first, dense, *others = blocks["Not checked at the source"]
     assert "17 of 30 findings hold" in first and "48.82, 40.8 and 41.4 TFLOPs" in dense
     assert any("prefill speed-up 7.1× → 2.05×; prefill speed-up 4.7× → 1.88×" in one for one in others)

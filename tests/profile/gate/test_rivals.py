@@ -1,12 +1,13 @@
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.places import commit_all
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
-from trio_profile.gate.rivals import Rivals, Worker, worktree
+from trio_profile.gate.rivals import Worker, rivals, worktree
 
 TOY = """
 import gc, os, subprocess, sys, time
@@ -63,6 +64,12 @@ def trees(tmp_path):
     return tree(tmp_path / "base"), tree(tmp_path / "new", ms=2.0)
 
 
+def start(*arguments) -> None:
+    """Start a worker, wait until it is ready, and end it."""
+    with closing(Worker(*arguments)) as worker:
+        worker.ready()
+
+
 def alive(pid: int) -> bool:
     """Whether a process runs; one that waits to be reaped by a parent of its own does not."""
     try:
@@ -79,9 +86,9 @@ def wait_until_gone(pid: int) -> bool:
 
 
 def test_each_worker_imports_from_its_own_tree_and_they_run_in_turn(trees):
-    with Rivals(*trees, "toy:quick", {"ms": 3.0}) as rivals:
-        base, new = rivals.sample(5)
-        pids = [worker._process.pid for worker in rivals.workers.values()]
+    with rivals(*trees, "toy:quick", {"ms": 3.0}) as (workers, sample):
+        base, new = sample(5)
+        pids = [worker.process.pid for worker in workers]
         assert all(map(alive, pids))
     assert (base, new) == ([3.0] * 5, [6.0] * 5)
     assert not any(map(alive, pids))
@@ -89,8 +96,8 @@ def test_each_worker_imports_from_its_own_tree_and_they_run_in_turn(trees):
 
 def test_no_side_collects_garbage_while_the_other_one_runs(trees, tmp_path):
     log = tmp_path / "log"
-    with Rivals(*trees, "toy:collects", {"log": str(log)}) as rivals:
-        rivals.sample(3)
+    with rivals(*trees, "toy:collects", {"log": str(log)}) as (_, sample):
+        sample(3)
     lines = log.read_text().splitlines()
     runs = [number for number, line in enumerate(lines) if line == "run"]
     assert len(runs) == 10  # warm-ups among them
@@ -110,23 +117,24 @@ def test_no_side_collects_garbage_while_the_other_one_runs(trees, tmp_path):
     ],
 )
 def test_an_error_in_a_worker_is_one_line(trees, workload, says):
-    with pytest.raises(MeasurementError, match=r"of the (base|new) revision") as caught, Rivals(*trees, workload):
+    with pytest.raises(MeasurementError, match=r"of the (base|new) revision") as caught, rivals(*trees, workload):
         pass
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_worker_that_hangs_is_ended(trees):
-    hung = Rivals(*trees, "toy:hangs", run_seconds=0.3)
-    with pytest.raises(MeasurementError, match=r"longer than 0\.3 s for one run"), hung:
+def test_a_worker_that_hangs_is_ended(trees, monkeypatch):
+    monkeypatch.setattr("trio_profile.gate.rivals.RUN_SECONDS", 0.3)
+    with pytest.raises(MeasurementError, match=r"longer than 0\.3 s for one run"), rivals(*trees, "toy:hangs"):
         pass
+    monkeypatch.setattr("trio_profile.gate.rivals.START_SECONDS", 0.3)
     with pytest.raises(MeasurementError, match=r"longer than 0\.3 s to start"):
-        Worker("base", *trees, "toy:slow_to_start", {}, start_seconds=0.3).ready()
+        start("base", *trees, "toy:slow_to_start", {})
 
 
 def test_nothing_that_a_worker_started_outlives_it(trees):
-    with pytest.raises(KeyboardInterrupt), Rivals(*trees, "toy:fork") as rivals:
-        children = [worker.exact["child"] for worker in rivals.workers.values()]
+    with pytest.raises(KeyboardInterrupt), rivals(*trees, "toy:fork") as (workers, _):
+        children = [worker.exact["child"] for worker in workers]
         assert all(map(alive, children))
         raise KeyboardInterrupt
     assert all(map(wait_until_gone, children))
@@ -137,13 +145,13 @@ def test_code_from_another_tree_is_refused(trees, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with pytest.raises(MeasurementError, match="imports nothing from this revision"):
-        Worker("base", elsewhere, trees[1], "statistics:NormalDist", {}).ready()
+        start("base", elsewhere, trees[1], "statistics:NormalDist", {})
     (trees[0] / "mixed.py").write_text(
         f"import sys\nsys.path.append({str(trees[1])!r})\nimport only\nquick = lambda: (lambda: 1.0)\n"
     )
     (trees[1] / "only.py").write_text("")
     with pytest.raises(MeasurementError, match="only was imported from the other revision"):
-        Worker("base", *trees, "mixed:quick", {}).ready()
+        start("base", *trees, "mixed:quick", {})
 
 
 def test_each_side_imports_a_package_from_the_folder_that_this_process_has_it_from(trees, monkeypatch):
@@ -151,8 +159,8 @@ def test_each_side_imports_a_package_from_the_folder_that_this_process_has_it_fr
         (place / "core" / "inner").mkdir(parents=True)
         (place / "core" / "inner" / "__init__.py").write_text(f"run = lambda: (lambda: {ms})\n")
     monkeypatch.syspath_prepend(trees[1] / "core")
-    with Rivals(*trees, "inner:run") as rivals:
-        assert rivals.sample(2) == ([1.0, 1.0], [2.0, 2.0])
+    with rivals(*trees, "inner:run") as (_, sample):
+        assert sample(2) == ([1.0, 1.0], [2.0, 2.0])
 
 
 # A revision of a repository
@@ -169,8 +177,8 @@ def repository(tmp_path):
 
 def test_a_revision_is_checked_out_beside_the_working_tree(repository):
     with worktree(repository, "HEAD") as base:
-        with Rivals(base, repository, "toy:quick") as rivals:
-            assert rivals.sample(2) == ([1.0, 1.0], [4.0, 4.0])
+        with rivals(base, repository, "toy:quick") as (_, sample):
+            assert sample(2) == ([1.0, 1.0], [4.0, 4.0])
         assert not list(base.rglob("__pycache__"))
     assert not base.exists()
     listed = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)

@@ -7,10 +7,10 @@ from scipy.stats import ttest_ind
 from tests import noise
 from trio_profile.errors import MeasurementError
 from trio_profile.gate.verdict import (
+    LONGER,
     ONE_PROCESS,
     Measured,
     Samples,
-    Summary,
     decide,
     judge,
     judge_exact,
@@ -133,29 +133,19 @@ def test_one_process_on_a_side_is_inconclusive(processes, ratio):
     generator = np.random.default_rng(0)
     base, new = processes
     found = judge("x", "here", study(generator, base), study(generator, new, ratio))
-    assert (found.verdict, found.sessions, found.longer) == ("inconclusive", 1, None)
+    assert (found.verdict, found.sessions) == ("inconclusive", 1)
     assert found.note == ONE_PROCESS
 
 
-def test_the_time_that_an_inconclusive_verdict_names_decides_it():
-    generator = np.random.default_rng(3)
-    first = judge("x", "here", study(generator, 4, spread=0.03), study(generator, 4, 1.12, spread=0.03))
-    assert first.verdict == "inconclusive" and first.longer is not None and first.longer > 1
-    processes = int(np.ceil(4 * first.longer))
-    again = (study(generator, processes, ratio, spread=0.03) for ratio in (1.0, 1.12))
-    assert judge("x", "here", *again).verdict == "regression"
-
-
-def test_no_time_decides_a_ratio_on_the_bound_or_within_the_machines_state():
-    logs = np.log([0.99, 1.0, 1.01])
-    base, new = (Measured(centre_of([[one] for one in ratio * np.exp(logs)]), 0.0) for ratio in (1.0, 1.03))
-    found = judge("x", "here", base, new)
-    assert (found.verdict, found.longer) == ("inconclusive", None)
+def test_an_inconclusive_verdict_says_whether_longer_studies_may_decide_it():
+    """A state of the machine that spreads by 1.25 % hides a ratio near the bound, however long both are measured."""
     generator = np.random.default_rng(6)
+    first = judge("x", "here", study(generator, 4, spread=0.03), study(generator, 4, 1.12, spread=0.03))
+    assert (first.verdict, first.note) == ("inconclusive", LONGER)
     aware = [study(generator, 8, ratio, 0.003, MACHINE) for ratio in (1.0, 1.06)]
-    found = judge("x", "here", *aware)
-    assert (found.verdict, found.longer) == ("inconclusive", None)
-    assert found.note is not None and "time both versions in turn" in found.note
+    hidden = judge("x", "here", *aware)
+    assert hidden.verdict == "inconclusive"
+    assert hidden.note is not None and "time both versions in turn" in hidden.note
 
 
 def test_intervals_of_studies_that_share_no_state_of_the_machine_hold_their_label():
@@ -169,17 +159,6 @@ def test_intervals_of_studies_that_share_no_state_of_the_machine_hold_their_labe
     found = [judge("x", "here", measured(), measured()).ci95 for _ in range(300)]
     holding = sum(ends is not None and ends[0] <= 1 <= ends[1] for ends in found)
     assert holding >= 0.925 * 300
-
-
-@pytest.mark.parametrize(("new", "says"), [(0.80, "pass"), (0.88, "regression"), (0.70, "improved")])
-def test_kept_ratios_are_compared_by_their_intervals(new, says):
-    def around(median):
-        return Summary(median, (0.99 * median, 1.01 * median), 15)
-
-    verdict = judge("trio_over_random", "here", around(0.8), around(new))
-    assert verdict.verdict == says
-    assert verdict.ci95 is not None
-    assert verdict.ci95[1] / (new / 0.8) == pytest.approx(1 + 0.01 * 2**0.5, rel=1e-3)
 
 
 def sampler(model, ratio, seed=0, most=192):
@@ -201,6 +180,6 @@ def test_sampling_stops_when_the_interval_is_narrow():
 
 
 def test_sampling_that_stays_inconclusive_ends_with_a_note():
-    verdict, _ = settle(sampler("steady", 1.03, most=96), "prefill_ms", "here", most=96)
+    verdict, _ = settle(sampler("steady", 1.03, most=96), "prefill_ms", "here", pairs=96)
     assert (verdict.verdict, verdict.stopped, verdict.samples) == ("inconclusive", "budget", 96)
     assert verdict.note == "still inconclusive after 96 pairs"

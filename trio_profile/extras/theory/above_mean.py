@@ -12,6 +12,7 @@ from trio_profile.extras.theory.document import Count, TheoryDocument, TokenShar
 from trio_profile.findings.blocks import Entry, Table
 from trio_profile.inputs.questions import FEWEST
 from trio_profile.quantities import entries
+from trio_profile.text import listed
 
 ALL = "all questions"
 """The name of the curve over all questions."""
@@ -21,15 +22,15 @@ Step = tuple[int, int]
 
 def shares(document: TheoryDocument) -> dict[str, list[TokenShare]]:
     """The share at each layer: first that of all questions, then that of each benchmark, by its name."""
-    found = {ALL: [layer.above_mean_share for layer in document.layers]}
+    curves = {ALL: [layer.above_mean_share for layer in document.layers]}
     first, *_ = document.layers
     for name in _in_order(first.above_mean_share_by_benchmark, document):
-        found[name] = [layer.above_mean_share_by_benchmark[name] for layer in document.layers]
-    return found
+        curves[name] = [layer.above_mean_share_by_benchmark[name] for layer in document.layers]
+    return curves
 
 
 def group(document: TheoryDocument) -> str:
-    """What a curve is about: `benchmark` if the study had several files, otherwise `kind`."""
+    """The group that a curve is about: `benchmark` if the study had several files, otherwise `kind`."""
     return "benchmark" if len(document.study.question_files) > 1 else "kind"
 
 
@@ -42,10 +43,10 @@ def sentences(document: TheoryDocument) -> list[str]:
     """Between which layers the share changes most, over all questions and for each benchmark."""
     if len(document.layers) == 1:
         return ["There is one layer, so there is no change from layer to layer."]
-    found = shares(document)
-    steps = {name: _largest(of) for name, of in found.items()}
+    curves = shares(document)
+    steps = {name: _largest(curve) for name, curve in curves.items()}
     earlier, later = steps[ALL]
-    before, after = (found[ALL][layer - 1].value for layer in (earlier, later))
+    before, after = (curves[ALL][layer - 1].value for layer in (earlier, later))
     verb = "rises" if after > before else "falls"
     lines = [
         f"The share of visual tokens above the mean changes most from layer {earlier} to layer {later}: "
@@ -56,9 +57,9 @@ def sentences(document: TheoryDocument) -> list[str]:
     return [*lines, *_too_few(document)]
 
 
-def _largest(found: Sequence[TokenShare]) -> Step:
+def _largest(curve: Sequence[TokenShare]) -> Step:
     """The two neighbouring layers between which the share changes most."""
-    changes = [abs(later.value - earlier.value) for earlier, later in pairwise(found)]
+    changes = [abs(later.value - earlier.value) for earlier, later in pairwise(curve)]
     layer = changes.index(max(changes)) + 1
     return layer, layer + 1
 
@@ -66,25 +67,20 @@ def _largest(found: Sequence[TokenShare]) -> Step:
 def _by_group(steps: Mapping[str, Step], of_all: Step) -> str:
     """For which benchmarks the largest change is the same, and where the others have theirs."""
     if set(steps.values()) == {of_all}:
-        return f"It is the same step for {_listed(list(steps))}."
+        return f"It is the same step for {listed(list(steps))}."
     places: dict[Step, list[str]] = {}
     for name, step in steps.items():
         places.setdefault(step, []).append(name)
-    parts = (f"from layer {step[0]} to layer {step[1]} for {_listed(names)}" for step, names in sorted(places.items()))
+    parts = (f"from layer {step[0]} to layer {step[1]} for {listed(names)}" for step, names in sorted(places.items()))
     return f"The largest change is {', and '.join(parts)}."
 
 
 def _too_few(document: TheoryDocument) -> list[str]:
     """The benchmarks without a curve."""
-    if few := [one for one in document.benchmarks if one.questions < FEWEST]:
-        named = _listed([f"{one.name} ({one.questions})" for one in few])
+    if few := [benchmark for benchmark in document.benchmarks if benchmark.questions < FEWEST]:
+        named = listed([f"{benchmark.name} ({benchmark.questions})" for benchmark in few])
         return [f"An interval needs {FEWEST} questions, so there is no curve for {named}."]
     return []
-
-
-def _listed(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def tables(document: TheoryDocument) -> list[Table]:
@@ -94,44 +90,47 @@ def tables(document: TheoryDocument) -> list[Table]:
     """
     if not document.benchmarks:
         return []
-    what, order = group(document), _in_order([one.name for one in document.benchmarks], document)
+    grouping = group(document)
+    order = _in_order([benchmark.name for benchmark in document.benchmarks], document)
     members = [
         [
-            Entry(one.name),
-            Entry(units.exact(one.questions), order=one.questions),
-            Entry(units.exact(one.pictures), order=one.pictures),
-            Entry(units.span(*one.visual_tokens)),
+            Entry(benchmark.name),
+            Entry(units.exact(benchmark.questions), order=benchmark.questions),
+            Entry(units.exact(benchmark.pictures), order=benchmark.pictures),
+            Entry(units.span(*benchmark.visual_tokens)),
         ]
-        for one in sorted(document.benchmarks, key=lambda one: order.index(one.name))
+        for benchmark in sorted(document.benchmarks, key=lambda benchmark: order.index(benchmark.name))
     ]
-    questions = Table(f"Questions by {what}", (what, "questions", "pictures", "visual tokens"), members, compact=True)
-    found = shares(document)
-    if len(found) == 1:
+    questions = Table(
+        f"Questions by {grouping}", (grouping, "questions", "pictures", "visual tokens"), members, compact=True
+    )
+    curves = shares(document)
+    if len(curves) == 1:
         return [questions]
     counts = {ALL: [layer.above_mean for layer in document.layers]} | {
-        name: [layer.above_mean_by_benchmark[name] for layer in document.layers] for name in found if name != ALL
+        name: [layer.above_mean_by_benchmark[name] for layer in document.layers] for name in curves if name != ALL
     }
     return [
         questions,
-        _by_layer(f"Share of visual tokens above the mean saliency, by {what}", found),
-        _by_layer(f"Number of visual tokens above the mean saliency, by {what}", counts, detail=True),
+        _by_layer(f"Share of visual tokens above the mean saliency, by {grouping}", curves),
+        _by_layer(f"Number of visual tokens above the mean saliency, by {grouping}", counts, detail=True),
     ]
 
 
 def _by_layer(
-    caption: str, found: Mapping[str, Sequence[TokenShare]] | Mapping[str, Sequence[Count]], *, detail: bool = False
+    caption: str, columns: Mapping[str, Sequence[TokenShare]] | Mapping[str, Sequence[Count]], *, detail: bool = False
 ) -> Table:
     """A row for each layer, a column for each benchmark."""
     rows = [
         [Entry(str(layer)), *map(above_entry, of_layer)]
-        for layer, of_layer in enumerate(zip(*found.values(), strict=True), start=1)
+        for layer, of_layer in enumerate(zip(*columns.values(), strict=True), start=1)
     ]
-    return Table(caption, ("layer", *found), rows, detail=detail)
+    return Table(caption, ("layer", *columns), rows, detail=detail)
 
 
-def above_entry(found: TokenShare | Count | None) -> Entry:
+def above_entry(estimate: TokenShare | Count | None) -> Entry:
     """A share or a count with its interval."""
-    if found is None:
+    if estimate is None:
         return entries.NOTHING
-    within = units.count_within if isinstance(found, Count) else units.percent_within
-    return Entry(within(found.value, found.ci95), order=found.value)
+    within = units.count_within if isinstance(estimate, Count) else units.percent_within
+    return Entry(within(estimate.value, estimate.ci95), order=estimate.value)

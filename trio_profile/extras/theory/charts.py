@@ -28,15 +28,15 @@ def bound(document: TheoryDocument) -> Chart:
 
 def _removals(stage: StageTheory, colour: int) -> Series:
     # A removal that removed nothing, or moved nothing, has no place on a logarithmic axis.
-    shown = [removal for removal in stage.removals if removal.bound > 0 and removal.kl_nats > 0]
+    positive = [removal for removal in stage.removals if removal.bound > 0 and removal.kl_nats > 0]
     return Series(
         name=f"after layer {stage.layer}",
-        x=[removal.bound for removal in shown],
-        y=[removal.kl_nats for removal in shown],
+        x=[removal.bound for removal in positive],
+        y=[removal.kl_nats for removal in positive],
         text=[
             f"{removal.selection}\nquestion {removal.question + 1}, {removal.kept} tokens kept\n"
             f"term {units.short(removal.bound)}, KL {units.short(removal.kl_nats)} nats"
-            for removal in shown
+            for removal in positive
         ],
         colour=colour,
         line=None,
@@ -50,7 +50,7 @@ def agreement(document: TheoryDocument) -> Chart:
     layers = document.layers
     correlations = [layer.last_layer_agreement for layer in layers]
     overlaps = [layer.top_overlap for layer in layers]
-    lows = [found.ci95[0] for found in (*correlations, *overlaps) if found is not None]
+    lows = [agreement.ci95[0] for agreement in (*correlations, *overlaps) if agreement is not None]
     top = f"top {units.percent(TOP, 0)}"
     ends = [0.0, len(layers) + 1.0]
     return Chart(
@@ -60,8 +60,12 @@ def agreement(document: TheoryDocument) -> Chart:
         x=_depth(document),
         y=Axis("Agreement with the last layer", min(0.0, *lows) - 0.05, 1.05),
         series=[
-            _by_layer("rank correlation", 0, correlations, lambda found: units.correlation(found.value, found.ci95)),
-            _by_layer(f"{top} in common", 1, overlaps, lambda found: units.percent_within(found.value, found.ci95)),
+            _by_layer(
+                "rank correlation", 0, correlations, lambda estimate: units.correlation(estimate.value, estimate.ci95)
+            ),
+            _by_layer(
+                f"{top} in common", 1, overlaps, lambda estimate: units.percent_within(estimate.value, estimate.ci95)
+            ),
             Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", marker=None, width=1),
         ],
         levels=[0],
@@ -71,17 +75,17 @@ def agreement(document: TheoryDocument) -> Chart:
 
 def above_mean(document: TheoryDocument) -> Chart:
     """The share of visual tokens with a saliency above the layer's mean, by layer. Each benchmark has a curve."""
-    found = shares(document)
+    curves = shares(document)
     of_all, *of_benchmarks = [
         _by_layer(
             name,
             colour,
-            [_in_percent(one) for one in values],
-            lambda one: f"{units.count(one.value)} % of the visual tokens",
+            [_in_percent(share) for share in values],
+            lambda share: f"{units.count(share.value)} % of the visual tokens",
         )
-        for colour, (name, values) in enumerate(found.items(), start=-1)
+        for colour, (name, values) in enumerate(curves.items(), start=-1)
     ]
-    highest = max(100 * one.ci95[1] for values in found.values() for one in values)
+    highest = max(100 * value.ci95[1] for values in curves.values() for value in values)
     table = f'The table "Share of visual tokens above the mean saliency, by {group(document)}" has the values.'
     return Chart(
         id="counts",
@@ -105,18 +109,18 @@ def _in_percent(share: TokenShare) -> TokenShare:
 def _by_layer(
     name: str,
     colour: int,
-    found: Sequence[Estimate | None],
+    values: Sequence[Estimate | None],
     text: Callable[[Estimate], str],
 ) -> Series:
     """A line over the layers with its interval. Layers without a value are left out."""
-    known = [(layer, one) for layer, one in enumerate(found, start=1) if one is not None]
+    known = [(layer, value) for layer, value in enumerate(values, start=1) if value is not None]
     return Series(
         name=name,
         x=[layer for layer, _ in known],
-        y=[one.value for _, one in known],
-        low=[one.ci95[0] for _, one in known],
-        high=[one.ci95[1] for _, one in known],
-        text=[f"{name}\nlayer {layer}: {text(one)}" for layer, one in known],
+        y=[value.value for _, value in known],
+        low=[value.ci95[0] for _, value in known],
+        high=[value.ci95[1] for _, value in known],
+        text=[f"{name}\nlayer {layer}: {text(value)}" for layer, value in known],
         colour=colour,
         group=name,
     )

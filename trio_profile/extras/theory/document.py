@@ -139,7 +139,7 @@ class Benchmark(Record):
 
 
 class TheoryDocument(StudyDocument):
-    """What `trio-profile theory --json` prints.
+    """The document of `trio-profile theory --json`.
 
     questions: number of questions, or of random pictures, that were measured.
     planned: number of questions that the study has. It is larger if the study was interrupted.
@@ -223,17 +223,17 @@ def by_depth(
     agreement = _agreement(current, last)
     overlap = np.array([top_overlap(a, b) for a, b in zip(current, last, strict=True)])
     above = [a > a.mean(axis=-1, keepdims=True) for a in current]
-    counts = np.array([one.sum(axis=-1) for one in above], dtype=float)
-    shares = np.array([one.mean(axis=-1) for one in above])
+    counts = np.array([tokens.sum(axis=-1) for tokens in above], dtype=float)
+    shares = np.array([tokens.mean(axis=-1) for tokens in above])
     groups = {name: own for name, own in _groups(names).items() if len(own) >= FEWEST}
 
     everyone = list(range(len(current)))
 
     def over(kind: type[E], values: Values, own: Sequence[int] = everyone) -> E:
         clusters = [pictures[question] for question in own] if pictures else ()
-        found = mean(kind, values[own], seed, clusters)
-        assert found is not None
-        return found
+        estimated = mean(kind, values[own], seed, clusters)
+        assert estimated is not None
+        return estimated
 
     return tuple(
         LayerTheory(
@@ -257,21 +257,21 @@ def benchmarks(
     names: [Q] the benchmark of each question; empty for a question that has none.
     visual_tokens: [Q] of each question.
     """
-    found: list[Benchmark] = []
+    members: list[Benchmark] = []
     for name, own in _groups(names).items():
         tokens = [visual_tokens[q] for q in own]
         different = len({pictures[q] for q in own}) if pictures else len(own)
         span = (min(tokens), max(tokens))
-        found.append(Benchmark(name=name, questions=len(own), pictures=different, visual_tokens=span))
-    return tuple(found)
+        members.append(Benchmark(name=name, questions=len(own), pictures=different, visual_tokens=span))
+    return tuple(members)
 
 
 def _groups(names: Sequence[str]) -> dict[str, list[int]]:
     """Return the numbers of the questions of each benchmark. It is empty if all questions are of one."""
-    found: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for number, name in enumerate(names):
-        found.setdefault(name, []).append(number)
-    return {name: own for name, own in found.items() if name} if len(found) > 1 else {}
+        groups.setdefault(name, []).append(number)
+    return {name: own for name, own in groups.items() if name} if len(groups) > 1 else {}
 
 
 def agreement_trend(
@@ -291,13 +291,13 @@ def agreement_trend(
 
 def rank_correlation(x: Values, y: Values) -> Values:
     """Return Spearman's rank correlation along the last axis. It is NaN if one side does not vary."""
-    found = np.full(x.shape[:-1], np.nan)
+    correlations = np.full(x.shape[:-1], np.nan)
     if x.size:
         varies = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
         if varies.any():
             ranks = (rankdata(side[varies], axis=-1) for side in (x, y))
-            found[varies] = pearsonr(*ranks, axis=-1).statistic  # pyright: ignore[reportAttributeAccessIssue]
-    return found
+            correlations[varies] = pearsonr(*ranks, axis=-1).statistic  # pyright: ignore[reportAttributeAccessIssue]
+    return correlations
 
 
 def top_overlap(x: Values, y: Values, share: float = TOP) -> Values:
@@ -362,9 +362,9 @@ def _pooled(values: Values, drawn: NDArray[np.intp]) -> Values:
 
 def _at_same_kept(bound: Values, kl: Values, kept: NDArray[np.intp]) -> Values:
     """Return the rank correlation of removals with the same number of kept tokens, averaged over these numbers, [Q]."""
-    found: list[float] = []
+    correlations: list[float] = []
     for x, y, numbers in zip(bound, kl, kept, strict=True):
         each = np.array([rank_correlation(x[numbers == n], y[numbers == n]) for n in np.unique(numbers)])
         defined = each[~np.isnan(each)]
-        found.append(float(defined.mean()) if len(defined) else np.nan)
-    return np.array(found)
+        correlations.append(float(defined.mean()) if len(defined) else np.nan)
+    return np.array(correlations)

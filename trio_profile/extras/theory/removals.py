@@ -114,7 +114,7 @@ def by_layer(workload: Workload, sample: Inputs, k_pos: int, rows: Rows) -> ByLa
 def removals(
     workload: Workload,
     sample: Inputs,
-    found: ByLayer,
+    saliency: ByLayer,
     trio: Trio,
     *,
     layers: Sequence[int],
@@ -124,7 +124,7 @@ def removals(
 ) -> Iterator[Removal]:
     """Remove tokens after one layer, for several layers, several selections and several kept shares.
 
-    found: saliency and norms of this sample.
+    saliency: of this sample at each layer, with norms.
     trio: its options, and the layer that it probes.
     layers: 1-based; tokens are removed after one of them at a time.
     shares: kept shares of the picture's tokens.
@@ -133,8 +133,8 @@ def removals(
     dense = _next_token(workload, sample)
     for layer in layers:
         probed = layer - 1 if trio.probe == "current" else layer
-        norms = found.norms[probed]
-        costs = found.current[probed] * norms
+        norms = saliency.norms[probed]
+        costs = saliency.current[probed] * norms
         for share in shares:
             for selection, method in selections(trio, layer, share, seed + SEEDS * question):
                 with prune(workload.model, method) as trace:

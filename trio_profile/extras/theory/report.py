@@ -140,14 +140,14 @@ def _looseness(stage: StageTheory) -> float | None:
     return stage.least_constant / stage.median_ratio
 
 
-def _correlation(found: Estimate | None) -> Entry:
-    if found is None:
+def _correlation(correlation: Estimate | None) -> Entry:
+    if correlation is None:
         return entries.NOTHING
-    return Entry(_text(found), tone=entries.tone(found.ci95, 0))
+    return Entry(_text(correlation), tone=entries.tone(correlation.ci95, 0))
 
 
-def _text(found: Estimate) -> str:
-    return units.correlation(found.value, found.ci95)
+def _text(correlation: Estimate) -> str:
+    return units.correlation(correlation.value, correlation.ci95)
 
 
 def agreement_page(document: TheoryDocument) -> Page:
@@ -201,7 +201,7 @@ PAGES: tuple[Callable[[TheoryDocument], Page], ...] = (bound_page, agreement_pag
 
 
 def sentences(document: TheoryDocument) -> list[str]:
-    """What stands out: a line for each stage, then what depth does."""
+    """The main results: a line for each stage, then the effect of depth."""
     return [
         *(_stage_sentence(stage) for stage in document.stages),
         _depth_sentence(document),
@@ -210,14 +210,14 @@ def sentences(document: TheoryDocument) -> list[str]:
 
 
 def _stage_sentence(stage: StageTheory) -> str:
-    """What the removals after one layer say about the bound."""
-    after, found = f"After layer {stage.layer}", stage.same_kept
+    """A sentence on the bound after one layer."""
+    after, correlation = f"After layer {stage.layer}", stage.same_kept
     if stage.spearman is None:
         return f"{after}: nothing was removed, or the output did not move. The bound says nothing here."
     pooled = f"{after}, the bound's term and the divergence have a rank correlation of {_text(stage.spearman)}."
-    if found is None:
+    if correlation is None:
         return pooled
-    low, high = found.ci95
+    low, high = correlation.ci95
     verdict = (
         "a larger term goes with a larger divergence"
         if low > 0
@@ -225,7 +225,7 @@ def _stage_sentence(stage: StageTheory) -> str:
         if high < 0
         else "the term does not tell which selection diverges more"
     )
-    return f"{pooled} Among selections of equal size it is {_text(found)}: {verdict}."
+    return f"{pooled} Among selections of equal size it is {_text(correlation)}: {verdict}."
 
 
 def _depth_sentence(document: TheoryDocument) -> str:
@@ -234,16 +234,16 @@ def _depth_sentence(document: TheoryDocument) -> str:
     known = [(layer.layer, layer.last_layer_agreement) for layer in document.layers[:-1] if layer.last_layer_agreement]
     if not known:
         return "No layer's saliency can be compared with the last layer's: one of the two never varies."
-    least = min(known, key=lambda one: one[1].value)[0]
+    least = min(known, key=lambda known_layer: known_layer[1].value)[0]
     named = {stage.layer for stage in document.stages} | {least}
     parts = ", ".join(
-        f"{_text(found)} at layer {layer}{' (the lowest)' if layer == least else ''}"
-        for layer, found in known
+        f"{_text(agreement)} at layer {layer}{' (the lowest)' if layer == least else ''}"
+        for layer, agreement in known
         if layer in named
     )
-    said, trend = f"Agreement with the last layer is {parts}.", document.agreement_trend
+    sentence, trend = f"Agreement with the last layer is {parts}.", document.agreement_trend
     if trend is None:
-        return said
+        return sentence
     low, high = trend.ci95
     course = "grows" if low > 0 else "falls" if high < 0 else "neither grows nor falls"
-    return f"{said} With depth it {course} (rank correlation {_text(trend)})."
+    return f"{sentence} With depth it {course} (rank correlation {_text(trend)})."

@@ -89,9 +89,9 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
 
 
 def _questionnaire(study: Study, watch: Watch) -> Questionnaire:
-    asked = study.fidelity_inputs or 0
-    if asked < FEWEST:
-        raise StudyError(f"--asked {asked}: an interval over questions needs at least {FEWEST}")
+    questions = study.fidelity_inputs or 0
+    if questions < FEWEST:
+        raise StudyError(f"--asked {questions}: an interval over questions needs at least {FEWEST}")
     study = study.model_copy(update={"batch": 1})
     watch(Step(f"loading {study.model}"))
     # The method's own retention is not used here, so any valid one is given.
@@ -102,25 +102,25 @@ def _questionnaire(study: Study, watch: Watch) -> Questionnaire:
         raise StudyError(f"{where}: {len(workload.questions)} questions; an interval over them needs at least {FEWEST}")
     trio = _require_trio(plan.cells[0].method)
     layers = _layers(study, trio, workload.shape.num_layers)
-    return Questionnaire(study, workload, trio, layers, len(workload.questions) or asked)
+    return Questionnaire(study, workload, trio, layers, len(workload.questions) or questions)
 
 
 def _observe(ready: Questionnaire) -> Iterator[Observed]:
     """Yield the measurements of each question."""
     study, workload, trio = ready.study, ready.workload, ready.trio
     for number, sample in enumerate(removals.inputs(workload, study.fidelity_inputs or 0, study.seed)):
-        found = removals.by_layer(workload, sample, trio.k_pos, trio.rows)
+        saliency = removals.by_layer(workload, sample, trio.k_pos, trio.rows)
         removed = removals.removals(
             workload,
             sample,
-            found,
+            saliency,
             trio,
             layers=ready.layers,
             shares=sorted(set(study.retentions)),
             question=number,
             seed=study.seed,
         )
-        yield Observed(found, tuple(removed))
+        yield Observed(saliency, tuple(removed))
 
 
 def _require_trio(method: Method) -> Trio:
@@ -140,7 +140,7 @@ def _layers(study: Study, trio: Trio, num_layers: int) -> tuple[int, ...]:
 
 def benchmarks_of(questions: Sequence[Question]) -> tuple[str, ...]:
     """Return the benchmark of each question: the name of its file if there are several files, otherwise its kind."""
-    return tuple(one.benchmark or one.kind for one in questions)
+    return tuple(question.benchmark or question.kind for question in questions)
 
 
 def _document(ready: Questionnaire, session: Session, observed: list[Observed]) -> TheoryDocument:
@@ -151,7 +151,7 @@ def _document(ready: Questionnaire, session: Session, observed: list[Observed]) 
     last = [question.by_layer.last for question in observed]
     questions = ready.workload.questions[: len(observed)]
     pictures, names = pictures_of(questions), benchmarks_of(questions)
-    visual_tokens = [one.shape[1] for one in current]
+    visual_tokens = [saliency.shape[1] for saliency in current]
     return TheoryDocument(
         sessions=(session,),
         environment=session.environment,

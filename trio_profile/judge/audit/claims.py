@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from trio_profile.cost.conventions import find
-from trio_profile.judge.audit.printed import Printed
+from trio_profile.cost.printed import Printed
+from trio_profile.judge.audit.quantities import quantity
 from trio_profile.records.schema import Record
 
 Dtype = Literal["float32", "float16", "bfloat16", "float8", "int8"]
@@ -49,16 +50,6 @@ def _lower_first(ends: tuple[str, str]) -> tuple[str, str]:
     return ends
 
 
-def labelled(parts: Any) -> Any:
-    """The parts of a mapping, each with its name as `label`. An empty part counts as absent."""
-    if not isinstance(parts, dict):
-        return parts
-    if any(isinstance(fields, dict) and "label" in fields for fields in parts.values()):
-        raise ValueError("the name before the colon is the label; leave out label")
-    named = {name: {**fields, "label": name} if isinstance(fields, dict) else fields for name, fields in parts.items()}
-    return {name: fields for name, fields in named.items() if fields is not None}
-
-
 Count = Annotated[int, Field(ge=1, le=10**7)]
 Tokens = Annotated[int, Field(ge=0, le=10**7)]
 Text = Annotated[str, Field(min_length=1)]
@@ -70,20 +61,10 @@ Share = Annotated[Digits, AfterValidator(_share)]
 """A printed share above 0 and up to 1, as its text."""
 Layers = Annotated[tuple[Annotated[int, Field(ge=0, le=1000)], ...], AfterValidator(_ascending)]
 """Layers after which tokens are removed, 1-based, ascending."""
+QuantityName = Annotated[str, AfterValidator(lambda name: quantity(name).name)]
 
 
-class Part(Record):
-    """A part of a claims file. An empty value counts as absent."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        return {key: value for key, value in fields.items() if value is not None}
-
-
-class Model(Part):
+class Model(Record):
     """The sizes of a decoder.
 
     layers: number of layers.
@@ -126,7 +107,7 @@ class Model(Part):
         return (self.kv_heads or self.heads) * (self.head_dim or self.hidden // self.heads)
 
 
-class Budgets(Part):
+class Budgets(Record):
     """A schedule.
 
     layers: layers after which tokens are removed, 1-based.
@@ -160,15 +141,13 @@ class Budgets(Part):
         return tokens
 
 
-class Setting(Part):
-    """What a printed figure is of.
+class Setting(Record):
+    """The model and the retention of a printed figure.
 
-    label: its name in the file.
     retention: share of the visual tokens that is kept, averaged over layers.
     tokens: the printed average number of visual tokens.
     """
 
-    label: str
     model: Text
     retention: Share | None = None
     tokens: Digits | None = None
@@ -180,7 +159,7 @@ class Published(Setting, Budgets):
     variant: str = ""
 
 
-class Method(Part):
+class Method(Record):
     """The paper's own method.
 
     name: its name in the rows.
@@ -193,7 +172,7 @@ class Method(Part):
     pruning_layers: dict[str, Layers] = Field(default_factory=dict)
     gamma: Digits | None = None
     gamma_at_least: Digits | None = None
-    published_budgets: Annotated[dict[str, Published], BeforeValidator(labelled)] = Field(default_factory=dict)
+    published_budgets: dict[str, Published] = Field(default_factory=dict)
 
 
 class Row(Setting):
@@ -212,7 +191,7 @@ class Row(Setting):
     text_tokens: Tokens | None = None
     overhead: bool = True
     schedule: Budgets | None = None
-    figures: dict[str, Digits] = Field(default_factory=dict)
+    figures: dict[QuantityName, Digits] = Field(default_factory=dict)
     break_even: Annotated[tuple[Share, Share], AfterValidator(_lower_first)] | None = None
     scores: tuple[Digits, ...] = ()
 
@@ -226,10 +205,9 @@ class Row(Setting):
         return Printed.of(self.figures[quantity]) if quantity in self.figures else None
 
 
-class Table(Part):
+class Table(Record):
     """One table or passage.
 
-    label: its name in the file.
     where: its place in the paper.
     checked: whether the figures were read at their source. False for figures from a digest.
     samples: the number of inputs that a time is summed over.
@@ -237,7 +215,6 @@ class Table(Part):
     convention: how the paper says that it counts work, as a code of `trio-profile flops`.
     """
 
-    label: str
     where: str | None = None
     checked: bool = True
     dataset: str | None = None
@@ -246,14 +223,10 @@ class Table(Part):
     dtype: Dtype = "float16"
     convention: Annotated[str, AfterValidator(lambda code: find(code).code)] | None = None
     benchmarks: tuple[Text, ...] = ()
-    rows: Annotated[dict[str, Row], BeforeValidator(labelled), Field(min_length=1)]
-
-    def dense(self, model: str) -> Row | None:
-        """The dense row of a model; None if the table has none."""
-        return next((row for row in self.rows.values() if row.dense and row.model == model), None)
+    rows: Annotated[dict[str, Row], Field(min_length=1)]
 
 
-class Claims(Part):
+class Claims(Record):
     """A paper's claims. label: the name of the file."""
 
     label: str
@@ -261,20 +234,15 @@ class Claims(Part):
     source: Text | None = None
     models: Annotated[dict[str, Model], Field(min_length=1)]
     method: Method
-    tables: Annotated[dict[str, Table], BeforeValidator(labelled), Field(min_length=1)]
+    tables: Annotated[dict[str, Table], Field(min_length=1)]
 
-    @property
-    def own(self) -> str:
-        """The name of the paper's own method in the rows."""
-        return self.method.name
-
-    def rows(self) -> Iterator[tuple[Table, Row]]:
-        """All rows, each with its table."""
-        return ((table, row) for table in self.tables.values() for row in table.rows.values())
+    def rows(self) -> Iterator[Row]:
+        """All rows of all tables."""
+        return (row for table in self.tables.values() for row in table.rows.values())
 
     def layers_of(self, row: Row) -> tuple[int, ...]:
         """The layers after which the paper's own method prunes a row; () for other methods, or if none are printed."""
-        return self.method.pruning_layers.get(row.model, ()) if row.method == self.own else ()
+        return self.method.pruning_layers.get(row.model, ()) if row.method == self.method.name else ()
 
 
 BUILTIN = Path(__file__).parents[2] / "data" / "claims"

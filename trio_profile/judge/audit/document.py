@@ -4,7 +4,7 @@ Nothing is measured here, and nothing imports torch.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from trio_profile.judge.audit.checks import (
     break_even,
@@ -24,21 +24,8 @@ from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Verdict, mer
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Environment, Study
 
-CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    ratios.check,
-    ratios.overheads,
-    duplicates.check,
-    dense_work.check,
-    pruned_work.check,
-    cache.check,
-    schedules.check,
-    sums.check,
-    sums.averages,
-    break_even.check,
-    plausible.check,
-    tower.check,
-)
-"""The checks in the order of the document. Each is a function from the facts to its findings."""
+CHECKS = (ratios, duplicates, dense_work, pruned_work, cache, schedules, sums, break_even, plausible, tower)
+"""The checks in the order of the document. Each has a function `check` from the facts to its findings."""
 VERDICTS: tuple[Verdict, ...] = (*INCONSISTENT, "underdetermined", "not_checked_at_the_source", "supported")
 """The verdicts in the order in which they are shown: contradictions first."""
 
@@ -54,7 +41,7 @@ class AuditDocument(Document):
     figures: the number of printed figures.
     claims: the findings.
     alone: rows without a finding, because no other figure tests them.
-    tally: the number of findings by verdict.
+    tally: the number of findings by verdict, in the order of VERDICTS, without zeros.
     """
 
     environment: Environment | None = None
@@ -82,23 +69,18 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
     Raises ClaimsError if the peak of the device is unknown.
     """
     facts = Facts.of(claims, device)
-    findings = tuple(merged(_at_source(facts, finding) for check in CHECKS for finding in check(facts)))
+    findings = tuple(merged(_at_source(facts, finding) for module in CHECKS for finding in module.check(facts)))
+    counts = Counter(finding.verdict for finding in findings)
     return AuditDocument(
         name=claims.label,
         paper=claims.paper,
         source=claims.source,
         sources={name: table.where for name, table in claims.tables.items() if table.where},
-        figures=sum(_figures(row) for _, row in claims.rows()),
+        figures=sum(map(_figures, claims.rows())),
         claims=findings,
         alone=tuple(_alone(facts, findings)),
-        tally=tally(findings),
+        tally={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
     )
-
-
-def tally(findings: tuple[Finding, ...]) -> dict[Verdict, int]:
-    """The number of findings by verdict, in the order of VERDICTS, without zeros."""
-    counts = Counter(finding.verdict for finding in findings)
-    return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
 
 
 def _at_source(facts: Facts, finding: Finding) -> Finding:
@@ -111,13 +93,13 @@ def _at_source(facts: Facts, finding: Finding) -> Finding:
 def _figures(row: Row) -> int:
     """The number of figures that a row prints. A schedule counts by the average that it states."""
     averages = [row.tokens, row.retention] if row.schedule is not None else []
-    return len(row.figures) + len(row.scores) + bool(row.break_even) + sum(one is not None for one in averages)
+    return len(row.figures) + len(row.scores) + bool(row.break_even) + len(averages) - averages.count(None)
 
 
 def _alone(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[str]:
     """Rows without a finding. A dense row counts as tested if another row of its table is."""
     named = {where for finding in findings for where in finding.where.split("; ")}
-    tested = {line.table.label for line in facts.lines if line.place in named}
+    tested = {line.label for line in facts.lines if line.place in named}
     for line in facts.lines:
-        if line.place not in named and not (line.row.dense and line.table.label in tested):
+        if line.place not in named and not (line.row.dense and line.label in tested):
             yield line.place

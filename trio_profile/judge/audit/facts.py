@@ -5,15 +5,14 @@ in a layer, text included. Papers write MB for 10⁶ or for 2²⁰ bytes. The re
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from trio_profile.cost.conventions import Convention, Prefill
-from trio_profile.cost.formula import layer_macs
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.claims import BYTES_BY_DTYPE, Claims, Model, Row, Setting, Table, builtin
 from trio_profile.judge.audit.finding import Subject
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.judge.audit.quantities import Quantity, quantity
 from trio_profile.judge.audit.reader import read
 from trio_profile.records.schema import Shape
@@ -41,26 +40,25 @@ class Figure:
         return self.printed.allowed.times(self.quantity.scale)
 
 
-@dataclass(frozen=True)
-class Cache:
-    """A printed cache. tokens: the average number in a layer, text included."""
-
-    figure: Figure
-    tokens: Interval
-
-
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A row with its table and its paper."""
+    """A row with its table and its paper. label: the name of its table. name: the row's own."""
 
     facts: "Facts"
+    label: str
     table: Table
+    name: str
     row: Row
 
     @property
     def place(self) -> str:
         """The name of the row in findings."""
-        return f"{self.table.label}, {self.row.label}"
+        return f"{self.label}, {self.name}"
+
+    @property
+    def own(self) -> bool:
+        """Whether the row is of the paper's own method."""
+        return self.row.method == self.facts.claims.method.name
 
     @property
     def model(self) -> Model:
@@ -72,8 +70,17 @@ class Line:
         """The dense row of the same table and model; None if there is none. Of a dense row it is the row itself."""
         if self.row.dense:
             return self
-        row = self.table.dense(self.row.model)
-        return None if row is None else Line(self.facts, self.table, row)
+        return next((line for line in self.siblings if line.row.dense), None)
+
+    @property
+    def device(self) -> str | None:
+        """The device of the row's times; None if it is not known."""
+        return self.table.device or self.facts.device
+
+    @property
+    def siblings(self) -> "list[Line]":
+        """All rows of the same table and model."""
+        return self.facts.sweeps[self.label, self.row.model]
 
     def figure(self, base: str) -> Figure | None:
         """The row's printed amount of a base in any unit; None if it prints none. A TTFT may be a sum of parts."""
@@ -84,16 +91,13 @@ class Line:
 
     def _ttft(self) -> Figure | None:
         """The tower, the selection if it is printed, and the decoder; None if they are not printed in one unit."""
-        tower, selection, decoder = (self.figure(base) for base in ("vision", "selection", "prefill"))
-        if tower is None or decoder is None:
+        parts = {base: part for base in ("vision", "selection", "prefill") if (part := self.figure(base))}
+        if not {"vision", "prefill"} <= parts.keys() or len({part.quantity.unit for part in parts.values()}) > 1:
             return None
-        parts = [tower, decoder] if selection is None else [tower, selection, decoder]
-        if len({part.quantity.unit for part in parts}) > 1:
-            return None
-        text = f"({' + '.join(part.printed.text for part in parts)})"
-        value = sum((part.printed.value for part in parts), Fraction(0))
-        last = sum((part.printed.last for part in parts), Fraction(0))
-        return Figure(tower.quantity, Printed(text, value, last))
+        prints = [part.printed for part in parts.values()]
+        text = f"({' + '.join(printed.text for printed in prints)})"
+        value = sum((printed.value for printed in prints), Fraction(0))
+        return Figure(parts["vision"].quantity, Printed(text, value, sum((p.last for p in prints), Fraction(0))))
 
     def subject(self, check: str, figure: Figure, **fields: str | None) -> Subject:
         """The subject of a finding about a figure of the row. fields: replace the quantity, the print or the unit."""
@@ -107,7 +111,7 @@ class Line:
         if self.row.retention is None:
             return None
         stated = Printed.of(self.row.retention)
-        alike = [row for _, row in self.facts.claims.rows() if row.model == self.row.model]
+        alike = [row for row in self.facts.claims.rows() if row.model == self.row.model]
         finer = [Printed.of(row.retention) for row in alike if row.retention]
         for count in {row.tokens for row in alike if row.tokens and not row.dense}:
             share = Printed.of(count).value / self.model.visual_tokens
@@ -126,17 +130,17 @@ class Line:
         return self.model.layers * 2 * self.model.kv_width * BYTES_BY_DTYPE[self.table.dtype]
 
     @cached_property
-    def cache(self) -> Cache | None:
-        """The row's cache; None if it prints none."""
-        return self.cache_as(self.facts.reading)
+    def held(self) -> Interval | None:
+        """The average number of tokens in a layer of the row's cache, text included; None if it prints no cache."""
+        return self.held_as(self.facts.reading)
 
-    def cache_as(self, reading: str) -> Cache | None:
-        """The row's cache by a reading of MB."""
+    def held_as(self, reading: str) -> Interval | None:
+        """As `held`, by a reading of MB."""
         figure = self.figure("kv")
         if figure is None:
             return None
         power = _BINARY.get(figure.quantity.name.rpartition("_")[2], 0) if reading == "MiB" else 0
-        return Cache(figure, figure.amount.times(Fraction(1024, 1000) ** power / self.token_bytes))
+        return figure.amount.times(Fraction(1024, 1000) ** power / self.token_bytes)
 
     @cached_property
     def text(self) -> tuple[Interval, str] | None:
@@ -144,13 +148,13 @@ class Line:
         if self.row.text_tokens is not None:
             return Interval.at(self.row.text_tokens), ""
         known = [
-            (line.row.model, line.cache.tokens - Interval.at(line.model.visual_tokens))
+            (line.row.model, line.held - Interval.at(line.model.visual_tokens))
             for line in self.facts.lines
-            if line.row.dense and line.cache is not None and line.cache.tokens.value >= line.model.visual_tokens
+            if line.row.dense and line.held is not None and line.held.value >= line.model.visual_tokens
             if _same_dataset(self.table, line.table)
         ]
         # Tokenizers differ, so a cache of the same model is preferred.
-        known = [one for one in known if one[0] == self.row.model] or known
+        known = [(model, beyond) for model, beyond in known if model == self.row.model] or known
         if not known or not all(beyond.meets(known[0][1]) for _, beyond in known):
             return None
         model, beyond = known[0]
@@ -167,29 +171,29 @@ class Line:
 
         None if no cache is printed, or if the number does not fit and the text is unknown.
         """
-        if self.cache is None:
+        if self.held is None:
             return None
         nominal = Interval.at(self.model.visual_tokens)
-        if self.row.text_tokens is None and self.cache.tokens.value >= nominal.value:
+        if self.row.text_tokens is None and self.held.value >= nominal.value:
             return nominal
         if self.text is None:
             return None
-        visual = self.cache.tokens - self.text[0]
+        visual = self.held - self.text[0]
         return nominal if visual.meets(nominal) else visual
 
     @cached_property
     def kept(self) -> Interval | None:
         """The share of the entered visual tokens that a pruned row's cache contains."""
         entered = None if self.dense is None else self.dense.entered
-        if self.cache is None or self.text is None or entered is None or entered.low <= 0:
+        if self.held is None or self.text is None or entered is None or entered.low <= 0:
             return None
-        return (self.cache.tokens - self.text[0]) / entered
+        return (self.held - self.text[0]) / entered
 
     @cached_property
     def nominal(self) -> bool:
         """Whether the dense cache of the row's table is too small for the model's visual tokens: some did not enter."""
-        cache = None if self.dense is None else self.dense.cache_as("MiB")
-        return cache is not None and cache.tokens.high < self.model.visual_tokens
+        held = None if self.dense is None else self.dense.held_as("MiB")
+        return held is not None and held.high < self.model.visual_tokens
 
 
 @dataclass(frozen=True)
@@ -203,8 +207,6 @@ class Facts:
     claims: Claims
     reading: str
     device: str | None = None
-    conventions: dict[tuple[str, str], list[Convention]] = field(default_factory=dict, compare=False)
-    """A cache of `dense_work.conventions`."""
 
     @classmethod
     def of(cls, claims: Claims, device: str | None = None) -> "Facts":
@@ -214,7 +216,16 @@ class Facts:
     @cached_property
     def lines(self) -> list[Line]:
         """All rows."""
-        return [Line(self, table, row) for table, row in self.claims.rows()]
+        tables = self.claims.tables.items()
+        return [Line(self, label, table, *row) for label, table in tables for row in table.rows.items()]
+
+    @cached_property
+    def sweeps(self) -> dict[tuple[str, str], list[Line]]:
+        """The rows of each table and model."""
+        sweeps: dict[tuple[str, str], list[Line]] = {}
+        for line in self.lines:
+            sweeps.setdefault((line.label, line.row.model), []).append(line)
+        return sweeps
 
     def pairs(self) -> Iterator[tuple[Line, Line]]:
         """Each pruned row after the dense row of its table and model."""
@@ -242,8 +253,8 @@ class Facts:
         for line in self.lines:
             if line.kept is not None and line.retention is not None and not line.row.dense:
                 agreeing += line.kept.meets(line.retention.allowed)
-            if line.row.dense and line.row.text_tokens is not None and line.cache is not None:
-                agreeing += line.cache.tokens.meets(Interval.at(line.model.visual_tokens + line.row.text_tokens))
+            if line.row.dense and line.row.text_tokens is not None and line.held is not None:
+                agreeing += line.held.meets(Interval.at(line.model.visual_tokens + line.row.text_tokens))
         return agreeing
 
 
@@ -271,17 +282,13 @@ def known_counts(shape: Shape) -> dict[int, list[str]]:
 def shape(model: Model, text_tokens: int = 0) -> Shape:
     """A model's sizes as the formulas take them."""
     return Shape(
+        **model.model_dump(include={"hidden", "intermediate", "heads", "visual_tokens", "ffn_matrices"}),
         num_layers=model.layers,
-        hidden=model.hidden,
-        intermediate=model.intermediate,
         query_width=model.query_width,
         kv_width=model.kv_width,
-        heads=model.heads,
         vocabulary=model.vocab,
-        ffn_matrices=model.ffn_matrices,
         itemsize=2,
         batch=1,
-        visual_tokens=model.visual_tokens,
         text_tokens=text_tokens,
     )
 
@@ -298,19 +305,10 @@ def work(convention: Convention, model: Model, tokens: Sequence[Fraction | int],
 def layer_work(convention: Convention, model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
     """One layer's work as a function of its visual tokens: a parabola through its values at 0, 1 and 2."""
     bare = convention.model_copy(update={"layers": "one", "head": "none", "tower": False, "overhead": False})
-    return _parabola([work(bare, model, (n,), text_tokens) for n in (0, 1, 2)])
-
-
-def least_layer_work(model: Model, text_tokens: int) -> Callable[[Fraction], Fraction]:
-    """The least FLOPs of one layer as a function of its visual tokens: its products, with causal attention halved."""
-    widths = shape(model)
-    return _parabola([Fraction(2 * layer_macs(n + text_tokens, widths, causal="half")) for n in (0, 1, 2)])
-
-
-def _parabola(at: Sequence[Fraction]) -> Callable[[Fraction], Fraction]:
-    bend = (at[2] - 2 * at[1] + at[0]) / 2
-    slope = at[1] - at[0] - bend
-    return lambda n: at[0] + (slope + bend * n) * n
+    at_0, at_1, at_2 = (work(bare, model, (n,), text_tokens) for n in (0, 1, 2))
+    bend = (at_2 - 2 * at_1 + at_0) / 2
+    slope = at_1 - at_0 - bend
+    return lambda n: at_0 + (slope + bend * n) * n
 
 
 def _same_decoder(model: Model, shape: Shape) -> bool:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.judge.audit.printed import How, Interval, Printed
+from trio_profile.cost.printed import How, Interval, Printed
 from trio_profile.records.schema import Record
 
 Verdict = Literal[

@@ -10,10 +10,12 @@ from trio_profile.judge.audit.finding import Finding, Measured
 from trio_profile.judge.audit.quantities import quantity
 
 if TYPE_CHECKING:  # statistics take as long to import as a whole audit takes
-    from trio_profile.analysis.sweep import CellSummary, SweepDocument
+    from trio_profile.analysis.sweep import SweepDocument
 
 NEAR = 0.006
 """Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
+_EXACT = {"flops": "counted_macs", "macs": "counted_macs", "kv": "kv_bytes"}
+"""The fields of a cell with exact quantities, by what a paper prints."""
 
 
 def with_measured(document: AuditDocument, claims: Claims, study: "SweepDocument") -> AuditDocument:
@@ -37,30 +39,22 @@ def _with(finding: Finding, lines: Mapping[str, Line], study: "SweepDocument") -
 
 
 def _ratio(finding: Finding, line: Line, study: "SweepDocument") -> Measured | None:
-    if line.retention is None:
-        return None
-    base, stated = quantity(finding.quantity).base, float(line.retention.value)
+    """The measured ratio of the same method and retention: of times, of counted work, or of cache bytes."""
+    base = quantity(finding.quantity).base
     for cell in study.cells:
         realised = None if cell.retention is None else cell.retention.realised
-        if cell.method != line.row.method or realised is None or abs(realised - stated) > NEAR:
+        if cell.method != line.row.method or realised is None or line.retention is None:
+            continue
+        if abs(realised - float(line.retention.value)) > NEAR:
             continue
         timed = {"prefill": cell.prefill_speedup, "total": cell.total_speedup}.get(base)
         if timed is not None:
             value, ci95, samples = timed.value, timed.ci95, timed.samples
             return Measured(value=value, ci95=ci95, method=cell.method, retention=realised, samples=samples)
-        if (exact := _exact(base, cell, study)) is not None:
-            return Measured(value=exact, ci95=(exact, exact), method=cell.method, retention=realised)
+        whole, part = (getattr(side, _EXACT.get(base, ""), None) for side in (study.dense, cell))
+        if whole and part:
+            return Measured(value=whole / part, ci95=(whole / part,) * 2, method=cell.method, retention=realised)
     return None
-
-
-def _exact(base: str, cell: "CellSummary", study: "SweepDocument") -> float | None:
-    """A ratio of counted work or cache bytes; None if they are unknown."""
-    dense = study.dense
-    if dense is None:
-        return None
-    if base in ("flops", "macs"):
-        return dense.counted_macs / cell.counted_macs if cell.counted_macs else None
-    return dense.kv_bytes / cell.kv_bytes if base == "kv" and cell.kv_bytes else None
 
 
 def _break_even(line: Line, study: "SweepDocument") -> Measured | None:

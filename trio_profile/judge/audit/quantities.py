@@ -5,43 +5,43 @@
 saved share of the dense work, and `flops_of_dense_pct` the remaining share.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import cache
 from typing import Literal
 
 Form = Literal["amount", "ratio", "reduction", "share", "plain"]
 
-_UNITS: dict[str, dict[str, Fraction]] = {
-    "work": {"m": Fraction(10**6), "g": Fraction(10**9), "t": Fraction(10**12), "p": Fraction(10**15)},
-    "time": {"ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)},
-    "bytes": {"kb": Fraction(10**3), "mb": Fraction(10**6), "gb": Fraction(10**9)}
-    | {"kib": Fraction(2**10), "mib": Fraction(2**20), "gib": Fraction(2**30)},
-    "energy": {"j": Fraction(1), "kj": Fraction(1000), "wh": Fraction(3600)},
-    "rate": {"persecond": Fraction(1)},
+_UNITS: dict[str, dict[str, Fraction | int]] = {
+    "FLOPs": {"MFLOPs": 10**6, "GFLOPs": 10**9, "TFLOPs": 10**12, "PFLOPs": 10**15},
+    "MACs": {"MMACs": 10**6, "GMACs": 10**9, "TMACs": 10**12, "PMACs": 10**15},
+    "time": {"ms": Fraction(1, 1000), "s": 1, "min": 60, "h": 3600},
+    "bytes": {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
+    "energy": {"J": 1, "kJ": 1000, "Wh": 3600},
+    "rate": {"/s": 1},
 }
-_BASES = {
-    "flops": "work",
-    "macs": "work",
-    **dict.fromkeys(("total", "prefill", "decode", "ttft", "tpot", "forward", "proxy_loss", "backward"), "time"),
-    **dict.fromkeys(("selection", "latency", "vision", "generation"), "time"),
-    "kv": "bytes",
-    "memory": "bytes",
-    "energy": "energy",
-    "throughput": "rate",
-}
-_ENDINGS: dict[str, tuple[Form, str]] = {
-    "_speedup": ("ratio", "×"),
-    "_ratio": ("ratio", "×"),
-    "_reduction_pct": ("reduction", "%"),
-    "_of_dense_pct": ("share", "%"),
-}
+"""The units of each kind of amount, and their sizes in FLOPs, MACs, seconds, bytes or joules."""
+_WORDS = {"flops": "FLOPs", "macs": "MACs", "kv": "KV cache", "ttft": "TTFT", "tpot": "TPOT"}
+"""The words of a base that are not its name."""
+_TIMES = ("total", "prefill", "decode", "ttft", "tpot", "forward", "proxy_loss", "backward", "selection", "latency")
+_BASES = {"flops": "FLOPs", "macs": "MACs", "kv": "bytes", "memory": "bytes", "energy": "energy", "throughput": "rate"}
+_BASES |= dict.fromkeys((*_TIMES, "vision", "generation"), "time")
 _SAME = {"inference": "total", "overall": "total", "runtime": "total"}
 """Other names for a base."""
-_MOST: dict[Form, int] = {"amount": 10**24, "ratio": 10**6, "reduction": 100, "share": 10_000, "plain": 10**6}
-"""The largest value that each form can have; of an amount in FLOPs, MACs, seconds, bytes or joules."""
-PLAIN = ("accuracy_kept_pct", "score", "overhead_below_pct", "vision_of_ttft_pct", "figure")
+_ENDINGS: dict[str, tuple[Form, str, str]] = {
+    "_speedup": ("ratio", "×", "speed-up"),
+    "_ratio": ("ratio", "×", "ratio"),
+    "_reduction_pct": ("reduction", "%", "saving"),
+    "_of_dense_pct": ("share", "%", "of dense"),
+}
+_PLAIN = {
+    "accuracy_kept_pct": "accuracy kept",
+    "score": "score",
+    "overhead_below_pct": "overhead below",
+    "vision_of_ttft_pct": "share of the tower",
+    "figure": "figure",
+}
 """Quantities that are neither an amount nor a ratio. `overhead_below_pct` is an upper bound of (the method's total −
 the total of a method that selects without looking) / the dense total."""
 
@@ -52,57 +52,39 @@ class Quantity:
 
     base: what is measured.
     form: an amount, a ratio, or a share.
+    label, unit: for sentences.
     scale: one printed unit in FLOPs, MACs, seconds, bytes or joules.
-    unit: for sentences.
     """
 
     name: str
     base: str
     form: Form
+    label: str
+    unit: str
     scale: Fraction = Fraction(1)
-    unit: str = ""
 
 
-@cache
+def _quantities() -> Iterator[Quantity]:
+    for base, kind in _BASES.items():
+        words = _WORDS.get(base, base.replace("_", " "))
+        for unit, scale in _UNITS[kind].items():
+            # A name ends with its unit in small letters; that of work leaves the kind out: `flops_t`.
+            ending = unit.removesuffix(kind).casefold().replace("/s", "persecond")
+            label = f"{words} time" if kind == "time" else words
+            yield Quantity(f"{base}_{ending}", base, "amount", label, unit, Fraction(scale))
+        for ending, (form, unit, suffix) in _ENDINGS.items():
+            for name in (base, *(other for other, same in _SAME.items() if same == base)):
+                yield Quantity(f"{name}{ending}", base, form, f"{words} {suffix}", unit)
+    for name, label in _PLAIN.items():
+        yield Quantity(name, name, "plain", label, "%" if name.endswith("_pct") else "")
+
+
+QUANTITIES = {quantity.name: quantity for quantity in _quantities()}
+
+
 def quantity(name: str) -> Quantity:
-    """The quantity of this name. Raises ValueError with its possible units, or with the nearest names."""
-    if name in PLAIN:
-        return Quantity(name, name, "plain", unit="%" if name.endswith("_pct") else "")
-    for ending, (form, unit) in _ENDINGS.items():
-        if name.endswith(ending):
-            base = name.removesuffix(ending)
-            base = _SAME.get(base, base)
-            if base in _BASES:
-                return Quantity(name, base, form, unit=unit)
-    base, _, unit = name.rpartition("_")
-    if base in _BASES:
-        units = _UNITS[_BASES[base]]
-        if unit not in units:
-            raise ValueError(f"{unit!r} is no unit of {base}; write one of {', '.join(f'{base}_{u}' for u in units)}")
-        return Quantity(name, base, "amount", units[unit], _unit_of(base, unit))
-    near = get_close_matches(name, _names(), n=3, cutoff=0.5)
-    known = ", ".join(near or ("flops_t", "prefill_s", "kv_mb", "prefill_speedup"))
-    raise ValueError(f"no known quantity; the nearest are {known}")
-
-
-def check(name: str, text: str) -> None:
-    """Raise ValueError if there is no quantity of this name, or if it cannot have this printed value."""
-    meant, number = quantity(name), Fraction(text)
-    if number * meant.scale > _MOST[meant.form]:
-        raise ValueError(f"{text} {meant.unit}".rstrip() + " cannot be")
-
-
-def _names() -> list[str]:
-    amounts = [f"{base}_{unit}" for base, kind in _BASES.items() for unit in _UNITS[kind]]
-    ratios = [f"{base}{ending}" for base in _BASES for ending in _ENDINGS]
-    return [*amounts, *ratios, *PLAIN]
-
-
-def _unit_of(base: str, unit: str) -> str:
-    """The unit of an amount, for sentences."""
-    if _BASES[base] == "work":
-        return f"{unit.upper()}{'MAC' if base == 'macs' else 'FLOP'}s"
-    if unit == "persecond":
-        return "/s"
-    known = ("kB", "MB", "GB", "KiB", "MiB", "GiB", "J", "kJ", "Wh")
-    return next((name for name in known if name.casefold() == unit), unit)
+    """The quantity of this name. Raises ValueError with the nearest names."""
+    if name in QUANTITIES:
+        return QUANTITIES[name]
+    near = get_close_matches(name, QUANTITIES, n=3, cutoff=0.5)
+    raise ValueError(f"no known quantity; the nearest are {', '.join(near or ('flops_t', 'prefill_s', 'kv_mb'))}")

@@ -6,11 +6,10 @@ A "place" is the path of a value in the file; the source knows its line.
 from itertools import pairwise
 from pathlib import Path
 
+from trio_profile.cost.printed import Printed
 from trio_profile.errors import ClaimsError
-from trio_profile.judge.audit import quantities
 from trio_profile.judge.audit import source as yaml
-from trio_profile.judge.audit.claims import BUILTIN, Budgets, Claims, Model, Row, Setting, Table, builtin, labelled
-from trio_profile.judge.audit.printed import Printed
+from trio_profile.judge.audit.claims import BUILTIN, Budgets, Claims, Model, Row, Setting, Table, builtin
 from trio_profile.judge.audit.source import Place, Source
 
 _MOST_ROWS = 1000
@@ -22,10 +21,7 @@ def read(claims: str) -> Claims:
 
     Raises ClaimsError with the file, the line, the field, what is wrong and what it may be.
     """
-    if claims in builtin():
-        source = yaml.read(BUILTIN / f"{claims}.yaml")
-        return of_source(Source(f"{claims}.yaml", source.tree, source.lines), claims)
-    path = Path(claims)
+    path = BUILTIN / f"{claims}.yaml" if claims in builtin() else Path(claims)
     if path.suffix not in (".yaml", ".yml") and not yaml.exists(path):
         raise ClaimsError(f"claims {claims[:80]!r} are not built in ({', '.join(builtin())}), and no such file is here")
     return of_source(yaml.read(path), path.stem)
@@ -33,36 +29,25 @@ def read(claims: str) -> Claims:
 
 def of_source(source: Source, name: str) -> Claims:
     """The claims of a parsed file. Raises ClaimsError as `read` does."""
-    with source.at(()):
-        tree = labelled({name: source.tree}).get(name)
-    claims = source.record((), Claims, tree)
-    _check_method(source, claims)
-    for label, table in claims.tables.items():
-        for row in table.rows.values():
-            _check_row(source, ("tables", label, "rows", row.label), claims, table, row)
-    if sum(len(table.rows) for table in claims.tables.values()) > _MOST_ROWS:
-        source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
-    return claims
-
-
-def _check_method(source: Source, claims: Claims) -> None:
-    """Refuse schedules that no model of the file can have."""
-    for name, layers in claims.method.pruning_layers.items():
-        place = ("method", "pruning_layers", name)
-        model = _model(source, place, claims, name)
-        if layers and layers[-1] >= model.layers:
-            source.refuse(place, f"{layers[-1]} is not inside the decoder of {model.layers} layers")
+    tree = {**source.tree, "label": name} if isinstance(source.tree, dict) else source.tree
+    claims = source.record(Claims, tree)
+    for model_name, layers in claims.method.pruning_layers.items():
+        place = ("method", "pruning_layers", model_name)
+        _check_layers(source, place, layers, _model(source, place, claims, model_name))
     for label, budgets in claims.method.published_budgets.items():
         place = ("method", "published_budgets", label)
         _check_budgets(source, place, budgets, _check_setting(source, place, claims, budgets))
+    for label, table in claims.tables.items():
+        for row_name, row in table.rows.items():
+            _check_row(source, ("tables", label, "rows", row_name), claims, table, row)
+    if sum(1 for _ in claims.rows()) > _MOST_ROWS:
+        source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
+    return claims
 
 
 def _check_row(source: Source, place: Place, claims: Claims, table: Table, row: Row) -> None:
     """Refuse a row without figures, and one whose figures its model or its table cannot have."""
     model = _check_setting(source, place, claims, row)
-    for name, text in row.figures.items():
-        with source.at((*place, "figures", name)):
-            quantities.check(name, text)
     if row.schedule is not None:
         _check_budgets(source, (*place, "schedule"), row.schedule, model)
     if not (row.figures or row.scores or row.break_even or (row.schedule and (row.tokens or row.retention))):
@@ -85,10 +70,14 @@ def _model(source: Source, place: Place, claims: Claims, name: str) -> Model:
     return claims.models[name]
 
 
+def _check_layers(source: Source, place: Place, layers: tuple[int, ...], model: Model) -> None:
+    if layers and layers[-1] >= model.layers:
+        source.refuse(place, f"{layers[-1]} is not inside the decoder of {model.layers} layers")
+
+
 def _check_budgets(source: Source, place: Place, budgets: Budgets, model: Model) -> None:
     """Refuse layers outside of the decoder, and budgets that grow."""
-    if budgets.layers and budgets.layers[-1] >= model.layers:
-        source.refuse((*place, "layers"), f"{budgets.layers[-1]} is not inside a decoder of {model.layers}")
+    _check_layers(source, (*place, "layers"), budgets.layers, model)
     tokens = (model.visual_tokens, *budgets.tokens_by_layer(model))
     if any(later > earlier for earlier, later in pairwise(tokens)):
         limit = f"no stage may hold more than the one before it, or {model.visual_tokens}"

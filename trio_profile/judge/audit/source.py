@@ -4,10 +4,10 @@ Numbers stay texts, because their trailing zeros count. A claims file needs only
 tags, duplicate keys, deep nesting and large files are refused.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from os.path import exists as exists  # False also for a name that no file can have
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -22,7 +22,6 @@ from trio_profile.text import one_line
 MOST_BYTES = 1_000_000
 _MOST_DEPTH = 12
 _MOST_NODES = 50_000
-_LONGEST_TEXT = 2_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Kind = Literal["claims", "suite"]
@@ -39,7 +38,7 @@ class Source:
     """A parsed file.
 
     name: for messages.
-    tree: dictionaries, lists and texts; None for an empty value.
+    tree: dictionaries, lists and texts. A field with an empty value counts as absent.
     lines: the line of every place.
     kind: what the file holds, for messages.
     """
@@ -54,45 +53,21 @@ class Source:
         field = ".".join(str(part) for part in place) or "the file"
         raise ClaimsError(one_line(f"{self.name}, line {self._line(place)}: {field}: {message}"))
 
-    def record(self, place: Place, kind: type[K], fields: Any) -> K:
-        """Validate what stands at a place. Refuses the first fault at its own line.
-
-        kind: the pydantic model.
-        fields: what stands there.
-        """
+    def record(self, kind: type[K], fields: Any) -> K:
+        """Validate the fields of the file. Refuses the first fault at its own line. kind: the pydantic model."""
         try:
             return kind.model_validate(fields)
         except ValidationError as error:
-            faults = [
-                ((*place, *(part for part in fault["loc"] if part != "[key]")), fault) for fault in error.errors()
-            ]
+            faults = [(tuple(part for part in fault["loc"] if part != "[key]"), fault) for fault in error.errors()]
             # An unknown field comes before a missing one: it is often the missing field, misspelt.
             where, first = min(faults, key=lambda fault: (self._line(fault[0]), fault[1]["type"] != "extra_forbidden"))
             self.refuse(where, _message(first, kind, self.kind))
-
-    @contextmanager
-    def at(self, place: Place) -> Iterator[None]:
-        """Turn a ValueError that is raised inside into a refusal at this place."""
-        try:
-            yield
-        except ClaimsError:
-            raise
-        except ValueError as error:
-            self.refuse(place, str(error))
 
     def _line(self, place: Place) -> int:
         """The line of a place, or of the nearest part of the file around it."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
-
-
-def exists(path: Path) -> bool:
-    """Whether there is a file or directory of this name. False also for a name that no file can have."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def read(path: Path, kind: Kind = "claims") -> Source:
@@ -161,13 +136,11 @@ def _value(node: yaml.Node, place: Place, source: Source) -> Any:
         if name in tree:
             source.refuse((*place, name), "stands twice; name each key once")
         tree[name] = _value(value, (*place, name), source)
-    return tree
+    return {name: value for name, value in tree.items() if value is not None}
 
 
 def _text(node: yaml.ScalarNode, place: Place, source: Source) -> str | None:
     """A scalar with single spaces; None for an empty value or `null`."""
-    if len(node.value) > _LONGEST_TEXT:
-        source.refuse(place, f"a text of {len(node.value)} characters; at most {_LONGEST_TEXT}")
     text = " ".join(node.value.split())
     if not text.isprintable():
         source.refuse(place, "holds a character that cannot be shown")

@@ -43,11 +43,10 @@ def claims(text: str) -> Claims:
 def test_a_table_keeps_its_figures_as_printed():
     paper = claims(PAPER.replace("0.45", "0.450").replace("method: prune", "method: PRUNE"))
     baseline, pruned = paper.tables["main"].rows.values()
-    assert paper.own == "prune"
+    assert paper.method.name == "prune"
     assert baseline.dense and not pruned.dense
-    assert (pruned.label, pruned.method, pruned.retention) == ("pruned", "prune", "0.111")
+    assert (pruned.method, pruned.retention) == ("prune", "0.111")
     assert pruned.figures == {"flops_t": "0.450", "prefill_s": "1106", "kv_mb": "62"}
-    assert paper.tables["main"].dense("vl-7b") == baseline
     assert (paper.layers_of(pruned), paper.layers_of(baseline)) == ((1, 10, 15), ())
     published = paper.method.published_budgets["average 64"]
     assert published.tokens_by_layer(paper.models["vl-7b"])[::8] == [576, 92, 22, 22]
@@ -68,7 +67,7 @@ def test_a_quantity_carries_its_unit():
     assert (quantity("inference_speedup").base, quantity("inference_speedup").form) == ("total", "ratio")
     assert quantity("flops_reduction_pct").form == "reduction"
     assert quantity("kv_of_dense_pct").form == "share"
-    with pytest.raises(ValueError, match="write one of kv_kb, kv_mb"):
+    with pytest.raises(ValueError, match="the nearest are kv_"):
         quantity("kv_s")
 
 
@@ -83,18 +82,16 @@ def test_claims_that_ship_are_read_and_so_is_the_template():
 
 BAD = [
     # what is put in the place of what in PAPER, or a text; the line; what the complaint says
-    (("flops_t: 0.45", "flops_ms: 0.45"), 13, "flops_ms: 'ms' is no unit of flops; write one of flops_m"),
+    (("flops_t: 0.45", "flops_ms: 0.45"), 13, "flops_ms: no known quantity; the nearest are flops_m"),
     (("prefill_s: 1106", "prefil_s: 1106"), 13, "prefil_s: no known quantity; the nearest are prefill_s"),
     (("flops_t: 0.45", "flops_t: -0.45"), 13, "tables.main.rows.pruned.figures.flops_t: -0.45 is not above 0"),
     (("flops_t: 0.45", "flops_t: .nan"), 13, "'.nan' is not a decimal number"),
-    (("flops_t: 0.45", "flops_t: 1e99"), 13, "1e99 TFLOPs cannot be"),
     (("flops_t: 0.45", "flops_t: [0.45]"), 13, "flops_t: needs a number"),
-    (("flops_t: 0.45", "flops_reduction_pct: 120"), 13, "120 % cannot be"),
     (("retention: 0.111", "retention: 1.5"), 13, "retention: 1.5 is more than 1"),
     (("retention: 0.111", "tokens: 577"), 13, "tokens: 577 of 576 visual tokens"),
     (("retention: 0.111", "break_even: [0.7, 0.6]"), 13, "break_even: takes two retentions"),
     (("retention: 0.111", "scores: [1, 2]"), 13, "scores: 2 scores for 0 benchmarks"),
-    (("retention: 0.111", "label: a"), 11, "the name before the colon is the label"),
+    (("retention: 0.111", "label: a"), 13, "label: no known field"),
     (("hidden: 4096, ", ""), 3, "models.vl-7b.hidden: is missing"),
     (("heads: 32", "heads: 32, kv_heads: 5"), 3, "kv_heads: 5 do not divide 32 heads"),
     (("heads: 32", "heads: 30"), 3, "head_dim: is needed, because 30 heads do not divide hidden 4096"),
@@ -115,7 +112,6 @@ BAD = [
     (("flops_t: 0.45", "flops_t: &a 0.45"), 13, "anchors and aliases are not allowed"),
     (("flops_t: 0.45", "flops_t: !!python/name:os.system 0.45"), 13, "tag tag:yaml.org,2002:python/name:os.system"),
     (("flops_t: 0.45", "? [a, b]\n        : 0.45"), 13, "a key must be a plain word"),
-    (("flops_t: 0.45", f"flops_t: {'4' * 3000}"), 13, "a text of 3000 characters"),
     (('"PRUNE: a paper"', '"PRUNE \\e[31m: a paper"'), 1, "a character that cannot be shown"),
     (("flops_t: 0.45", "flops_t: [0.45"), 13, "is not YAML"),
     ("", 1, "is empty"),

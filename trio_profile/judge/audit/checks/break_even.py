@@ -5,79 +5,54 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict, number, share
-from trio_profile.judge.audit.printed import Interval, Printed
-
-Point = tuple[Printed, Printed, Line]
-"""A retention, the time printed for it, and its row."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Check every sweep over retention with a dense row, and the claims about its crossing."""
-    for table in facts.claims.tables.values():
-        for model in dict.fromkeys(row.model for row in table.rows.values()):
-            lines = [line for line in facts.lines if line.table is table and line.row.model == model]
-            yield from _of_model(lines)
+    """Check the claims about a break-even against the sweep over retention of their table and model."""
+    for lines in facts.sweeps.values():
+        for line in lines:
+            if line.row.break_even is not None:
+                yield _finding(line, lines, line.row.break_even)
 
 
-def _of_model(lines: Sequence[Line]) -> Iterator[Finding]:
-    stated = [line for line in lines if line.row.break_even]
-    swept = False
-    for base in ("total", "prefill"):
-        dense = next((line.figure(base) for line in lines if line.row.dense), None)
-        points = sorted(_points(lines, base), key=lambda point: point[0].value)
-        if dense is None or len(points) < 2:
-            continue
-        if not swept and stated:
-            yield from (_finding(_claim(line), base, points, dense.printed, line) for line in stated)
-        elif points[0][1].value < dense.printed.value <= points[-1][1].value:
-            subject = Subject(
-                "break-even", f"{lines[0].table.label}, {base}", "break_even", dense.printed.text, "share"
-            )
-            yield _finding(subject, base, points, dense.printed)
-        swept = True
-    if not swept:
+def _sweep(lines: Sequence[Line], base: str) -> tuple[Printed, list[tuple[Printed, Printed, Line]]] | None:
+    """The dense time, and each retention of the paper's method with its time and row; None without two of them."""
+    times = [(line, figure.printed) for line in lines if (figure := line.figure(base))]
+    dense = next((time for line, time in times if line.row.dense), None)
+    points = [(Printed.of(line.row.retention), time, line) for line, time in times if line.own and line.row.retention]
+    if dense is None or len(points) < 2:
+        return None
+    return dense, sorted(points, key=lambda point: point[0].value)
+
+
+def _finding(claim: Line, lines: Sequence[Line], ends: tuple[str, str]) -> Finding:
+    """Compare a claim with the crossing of the printed times: of the total ones, or else of the prefill."""
+    subject = Subject("break-even", claim.place, "break_even", f"between {' and '.join(ends)}", "share")
+    sweep = _sweep(lines, "total") or _sweep(lines, "prefill")
+    if sweep is None:
         why = "No times at two retentions stand in its table beside a dense one; they would decide it."
-        yield from (_claim(line).finding("underdetermined", why) for line in stated)
-
-
-def _points(lines: Sequence[Line], base: str) -> Iterator[Point]:
-    for line in lines:
-        own = line.row.method == line.facts.claims.own
-        if own and line.row.retention is not None and (time := line.figure(base)) is not None:
-            yield Printed.of(line.row.retention), time.printed, line
-
-
-def _claim(line: Line) -> Subject:
-    said = f"between {' and '.join(line.row.break_even or ())}"
-    return Subject("break-even", line.place, "break_even", said, "share")
-
-
-def _finding(
-    subject: Subject, base: str, points: Sequence[Point], dense: Printed, claim: Line | None = None
-) -> Finding:
+        return subject.finding("underdetermined", why)
+    dense, points = sweep
     crossings = [(a, b) for a, b in pairwise(points) if a[1].value < dense.value <= b[1].value]
-    first, last = points[0], points[-1]
     if len(crossings) != 1:
-        what = "crosses the dense one more than once" if crossings else "does not cross the dense one"
-        ends = f"From {first[0].text} ({first[1].text}) to {last[0].text} ({last[1].text})"
-        return subject.finding("underdetermined", f"{ends} the {base} time {what}, {dense.text}.")
+        times = ", ".join(f"{time.text} at {at.text}" for at, time, _ in points)
+        why = f"The times {times} cross the dense one, {dense.text}, {len(crossings)} times."
+        return subject.finding("underdetermined", why)
     (low, before, first_line), (high, after, last_line) = crossings[0]
-    subject = replace(subject, where="; ".join([subject.where, first_line.place, last_line.place]))
+    subject = replace(subject, where="; ".join([claim.place, first_line.place, last_line.place]))
     crossing = _crossing(low, high, before, after, dense)
+    least, most = (Printed.of(end) for end in ends)
+    inside = crossing.low <= most.allowed.high and least.allowed.low <= crossing.high
+    verdict: Verdict = "supported" if inside else "understated" if crossing.value > most.value else "overstated"
     part = f"({dense.text} - {before.text}) / ({after.text} - {before.text})"
     why = (
         f"A straight line from {before.text} at {low.text} to {after.text} at {high.text} meets {dense.text} at "
-        f"{low.text} + {number(high.value - low.value)} · {part} = {number(crossing.value)}."
+        f"{low.text} + {number(high.value - low.value)} · {part} = {number(crossing.value)}. That is "
+        f"{share(crossing.value)}, {'inside' if inside else 'outside'} what is said."
     )
-    verdict: Verdict = "supported"
-    if claim is not None and claim.row.break_even is not None:
-        least, most = (Printed.of(end) for end in claim.row.break_even)
-        inside = crossing.low <= most.allowed.high and least.allowed.low <= crossing.high
-        if not inside:
-            verdict = "understated" if crossing.value > most.value else "overstated"
-        why += f" That is {share(crossing.value)}, {'inside' if inside else 'outside'} what is said."
     return subject.finding(verdict, why, crossing)
 
 

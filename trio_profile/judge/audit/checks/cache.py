@@ -1,11 +1,12 @@
 """Check caches: the number of tokens that entered, and the share that was kept, by the printed bytes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
-from trio_profile.judge.audit.facts import Cache, Facts, Line
+from trio_profile.cost.printed import Interval, Printed
+from trio_profile.judge.audit.facts import Facts, Figure, Line
 from trio_profile.judge.audit.finding import Finding, Subject, judge, number, share
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.judge.audit.quantities import quantity
 
 _NOMINAL = "nominal-visual-tokens"
@@ -14,37 +15,37 @@ _NOMINAL = "nominal-visual-tokens"
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Check every dense cache, every pruned cache, and every retention of tokens that did not enter."""
-    for line in facts.lines:
-        if line.row.dense and line.cache is not None:
-            yield _dense(line, line.cache)
-    for dense, line in facts.pairs():
-        if line.cache is not None and line.retention is not None:
-            yield _pruned(dense, line, line.cache, line.retention)
+    printed = [(line, figure, line.held) for line in facts.lines if (figure := line.figure("kv"))]
+    for line, figure, held in printed:
+        if line.row.dense and held is not None:
+            yield _dense(line, figure, held)
+    for line, figure, held in printed:
+        if not line.row.dense and line.dense and held is not None and line.retention is not None:
+            yield _pruned(line.dense, line, figure, held, line.retention)
     for line in facts.lines:
         yield from _nominal(line)
 
 
-def _dense(line: Line, cache: Cache) -> Finding:
-    subject, sum_ = _subject(line, cache, cache.figure.quantity.name, cache.figure.printed.text, "tokens")
-    visual, held = line.model.visual_tokens, cache.tokens
+def _dense(line: Line, figure: Figure, held: Interval) -> Finding:
+    size, sum_ = _size(line, figure, held)
+    subject = line.subject("cache", figure, unit="tokens", convention=size)
+    visual = line.model.visual_tokens
     if line.nominal:
-        decimal = line.cache_as("MB") or cache
-        fewer = decimal.tokens.value < held.value
-        other = f" (in units of 10⁶ bytes and the like, {number(decimal.tokens.value)})" if fewer else ""
-        flops = line.figure("flops")
-        beside = f" that its {flops.text} are counted for" if flops else ""
+        decimal, flops = line.held_as("MB") or held, line.figure("flops")
+        fewer = f" (in units of 10⁶ bytes and the like, {number(decimal.value)})" if decimal.value < held.value else ""
+        counted = f" that its {flops.text} are counted for" if flops else ""
         why = (
-            f"{sum_}{other}, text among them: fewer than the {visual} visual tokens{beside}. "
-            f"The cache is of what was run, {visual} is the model's nominal count; the two describe different inputs."
+            f"{sum_}{fewer}, text among them: fewer than the {visual} visual tokens{counted}. The cache is of what was "
+            f"run, {visual} is the model's nominal count; the two describe different inputs."
         )
         return subject.finding("not_comparable", why, held)
     if line.row.text_tokens is not None:
         tokens = visual + line.row.text_tokens
         # The bytes of these tokens in the printed unit.
-        expected = Interval.at(tokens * cache.figure.printed.value / held.value)
+        expected = Interval.at(tokens * figure.printed.value / held.value)
         why = f"{sum_}. {visual} visual and {line.row.text_tokens} text tokens are {tokens}."
-        verdict = judge(cache.figure.printed, expected, larger_is_better=True)
-        return subject.finding(verdict, why, Interval(held.low, held.high, Fraction(tokens)))
+        verdict = judge(figure.printed, expected, larger_is_better=True)
+        return subject.finding(verdict, why, replace(held, value=Fraction(tokens)))
     if held.high < visual:
         why = f"{sum_}, fewer than {visual} visual ones; in units of 2²⁰ bytes and the like they fit. The unit would "
         return subject.finding("underdetermined", f"{why}decide it.", held)
@@ -52,16 +53,17 @@ def _dense(line: Line, cache: Cache) -> Finding:
     return subject.finding("supported", why, held)
 
 
-def _pruned(dense: Line, line: Line, cache: Cache, stated: Printed) -> Finding:
-    subject, sum_ = _subject(line, cache, "retention", line.row.retention or stated.text, "share")
+def _pruned(dense: Line, line: Line, figure: Figure, held: Interval, stated: Printed) -> Finding:
+    size, sum_ = _size(line, figure, held)
+    subject = Subject("cache", line.place, "retention", line.row.retention or "", "share", size)
     kept, entered = line.kept, dense.entered
     if kept is None or line.text is None or entered is None:
         why = f"{sum_}. How many of them are text is not said; text_tokens, or the dense cache, would decide it."
         return subject.finding("underdetermined", why)
-    text, whose = line.text
-    visual = cache.tokens.value - text.value
-    of = f"{number(cache.tokens.value)} less {number(text.value)} of text{f' (by {whose})' if whose else ''}"
-    why = f"{sum_}; {of} are {number(visual)}, {share(kept.value)} of the {number(entered.value)} that came in."
+    text, source = line.text
+    visual = held.value - text.value
+    less = f"{number(held.value)} less {number(text.value)} of text{f' (by {source})' if source else ''}"
+    why = f"{sum_}; {less} are {number(visual)}, {share(kept.value)} of the {number(entered.value)} that came in."
     if kept.meets(stated.allowed):
         return subject.finding("supported", why, kept)
     if not line.nominal:
@@ -75,8 +77,8 @@ def _pruned(dense: Line, line: Line, cache: Cache, stated: Printed) -> Finding:
 
 def _nominal(line: Line) -> Iterator[Finding]:
     """Check a retention that an abstract or a passage states: as a share of the tokens that entered."""
-    stated, own = line.retention, line.row.method == line.facts.claims.own
-    if stated is None or not own or any(quantity(name).form == "amount" for name in line.row.figures):
+    stated = line.retention
+    if stated is None or not line.own or any(quantity(name).form == "amount" for name in line.row.figures):
         return
     same_model = (other for other in line.facts.lines if other.row.dense and other.row.model == line.row.model)
     entered = next((other.entered for other in same_model if other.nominal), None)
@@ -88,17 +90,18 @@ def _nominal(line: Line) -> Iterator[Finding]:
         f"{share(stated.value)} of {line.model.visual_tokens} are {round(counted.value)} tokens, {share(kept.value)} "
         f"of the {number(entered.value)} visual ones that came in by the dense cache."
     )
-    subject = Subject("cache", line.place, "retention", line.row.retention or stated.text, "share", _NOMINAL)
+    subject = Subject("cache", line.place, "retention", line.row.retention or "", "share", _NOMINAL)
     yield subject.finding("not_comparable", why, kept)
 
 
-def _subject(line: Line, cache: Cache, quantity: str, printed: str, unit: str) -> tuple[Subject, str]:
-    """The subject of a finding about a cache, and the arithmetic from bytes to tokens."""
-    meant = cache.figure.quantity
-    binary = {"kB": "KiB", "MB": "MiB", "GB": "GiB"} if line.facts.reading == "MiB" else {}
-    size = binary.get(meant.unit, meant.unit)
+def _size(line: Line, figure: Figure, held: Interval) -> tuple[str, str]:
+    """The unit and the number format of a cache, and the arithmetic from its bytes to its tokens."""
+    unit, dtype = figure.quantity.unit, line.table.dtype
+    if line.facts.reading == "MiB":
+        unit = {"kB": "KiB", "MB": "MiB", "GB": "GiB"}.get(unit, unit)
     each = Fraction(line.token_bytes, 2**20)
-    of = f"{number(each)} MiB" if each.denominator <= 64 else f"{line.token_bytes} bytes"
-    held = f"{of} a token ({line.table.dtype}) hold {number(cache.tokens.value)} tokens"
-    subject = Subject("cache", line.place, quantity, printed, unit, f"{size}, {line.table.dtype}")
-    return subject, f"{cache.figure.printed.text} {size} at {held}"
+    size = f"{number(each)} MiB" if each.denominator <= 64 else f"{line.token_bytes} bytes"
+    return (
+        f"{unit}, {dtype}",
+        f"{figure.printed.text} {unit} at {size} a token ({dtype}) hold {number(held.value)} tokens",
+    )

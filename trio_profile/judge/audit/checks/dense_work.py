@@ -2,45 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
+from functools import lru_cache
 
 from trio_profile.cost.conventions import Convention, Match, Prefill, explain, find, match, steps
+from trio_profile.cost.printed import Printed
 from trio_profile.judge.audit.facts import Facts, Figure, Line, shape
 from trio_profile.judge.audit.finding import HOW, Finding, Verdict, number
-from trio_profile.judge.audit.printed import Printed
 from trio_profile.text import listed
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Compare every figure of dense work with the table's convention, or with all conventions in use."""
     for line, figure in _dense_figures(facts, "flops", "macs"):
-        yield _stated(line, figure, line.table.convention) if line.table.convention else _finding(line, figure)
+        yield _finding(line, figure)
 
 
+@lru_cache(1000)
 def conventions(dense: Line, base: str = "flops") -> list[Convention]:
     """The conventions that give a dense row's work, those that give the most rows first."""
-    cache, key = dense.facts.conventions, (dense.place, base)
-    if key not in cache:
-        cache[key] = _conventions(dense, base)
-    return cache[key]
-
-
-def described(dense: Line, figure: Figure) -> tuple[str, str]:
-    """The code of the simplest convention of a dense row's work, and in words what else is known of it.
-
-    The code is empty if no convention in use gives the figure.
-    """
-    if known := conventions(dense, figure.quantity.base):
-        lacking = [(name, macs / figure.quantity.scale) for name, macs in steps(known[0], _prefill(dense))]
-        parts = [f"“{name}” ({float(work):+.3f})" for name, work in lacking if abs(work) >= figure.printed.last]
-        return known[0].code, f", which lacks {listed(parts)}" if parts else ""
-    for one in _matches(dense, figure):
-        if one.text_tokens:
-            return one.code, f" with {_span(one.text_tokens)} text tokens"
-    return "", "by no known convention"
-
-
-def _conventions(dense: Line, base: str) -> list[Convention]:
     if dense.table.convention is not None:
         return [find(dense.table.convention)]
     figure = dense.figure(base)
@@ -48,11 +27,23 @@ def _conventions(dense: Line, base: str) -> list[Convention]:
         return []
     printing = [_exact(line, other) for line, other in _dense_figures(dense.facts, base)]
     # Sorting is stable, and the simplest conventions come first.
-    return sorted(_exact(dense, figure), key=lambda one: sum(one in others for others in printing), reverse=True)
+    return sorted(_exact(dense, figure), key=lambda own: sum(own in others for others in printing), reverse=True)
+
+
+def described(dense: Line, figure: Figure) -> tuple[str, str]:
+    """The code of the simplest convention of a dense row's work, and in words what else is known of it."""
+    if known := conventions(dense, figure.quantity.base):
+        lacking = [(name, macs / figure.quantity.scale) for name, macs in steps(known[0], _prefill(dense))]
+        parts = [f"“{name}” ({float(work):+.3f})" for name, work in lacking if abs(work) >= figure.printed.last]
+        return known[0].code, f", which lacks {listed(parts)}" if parts else ""
+    for tried in _matches(dense, figure):
+        if tried.text_tokens:
+            return tried.code, f" with {_span(tried.text_tokens)} text tokens"
+    return "no known convention", ""
 
 
 def _exact(line: Line, figure: Figure) -> list[Convention]:
-    return [found.convention for found in _matches(line, figure) if found.printed != "no"]
+    return [tried.convention for tried in _matches(line, figure) if tried.printed != "no"]
 
 
 def _dense_figures(facts: Facts, *bases: str) -> Iterator[tuple[Line, Figure]]:
@@ -67,69 +58,62 @@ def _prefill(line: Line) -> Prefill:
     return Prefill(shape(line.model, line.text_count), (line.model.visual_tokens,) * line.model.layers)
 
 
-def _claimed(figure: Figure) -> Decimal:
+def _claimed(figure: Figure) -> Printed:
     """The printed figure in single operations, with its digits."""
-    return Decimal(figure.printed.text).scaleb(len(str(int(figure.quantity.scale))) - 1)
+    printed, scale = figure.printed, figure.quantity.scale
+    return Printed(printed.text, printed.value * scale, printed.last * scale)
 
 
 def _matches(line: Line, figure: Figure) -> list[Match]:
     # The tower's work is unknown here, so conventions with and without it are equal. The same holds for a head
     # without a vocabulary, and for text of unknown length.
     return [
-        found
-        for found in explain(_claimed(figure), _prefill(line))
-        if not found.convention.tower
-        and (line.model.vocab or found.convention.head == "none")
-        and (line.text_count or found.convention.tokens == "visual" or found.text_tokens)
-        and (figure.quantity.base == "flops" or found.convention.unit == "macs")
+        tried
+        for tried in explain(_claimed(figure), _prefill(line))
+        if not tried.convention.tower
+        and (line.model.vocab or tried.convention.head == "none")
+        and (line.text_count or tried.convention.tokens == "visual" or tried.text_tokens)
+        and (figure.quantity.base == "flops" or tried.convention.unit == "macs")
     ]
 
 
-def _stated(line: Line, figure: Figure, code: str) -> Finding:
-    """Compare a figure with the convention that its table states."""
-    claimed = _claimed(figure)
-    found = match(claimed, find(code), _prefill(line))
-    subject = replace(line.subject("work", figure), convention=found.code)
-    why = f"By the table's convention ({_gives(line, figure, found)})"
-    verdict: Verdict = "overstated" if found.value < claimed else "understated"
-    if found.printed != "no":
-        verdict, why = "supported", f"{why}: {figure.printed.text} {HOW[found.printed]}"
-    return subject.finding(verdict, f"{why}.", float(found.value / figure.quantity.scale))
-
-
 def _finding(line: Line, figure: Figure) -> Finding:
-    """Find the convention of a figure, or the nearest one."""
+    """Find the convention of a figure, or the nearest one. Only the table's own is tried, if it states one."""
     subject, scale, base = line.subject("work", figure), figure.quantity.scale, figure.quantity.base
-    matches = _matches(line, figure)
-    if fitting := conventions(line, base):
-        best = fitting[0]
-        found = next(one for one in matches if one.convention == best)
-        why = f"{_gives(line, figure, found)}, {figure.printed.text} {HOW[found.printed]}."
+    code, claimed = line.table.convention, _claimed(figure)
+    matches = [match(claimed, find(code), _prefill(line))] if code else _matches(line, figure)
+    if any(tried.printed != "no" for tried in matches):
+        best = conventions(line, base)[0]
+        fitting = next(tried for tried in matches if tried.convention == best)
+        why = f"{_gives(line, figure, fitting)}, {figure.printed.text} {HOW[fitting.printed]}."
         if best.unit == "macs" and base == "flops":
             why += " They are multiply-adds; FLOPs are twice as many."
         if best.ffn == 2 and line.model.ffn_matrices == 3:
             why += " The FFN's gate is left out."
         if best.tokens == "visual":
             why += " No text is counted."
-        return replace(subject, convention=found.code).finding("supported", why, float(found.value / scale))
+        return replace(subject, convention=fitting.code).finding("supported", why, float(fitting.value / scale))
     if not matches:
         why = "No convention in use comes near; how it was counted would decide it."
         return subject.finding("underdetermined", why)
     nearest, *others = matches
-    gives = _gives(line, figure, nearest)
+    gives, value = _gives(line, figure, nearest), float(nearest.value / scale)
+    if code:
+        verdict: Verdict = "overstated" if nearest.value < claimed.value else "understated"
+        return replace(subject, convention=code).finding(verdict, f"By the table's convention ({gives}).", value)
     why = f"No convention in use prints it. The nearest is {gives}, off by {100 * nearest.off:+.2g} %."
     if others and (span := others[0].text_tokens):
         tokens = _span(span)
         why += f" {others[0].name} would print it with {tokens} text tokens; the length of the prompt would decide it."
-    return subject.finding("underdetermined", why, float(nearest.value / scale))
+    return subject.finding("underdetermined", why, value)
 
 
 def _span(ends: tuple[int, int]) -> str:
     return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def _gives(line: Line, figure: Figure, found: Match) -> str:
+def _gives(line: Line, figure: Figure, tried: Match) -> str:
     """The name of a convention, its input, and the work that it gives."""
-    text = "" if found.convention.tokens == "visual" else f" + {line.text_count}"
-    value = number(found.value / figure.quantity.scale)
-    return f"{found.name}, n = {line.model.visual_tokens}{text}: {value} {figure.quantity.unit}"
+    text = "" if tried.convention.tokens == "visual" else f" + {line.text_count}"
+    value = number(tried.value / figure.quantity.scale)
+    return f"{tried.name}, n = {line.model.visual_tokens}{text}: {value} {figure.quantity.unit}"

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from trio_profile.cost.printed import Printed
 from trio_profile.judge.audit.checks import dense_work
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict
-from trio_profile.judge.audit.printed import Printed
 from trio_profile.judge.audit.quantities import quantity
 from trio_profile.text import listed
 
@@ -22,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 groups.append([line]) if len(fitting) != 1 else fitting[0].append(line)
     for name, groups in settings.items():
         for group in groups:
-            if len({line.table.label for line in group}) > 1:
+            if len({line.label for line in group}) > 1:
                 yield _finding(name, sorted(group, key=facts.lines.index))
 
 
@@ -36,22 +36,19 @@ def _finding(name: str, group: list[Line]) -> Finding:
     verdict: Verdict = "supported"
     if len(prints) == 1:
         why = f"One figure for one setting: {lists}."
-    elif all(a.agrees(b) for a in prints for b in prints):
+    elif all(a.allowed.meets(b.allowed) for a in prints for b in prints):
         why = f"They can be one figure, rounded and cut off: {lists}."
     else:
         verdict = "not_comparable"
-        why = (
-            f"One setting has {len(prints)} figures: {lists}. The largest is {100 * float(spread - 1):.3g} % above the "
-            "least, which no rounding explains: they are not of one run, or not of one setting, and what is derived "
-            "from one does not hold for the other."
-        )
-    ways = _counted(name, group) if verdict == "not_comparable" else {}
-    codes = [code for code, _ in ways.values()]
-    if len(set(codes)) > 1:
-        counted = "; ".join(f"{text} is {code}{more}" for text, (code, more) in ways.items())
+        above = f"{100 * float(spread - 1):.3g} % above the least, which no rounding explains"
+        why = f"One setting has {len(prints)} figures: {lists}. The largest is {above}."
+    counts = _counted(name, group) if verdict == "not_comparable" else {}
+    convention = None
+    if len({code for code, _ in counts.values()}) > 1:
+        convention = " / ".join(code for code, _ in counts.values())
+        counted = "; ".join(f"{text} by {code}{more}" for text, (code, more) in counts.items())
         why += f" They are counted differently: {counted}."
     where = "; ".join(line.place for line in group)
-    convention = " / ".join(codes) if len(set(codes)) > 1 else None
     subject = Subject("duplicates", where, name, " / ".join(by_print), "largest / least", convention)
     return subject.finding(verdict, why, spread if len(prints) > 1 else None)
 

@@ -9,28 +9,15 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from fractions import Fraction
 
+from trio_profile.cost.formula import layer_macs
 from trio_profile.errors import ClaimsError
-from trio_profile.judge.audit.facts import Facts, Figure, Line, least_layer_work
+from trio_profile.judge.audit.facts import Facts, Figure, Line, shape
 from trio_profile.judge.audit.finding import Finding, number
 
-PEAK_TFLOPS: dict[str, int] = {
-    "v100": 130,
-    "a100": 312,
-    "a800": 312,
-    "a40": 150,
-    "a6000": 155,
-    "a10": 125,
-    "l40s": 367,
-    "l40": 182,
-    "rtx 3090": 143,
-    "rtx 4090": 331,
-    "rtx 5090": 420,
-    "h20": 148,
-    "h800": 990,
-    "h100": 990,
-    "h200": 990,
-    "b200": 2250,
-}
+_DATA_CENTRE = {"v100": 130, "a100": 312, "a800": 312, "h20": 148, "h800": 990, "h100": 990, "h200": 990, "b200": 2250}
+_SMALLER = {"a40": 150, "a6000": 155, "a10": 125, "l40s": 367, "l40": 182}
+_DESKTOP = {"rtx 3090": 143, "rtx 4090": 331, "rtx 5090": 420}
+PEAK_TFLOPS = _DATA_CENTRE | _SMALLER | _DESKTOP
 """TFLOP/s by device, from the maker's data sheets, of the fastest model of a name and rounded up; 1 MAC = 2 FLOPs."""
 
 
@@ -47,17 +34,14 @@ def peak(device: str) -> int:
 def check(facts: Facts) -> Iterator[Finding]:
     """Check every prefill time of a named device. Raises ClaimsError if the peak of the user's device is not known."""
     for line in facts.lines:
-        named, figure = line.table.device or facts.device, line.figure("prefill")
-        if named is None or figure is None:
+        figure, work = line.figure("prefill"), _least_work(line)
+        if line.device is None or figure is None or work is None:
             continue
         try:
-            most = peak(named)
+            yield _finding(line, figure, line.device, peak(line.device), work)
         except ClaimsError:
-            if line.table.device is None:
+            if line.table.device is None:  # a paper may name whatever it ran on
                 raise
-            continue  # a paper may name whatever it ran on
-        if (work := _least_work(line)) is not None:
-            yield _finding(line, figure, named, most, work)
 
 
 def _finding(line: Line, figure: Figure, device: str, most: int, work: Fraction) -> Finding:
@@ -80,12 +64,14 @@ def _least_work(line: Line) -> Fraction | None:
     """The least FLOPs of the decoder; None if a pruned row states no average."""
     tokens = Fraction(line.model.visual_tokens)
     if line.nominal:
-        if line.cache is None:
+        if line.held is None:
             return None
-        tokens = line.cache.tokens.low
+        tokens = line.held.low
     elif not line.row.dense:
         if line.retention is None:
             return None
         # Of all schedules with one average, equal tokens in every layer cost the least.
         tokens *= line.retention.allowed.low
-    return line.model.layers * least_layer_work(line.model, line.row.text_tokens or 0)(tokens)
+    tokens += line.row.text_tokens or 0
+    macs = layer_macs(tokens, shape(line.model), causal="half")  # pyright: ignore[reportArgumentType]
+    return 2 * line.model.layers * Fraction(macs)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from trio_profile.cost.conventions import Convention
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.checks import dense_work, schedules
-from trio_profile.judge.audit.checks.schedules import Bounds, Cost, Schedule
+from trio_profile.judge.audit.checks.schedules import Bounds, Schedule
 from trio_profile.judge.audit.claims import Model
 from trio_profile.judge.audit.facts import Facts, Figure, Line, layer_work, work
-from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, number, share
-from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.judge.audit.finding import Finding, Subject, Verdict, judge, number
 from trio_profile.text import listed
 
 
@@ -22,21 +22,16 @@ from trio_profile.text import listed
 class _Case:
     """One pruned row with everything that its work follows from, in operations.
 
-    layer: what one costs by its tokens. schedule: the row's, if one is known.
+    average: tokens in a layer. schedule: the row's, if one is known.
     bounds: of F_inf and of Σ f(V), whatever the schedule; a single value where the schedule is printed.
     """
 
     line: Line
     figure: Figure
     convention: Convention
-    layer: Cost
     average: Interval
     schedule: Schedule | None
     bounds: Bounds
-
-    @property
-    def own(self) -> bool:
-        return self.line.row.method == self.line.facts.claims.own
 
     @property
     def exact(self) -> bool:
@@ -55,15 +50,15 @@ class _Case:
         """γ at the schedule or at the least work, and the interval that rounding and unknown budgets allow."""
         return (self.figure.amount - self.bounds.layers) / self.bounds.stages
 
-    def judged(self, why: str, found: Interval) -> Finding:
+    def judged(self, why: str, work: Interval) -> Finding:
         """The finding that compares the print with the work. It has no direction if some tokens did not enter."""
-        found = found.times(1 / self.figure.quantity.scale)
-        verdict = judge(self.figure.printed, found, larger_is_better=False)
+        work = work.times(1 / self.figure.quantity.scale)
+        verdict = judge(self.figure.printed, work, larger_is_better=False)
         if verdict != "supported" and self.line.nominal:
             verdict = "not_comparable"
-        return self.subject.finding(verdict, why, found)
+        return self.subject.finding(verdict, why, work)
 
-    def shown(self, value: Fraction) -> str:
+    def in_print(self, value: Fraction) -> str:
         """An amount in the unit of the printed figure."""
         return f"{number(value / self.figure.quantity.scale)} {self.figure.quantity.unit}"
 
@@ -75,42 +70,27 @@ def check(facts: Facts) -> Iterator[Finding]:
         figure = line.figure("flops") or line.figure("macs")
         if figure is None:
             continue
-        counted = (_case(line, figure, one) for one in dense_work.conventions(dense, figure.quantity.base))
+        counted = (_case(line, figure, code) for code in dense_work.conventions(dense, figure.quantity.base))
         alternatives = [(case, _finding(case)) for case in counted if case is not None]
         if alternatives:
             # Several conventions may give the dense row. A pruned row needs to agree with one of them.
-            judged.append(next((one for one in alternatives if one[1].verdict == "supported"), alternatives[0]))
-    for case, finding in judged:
-        yield _with_swap(case, finding, [other for other, _ in judged])
+            judged.append(next((pair for pair in alternatives if pair[1].verdict == "supported"), alternatives[0]))
+    yield from (finding for _, finding in judged)
     cases = [case for case, finding in judged if finding.quantity == "gamma"]
-    gammas = [case.gamma for case in cases]
-    if len(gammas) > 1 and max(gamma.low for gamma in gammas) > min(gamma.high for gamma in gammas):
+    if cases and max(case.gamma.low for case in cases) > min(case.gamma.high for case in cases):
         yield _no_one_gamma(cases)
-
-
-def _with_swap(case: _Case, finding: Finding, others: list[_Case]) -> Finding:
-    """Name the row of the table whose figure fits here, if this figure fails here and fits there."""
-    for other in others if finding.inconsistent else ():
-        alike = all(getattr(other.line.row, name) == getattr(case.line.row, name) for name in ("method", "model"))
-        fits = other.figure.amount.meets(case.bounds.layers) and case.figure.amount.meets(other.bounds.layers)
-        if other is not case and other.line.table is case.line.table and alike and fits:
-            swap = f"It fits {other.line.row.label}, whose {other.figure.text} fits here: the two may be swapped."
-            return finding.model_copy(update={"why": f"{finding.why} {swap}"})
-    return finding
 
 
 def _finding(case: _Case) -> Finding:
     claims, row, layers = case.line.facts.claims, case.line.row, case.bounds.layers
-    if case.own and row.overhead and claims.method.gamma is not None:
+    if case.line.own and row.overhead and claims.method.gamma is not None:
         return _with_gamma(case, Printed.of(claims.method.gamma))
-    if not row.overhead or ((case.exact or not case.own) and case.figure.amount.meets(layers)):
+    fits = (case.exact or not case.line.own) and case.figure.amount.meets(layers)
+    if not row.overhead or fits or case.figure.amount.high < layers.low:
         return _without_selection(case)
-    if case.figure.amount.high < layers.low:
-        why = f"{_range_of_work(case)}: {case.text} is below all of it, before any selection{_two_inputs(case)}"
-        return case.judged(why, replace(layers, value=layers.low))
-    if case.own and case.bounds.stages.low > 0 and (case.exact or claims.layers_of(row)):
+    if case.line.own and case.bounds.stages.low > 0 and (case.exact or claims.layers_of(row)):
         return _implied(case)
-    most = case.shown(layers.high)
+    most = case.in_print(layers.high)
     why = f"{_range_of_work(case)}; what is above {most} would be the selection. The budgets and the selection's work "
     least = replace(layers, value=layers.low).times(1 / case.figure.quantity.scale)
     return case.subject.finding("underdetermined", f"{why}would decide it.", least)
@@ -119,13 +99,12 @@ def _finding(case: _Case) -> Finding:
 def _case(line: Line, figure: Figure, convention: Convention) -> _Case | None:
     model, text = line.model, line.text_count
     layer, schedule = layer_work(convention, model, text), schedules.of_line(line)
-    inference = looked = None
+    point = None
     if schedule is not None:
-        inference = work(convention, model, schedule.tokens, text)
-        looked = sum(map(layer, schedule.looked_at), Fraction(0))
-    if schedule is not None and schedule.exact and inference is not None and looked is not None:
-        average, bounds = Interval.at(schedule.average), Bounds(Interval.at(inference), Interval.at(looked))
-        return _Case(line, figure, convention, layer, average, schedule, bounds)
+        looked_at = sum(map(layer, schedule.looked_at), Fraction(0))
+        point = Bounds(Interval.at(work(convention, model, schedule.tokens, text)), Interval.at(looked_at))
+        if schedule.exact:
+            return _Case(line, figure, convention, Interval.at(schedule.average), schedule, point)
     if line.retention is not None:
         average = line.retention.allowed.times(model.visual_tokens)
     elif line.row.tokens is not None:
@@ -136,34 +115,31 @@ def _case(line: Line, figure: Figure, convention: Convention) -> _Case | None:
     if bounds is None:
         return None
     layers, stages = bounds.layers + _head(convention, model, text, average.high), bounds.stages
-    if inference is not None and looked is not None:
-        layers, stages = replace(layers, value=inference), replace(stages, value=looked)
-    return _Case(line, figure, convention, layer, average, schedule, Bounds(layers, stages))
+    if point is not None:
+        layers, stages = replace(layers, value=point.layers.value), replace(stages, value=point.stages.value)
+    return _Case(line, figure, convention, average, schedule, Bounds(layers, stages))
 
 
 def _head(convention: Convention, model: Model, text: int, most: Fraction) -> Interval:
     """The work of the head by a convention: of one row, or of all rows of the last layer."""
     row = Fraction(model.hidden * model.vocab * (2 if convention.unit == "flops" else 1))
     if convention.head == "all":
-        beside = row * text if convention.tokens == "all" else Fraction(0)
-        return Interval(beside, beside + row * most, beside)
+        least = row * text if convention.tokens == "all" else Fraction(0)
+        return Interval(least, least + row * most, least)
     return Interval.at(row if convention.head == "one" else 0)
 
 
 def _without_selection(case: _Case) -> Finding:
     """Check a figure that should be F_inf alone."""
-    layers = case.bounds.layers
+    layers, why = case.bounds.layers, f"{_range_of_work(case)}."
     if case.exact and case.schedule is not None:
-        why = f"F_inf with {case.schedule.budgets}: {case.shown(layers.value)}."
-    else:
-        why = f"{_range_of_work(case)}."
-        if case.schedule is not None:
-            why += f" With {case.schedule.budgets} it is {case.shown(layers.value)}."
+        why = f"F_inf with {case.schedule.budgets}: {case.in_print(layers.value)}."
     if not case.figure.amount.meets(layers):
         side = "above" if case.figure.amount.low > layers.high else "below"
-        why += (
-            f" {case.text} is {side} {'it' if case.exact else 'all of it'}{_two_inputs(case)}{_implied_average(case)}"
-        )
+        why += f" {case.text} is {side} {'it' if case.exact else 'all of it'}."
+        if case.line.nominal:
+            stated, dense = case.line.row.retention or case.line.row.tokens, case.line.model.visual_tokens
+            why += f" Either it is not at {stated}, or not of the {dense} tokens of the dense row."
     elif case.line.row.overhead:
         why += " The selection of tokens is not in it."
     return case.judged(why, layers)
@@ -174,9 +150,10 @@ def _with_gamma(case: _Case, gamma: Printed) -> Finding:
     layers, stages, spread = case.bounds.layers, case.bounds.stages, gamma.allowed
     total = layers + Interval(stages.low * spread.low, stages.high * spread.high, stages.value * gamma.value)
     if case.exact and case.schedule is not None:
-        sum_ = f"{case.shown(layers.value)} + {gamma.text} · {case.shown(stages.value)} = {case.shown(total.value)}"
+        whole, part, selection = (case.in_print(value) for value in (total.value, layers.value, stages.value))
+        sum_ = f"{part} + {gamma.text} · {selection} = {whole}"
         return case.judged(f"F_inf + γ · Σ f(V) with {case.schedule.budgets}: {sum_}.", total)
-    range_ = f"{case.shown(total.low)} to {case.shown(total.high)}"
+    range_ = f"{case.in_print(total.low)} to {case.in_print(total.high)}"
     why = f"{_range_of_work(case)}; with γ = {gamma.text}, {range_}."
     return case.judged(why, replace(total, value=(total.low + total.high) / 2))
 
@@ -190,7 +167,7 @@ def _implied(case: _Case) -> Finding:
     else:
         scale = case.figure.quantity.scale
         sum_ = f"({case.text} - {number(layers / scale)}) / {number(stages / scale)}"
-        why = f"F_inf is {case.shown(layers)} with {case.schedule.budgets}, Σ f(V) {case.shown(stages)}: "
+        why = f"F_inf is {case.in_print(layers)} with {case.schedule.budgets}, Σ f(V) {case.in_print(stages)}: "
         why += f"γ = {sum_} = {number(gamma.value)}"
         why += "." if case.exact else f"; with whatever budgets {_range(gamma)}."
     verdict: Verdict = "underdetermined"
@@ -215,26 +192,6 @@ def _no_one_gamma(cases: list[_Case]) -> Finding:
     return subject.finding("not_comparable", f"No one γ explains these totals: {needs}.", spread)
 
 
-def _two_inputs(case: _Case) -> str:
-    """The end of a sentence about work that the average does not allow."""
-    if not case.line.nominal:
-        return "."
-    stated = case.line.row.retention or case.line.row.tokens
-    return f": either it is not at {stated}, or not of the {case.line.model.visual_tokens} tokens of the dense row."
-
-
-def _implied_average(case: _Case) -> str:
-    """The average at which a schedule of the same proportion gives the printed figure."""
-    if case.schedule is None or case.exact or case.convention.head != "none":
-        return ""
-    average = schedules.implied(case.schedule, case.line.model, case.layer, case.figure.amount.value)
-    if average is None:
-        return ""
-    visual = case.line.model.visual_tokens
-    tokens = f"{number(average)} tokens, {share(average / visual)} of {visual}"
-    return f" In that proportion it would be right for an average of {tokens}."
-
-
 def _range_of_work(case: _Case) -> str:
     """A sentence about the range of work that the average alone allows."""
     layers, average = case.bounds.layers, case.average
@@ -242,7 +199,7 @@ def _range_of_work(case: _Case) -> str:
     known = "those" if case.line.facts.claims.layers_of(case.line.row) else "whatever"
     return (
         f"An average of {tokens} of {case.line.model.visual_tokens} tokens, pruned after {known} layers to whatever "
-        f"budgets, costs {case.shown(layers.low)} to {case.shown(layers.high)} as the dense row is counted"
+        f"budgets, costs {case.in_print(layers.low)} to {case.in_print(layers.high)} as the dense row is counted"
     )
 
 

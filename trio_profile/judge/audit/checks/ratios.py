@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from trio_profile.cost.conventions import find
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Figure, Line, work
 from trio_profile.judge.audit.finding import HOW, Finding, Subject, Verdict, judge, number
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.judge.audit.quantities import Quantity, quantity
 from trio_profile.text import listed
 
@@ -31,20 +31,16 @@ def check(facts: Facts) -> Iterator[Finding]:
         for name, text in line.row.figures.items():
             if (meant := quantity(name)).form in ("ratio", "reduction", "share") and not line.row.dense:
                 yield _finding(facts, line, Figure(meant, Printed.of(text)))
-
-
-def overheads(facts: Facts) -> Iterator[Finding]:
-    """Check `overhead_below_pct`: the method's total less that of a random method, over the dense total."""
     for line in facts.lines:
         if (printed := line.row.printed("overhead_below_pct")) is not None:
-            yield _overhead(facts, line, printed)
+            yield _overhead(line, printed)
 
 
-def _overhead(facts: Facts, line: Line, printed: Printed) -> Finding:
+def _overhead(line: Line, printed: Printed) -> Finding:
+    """Compare the method's total less that of a method that selects at no cost, over the dense total, with a bound."""
     subject = Subject("ratio", line.place, "overhead_below_pct", f"less than {printed.text}", "%")
     whole = None if line.dense is None else line.dense.figure("total")
-    rows = [other for other in facts.lines if other.table is line.table]
-    totals = [(other.row, total) for other in rows if (total := other.figure("total"))]
+    totals = [(other.row, total) for other in line.siblings if (total := other.figure("total"))]
     shares = [
         (
             (mine.amount.value - its.amount.value) / whole.amount.value * 100,
@@ -53,7 +49,7 @@ def _overhead(facts: Facts, line: Line, printed: Printed) -> Finding:
         for row, mine in totals
         for other, its in totals
         if whole and row.method == line.row.method and not other.dense and not other.overhead
-        if facts.same_share(row, other)
+        if line.facts.same_share(row, other)
     ]
     if not shares:
         why = "Its table lacks the total of the method, of a method that selects at no cost, or of the dense model."
@@ -72,27 +68,23 @@ def _finding(facts: Facts, line: Line, figure: Figure) -> Finding:
     if not sources:
         why = f"No row prints {meant.base} of both this setting and the dense model: those two figures would decide it."
         return subject.finding("underdetermined", why)
-    verdicts: list[Verdict] = [
-        judge(printed, source.ratio, larger_is_better=meant.form != "share") for source in sources
-    ]
+    better = meant.form != "share"
+    verdicts: list[Verdict] = [judge(printed, source.ratio, larger_is_better=better) for source in sources]
     fitting = [source for source, verdict in zip(sources, verdicts, strict=True) if verdict == "supported"]
-    others = [source for source in sources if source not in fitting]
     # Rows whose digits give the ratio directly are preferred to rows that need the rounding of their figures.
     used = [source for source in fitting if printed.how(source.ratio.value) != "no"] or fitting or sources
     first = used[0]
+    verdict: Verdict = "supported"
     if fitting:
         same = listed([source.where for source in used if source.sum == first.sum])
         how = HOW[printed.how(first.ratio.value)] or "within what the rounding of its figures allows"
         why = f"{first.sum} = {number(first.ratio.value)} in {same}: {printed.text} {how}."
-        verdict: Verdict = "supported"
     else:
         # It is above some of the rows and below others, so it has no direction.
         verdict = verdicts[0] if len(set(verdicts)) == 1 else "not_comparable"
-        why = f"It follows from no row: {first.text}."
-        others = [source for source in others if source is not first]
-    if others:
-        sums = listed(list(dict.fromkeys(source.text for source in others)))
-        why += f" {'Not from' if fitting else 'Nor'} {sums}."
+        why = "It follows from no row."
+    if others := dict.fromkeys(source.text for source in sources if source not in fitting):
+        why += f" Not from {listed(list(others))}."
     low, high = min(source.ratio.low for source in used), max(source.ratio.high for source in used)
     return subject.finding(verdict, why, Interval(low, high, first.ratio.value))
 
@@ -123,7 +115,7 @@ def _by_formula(line: Line, meant: Quantity) -> list[_Source]:
         for tokens in ([model.visual_tokens] * model.layers, schedule.tokens_by_layer(model))
         for counted in (work(find(code), model, tokens, line.text_count),)
     )
-    return [_source(f"{line.table.label} by {code}, in T", meant, whole, part)]
+    return [_source(f"{line.label} by {code}, in T", meant, whole, part)]
 
 
 def _source(where: str, meant: Quantity, whole: Figure, part: Figure) -> _Source:

@@ -4,16 +4,15 @@ A layer's work is convex in its tokens. So of all schedules with one average the
 share the tokens evenly, and greatest at a corner: some stages still whole, the next alike, the rest empty.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, combinations, groupby, pairwise
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.claims import Budgets, Model, Published, Setting
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import Finding, Subject, judge, number, share
-from trio_profile.judge.audit.printed import Interval, Printed
 
 Cost = Callable[[Fraction], Fraction]
 """A function from a layer's tokens to its work."""
@@ -23,14 +22,13 @@ Cost = Callable[[Fraction], Fraction]
 class Schedule:
     """Visual tokens by layer, those that each stage looks at, and the budgets in words.
 
-    exact: printed for this very setting, and not scaled from another. published: what they are, or are scaled from.
+    exact: printed for this very setting, and not scaled from another.
     """
 
     tokens: Sequence[Fraction]
     looked_at: Sequence[Fraction]
     budgets: str
     exact: bool
-    published: Budgets
 
     @property
     def average(self) -> Fraction:
@@ -54,18 +52,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     for line in facts.lines:
         if line.row.schedule is not None:
             yield from _averages(line.place, line.row, line.row.schedule, line.model)
-    for one in facts.claims.method.published_budgets.values():
-        yield from _averages(f"method, {one.label}", one, one, facts.claims.models[one.model])
+    for label, budgets in facts.claims.method.published_budgets.items():
+        yield from _averages(f"method, {label}", budgets, budgets, facts.claims.models[budgets.model])
     for line in facts.lines:
         layers = facts.claims.layers_of(line.row)
         if line.retention is None or not layers or line.row.schedule is not None:
             continue
-        first, of = layers[0], line.model.layers
-        if line.retention.allowed.high < (least := Fraction(first, of)):
-            why = (
-                f"The first {first} of {of} layers run on all visual tokens: an average over the layers is {first} / "
-                f"{of} = {share(least)} at the least."
-            )
+        first, count = layers[0], line.model.layers
+        if line.retention.allowed.high < (least := Fraction(first, count)):
+            sum_ = f"{first} / {count} = {share(least)}"
+            why = f"The first {first} of {count} layers run on all tokens, so an average is {sum_} or more."
             subject = Subject("schedule", line.place, "retention", line.row.retention or "", "share")
             yield subject.finding("overstated", why, least)
 
@@ -75,36 +71,25 @@ def of_line(line: Line) -> Schedule | None:
     claims, row, model = line.facts.claims, line.row, line.model
     if row.schedule is not None:
         return _schedule(row.schedule, model)
-    if row.method != claims.own and row.overhead:
+    if not line.own and row.overhead:
         return None
-    published = [one for one in claims.method.published_budgets.values() if not one.variant and any(one.keep)]
-    for one in published:
-        if one.model == row.model and line.facts.same_share(one, row):
-            return _schedule(one, model)
-    layers = claims.method.pruning_layers.get(row.model, ())
-    alike = [one for one in published if one.layers == layers]
+    published = [
+        budgets for budgets in claims.method.published_budgets.values() if not budgets.variant and any(budgets.keep)
+    ]
+    for budgets in published:
+        if budgets.model == row.model and line.facts.same_share(budgets, row):
+            return _schedule(budgets, model)
+    alike = [budgets for budgets in published if budgets.layers == claims.method.pruning_layers.get(row.model)]
     if line.retention is None or not alike:
         return None
     stated = line.retention.value
 
-    def distance(one: Published) -> Fraction:
-        of = claims.models[one.model]
-        return abs(_schedule(one, of).average / of.visual_tokens - stated)
+    def distance(budgets: Published) -> Fraction:
+        other = claims.models[budgets.model]
+        return abs(_schedule(budgets, other).average / other.visual_tokens - stated)
 
     # The schedule with the nearest average is scaled.
     return _scaled(min(alike, key=distance), model, stated * model.visual_tokens)
-
-
-def implied(schedule: Schedule, model: Model, cost: Cost, figure: Fraction) -> Fraction | None:
-    """The average at which a schedule of the same proportion has this work, to a thousandth of a token."""
-    unpruned = 1000 * schedule.published.layers[0] * model.visual_tokens // model.layers
-
-    def is_enough(thousandths: int) -> bool:
-        scaled = _scaled(schedule.published, model, Fraction(thousandths, 1000))
-        return thousandths > unpruned and (scaled is None or sum(map(cost, scaled.tokens), Fraction(0)) >= figure)
-
-    average = Fraction(bisect_left(range(1000 * model.visual_tokens), True, key=is_enough), 1000)
-    return average if _scaled(schedule.published, model, average) else None
 
 
 def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: Cost) -> Bounds | None:
@@ -114,13 +99,13 @@ def bounds(model: Model, layers: Sequence[int] | None, average: Interval, cost: 
     look at is bounded too, where the layers are known.
     """
     any_layers = tuple(range(model.layers)) if layers is None else layers
-    ends = [one for total in (average.low, average.high) if (one := _bounds(model, any_layers, total, cost))]
-    return Bounds(_around(one.layers for one in ends), _around(one.stages for one in ends)) if ends else None
+    ends = [end for total in (average.low, average.high) if (end := _bounds(model, any_layers, total, cost))]
+    return Bounds(_around(end.layers for end in ends), _around(end.stages for end in ends)) if ends else None
 
 
 def _around(intervals: Iterable[Interval]) -> Interval:
     """The least interval that contains all of these, with its least value."""
-    lows, highs = zip(*((one.low, one.high) for one in intervals), strict=True)
+    lows, highs = zip(*((interval.low, interval.high) for interval in intervals), strict=True)
     return Interval(min(lows), max(highs), min(lows))
 
 
@@ -156,29 +141,26 @@ def _bounds(model: Model, layers: Sequence[int], average: Fraction, cost: Cost) 
 
 def _schedule(budgets: Budgets, model: Model) -> Schedule:
     tokens = budgets.tokens_by_layer(model)
-    looked_at = [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
     kept = ", ".join(number(tokens[layer]) for layer in budgets.layers)
-    return Schedule(
-        tokens, looked_at, f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0]), True, budgets
-    )
+    words = f"{kept} {_after(budgets)}" if budgets.layers else number(tokens[0])
+    return Schedule(tokens, _looked_at(budgets, tokens, model), words, exact=True)
 
 
 def _scaled(budgets: Budgets, model: Model, average: Fraction) -> Schedule | None:
-    """Budgets of the same proportion with another average."""
-    runs = [later - earlier for earlier, later in pairwise((*budgets.layers, model.layers))]
-    left = average * model.layers - budgets.layers[0] * model.visual_tokens
-    factor = left / sum(run * kept for run, kept in zip(runs, budgets.keep, strict=True))
-    kept = [factor * keep for keep in budgets.keep]
-    if factor <= 0 or kept[0] > model.visual_tokens:
+    """Budgets of the same proportion with another average; None if the first stage would have to add tokens."""
+    tokens, first = budgets.tokens_by_layer(model), budgets.layers[0]
+    factor = (average * model.layers - sum(tokens[:first])) / sum(tokens[first:])
+    if factor <= 0 or factor * tokens[first] > model.visual_tokens:
         return None
-    tokens = [Fraction(model.visual_tokens)] * budgets.layers[0]
-    for run, keep in zip(runs, kept, strict=True):
-        tokens += [keep] * run
-    proportion = " : ".join(map(str, budgets.keep))
-    words = (
-        f"{', '.join(str(round(keep)) for keep in kept)} {_after(budgets)}, in the published proportion {proportion}"
-    )
-    return Schedule(tokens, [Fraction(model.visual_tokens), *kept[:-1]], words, False, budgets)
+    tokens[first:] = [factor * kept for kept in tokens[first:]]
+    kept = ", ".join(str(round(tokens[layer])) for layer in budgets.layers)
+    words = f"{kept} {_after(budgets)}, in the published proportion {' : '.join(map(str, budgets.keep))}"
+    return Schedule(tokens, _looked_at(budgets, tokens, model), words, exact=False)
+
+
+def _looked_at(budgets: Budgets, tokens: Sequence[Fraction], model: Model) -> list[Fraction]:
+    """The tokens that each stage looks at."""
+    return [tokens[layer - 1] if layer else Fraction(model.visual_tokens) for layer in budgets.layers]
 
 
 def _after(budgets: Budgets) -> str:
@@ -190,18 +172,17 @@ def _averages(where: str, setting: Setting, budgets: Budgets, model: Model) -> I
     average, visual = sum(by_layer, Fraction(0)) / model.layers, model.visual_tokens
     runs = [(len(list(layers)), kept) for kept, layers in groupby(by_layer)]
     sum_ = " + ".join(f"{length} · {number(kept)}" for length, kept in runs)
-    for quantity, text, whole, unit in (
-        ("tokens", setting.tokens, 1, "tokens"),
-        ("retention", setting.retention, visual, "share"),
-    ):
+    stated = (("tokens", setting.tokens, 1, "tokens"), ("retention", setting.retention, visual, "share"))
+    for quantity, text, whole, unit in stated:
         if text is None:
             continue
         printed, value, last = Printed.of(text), average / whole, by_layer[-1] / whole
-        of = "" if quantity == "tokens" else f", {share(value)} of {visual}"
+        part = "" if quantity == "tokens" else f", {share(value)} of {visual}"
         verdict = judge(printed, Interval.at(value), larger_is_better=False)
-        why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{of}."
+        why = f"({sum_}) / {model.layers} = {number(average)} tokens a layer{part}."
         if verdict != "supported" and len(runs) == 2 and abs(printed.value - last) < abs(printed.value - value):
             verdict = "not_comparable"
-            left = number(by_layer[-1])
-            why += f" {text} is near to the {left} that the one stage leaves: another count by that name."
+            why += (
+                f" {text} is near to the {number(by_layer[-1])} that the one stage leaves: another count by that name."
+            )
         yield Subject("schedule", where, quantity, text, unit).finding(verdict, why, value)

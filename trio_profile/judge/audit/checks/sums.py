@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Line
 from trio_profile.judge.audit.finding import HOW, Finding, Subject, Verdict, judge, number
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.text import listed
 
 _NOISE = Fraction(11, 10)
@@ -20,13 +20,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     for line in facts.lines:
         yield from _parts(line)
         yield from _local(line)
-    for table in facts.claims.tables.values():
-        lines = [line for line in facts.lines if line.table is table]
-        for model in dict.fromkeys(line.row.model for line in lines):
-            yield from _after_prefill([line for line in lines if line.row.model == model])
+    for lines in facts.sweeps.values():
+        yield from _after_prefill(lines)
+    yield from _averages(facts)
 
 
-def averages(facts: Facts) -> Iterator[Finding]:
+def _averages(facts: Facts) -> Iterator[Finding]:
     """Check every `accuracy_kept_pct` of a row with scores: the mean of each score divided by the dense score."""
     for dense, line in facts.pairs():
         printed = line.row.printed("accuracy_kept_pct")
@@ -53,10 +52,8 @@ def _parts(line: Line) -> Iterator[Finding]:
     if decode is not None:
         parts = (prefill.amount + decode.amount).times(1 / total.quantity.scale)
         verdict: Verdict = "supported" if total.printed.allowed.meets(parts) else "not_comparable"
-        why = (
-            f"{prefill.text} of prefill and {decode.text} of decoding are {number(parts.value)} {total.quantity.unit}, "
-            f"and {total.text} are printed."
-        )
+        sum_ = f"{number(parts.value)} {total.quantity.unit}"
+        why = f"{prefill.text} of prefill and {decode.text} of decoding are {sum_}, and {total.text} are printed."
         yield line.subject("sum", total).finding(verdict, why, parts)
     elif prefill.amount.low > total.amount.high:
         why = f"{prefill.text} of prefill are more than the total of {total.text}, which they are a part of."
@@ -68,12 +65,12 @@ def _after_prefill(lines: list[Line]) -> Iterator[Finding]:
     rests: list[tuple[Fraction, Line, Interval, str]] = []
     for line in lines:
         total, prefill, row = line.figure("total"), line.figure("prefill"), line.row
-        if not (row.dense or row.method == line.facts.claims.own) or total is None or prefill is None:
+        if not (row.dense or line.own) or total is None or prefill is None:
             continue
         share = Fraction(1) if row.dense else Printed.of(row.retention).value if row.retention else None
         if share is not None and total.quantity.scale == prefill.quantity.scale:
             value = number(total.printed.value - prefill.printed.value)
-            text = f"{total.printed.text} - {prefill.printed.text} = {value} {total.quantity.unit} ({row.label})"
+            text = f"{total.printed.text} - {prefill.printed.text} = {value} {total.quantity.unit} ({line.name})"
             rests.append((share, line, total.amount - prefill.amount, text))
     rests.sort(key=lambda rest: rest[0])
     falls = [
@@ -83,9 +80,8 @@ def _after_prefill(lines: list[Line]) -> Iterator[Finding]:
     ]
     if falls:
         why = (
-            f"What follows the prefill takes {listed([text for *_, text in rests])}. With more kept tokens the same "
-            "answers cannot be decoded in less time: the answers, or the runs, are not the same. Their lengths would "
-            "decide it."
+            f"What follows the prefill takes {listed([text for *_, text in rests])}. The same answers do not take less "
+            "time with more kept tokens. Their lengths would decide it."
         )
         where = "; ".join(line.place for _, line, _, _ in rests)
         prints = " / ".join(dict.fromkeys(text.partition(" = ")[0] for *_, text in rests))
@@ -110,9 +106,6 @@ def _local(line: Line) -> Iterator[Finding]:
         yield line.subject("sum", prefill, unit="samples").finding("underdetermined", why, most)
         return
     whole = each.times(samples)
-    fits = whole.low <= prefill.amount.high
-    why = (
-        f"{samples} samples of {sum_} are {number(whole.value)} s, {'within' if fits else 'more than'} the "
-        f"{prefill.text} of prefill."
-    )
-    yield line.subject("sum", prefill, unit="s").finding("supported" if fits else "not_comparable", why, whole)
+    verdict: Verdict = "supported" if whole.low <= prefill.amount.high else "not_comparable"
+    why = f"{samples} samples of {sum_} are {number(whole.value)} s, and {prefill.text} of prefill are printed."
+    yield line.subject("sum", prefill, unit="s").finding(verdict, why, whole)

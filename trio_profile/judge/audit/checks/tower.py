@@ -7,9 +7,9 @@ speed-up of the time to first token that it can mean.
 from collections.abc import Iterator
 from fractions import Fraction
 
+from trio_profile.cost.printed import Interval, Printed
 from trio_profile.judge.audit.facts import Facts, Figure, Line
 from trio_profile.judge.audit.finding import Finding, Subject, Verdict, number
-from trio_profile.judge.audit.printed import Interval, Printed
 from trio_profile.text import listed
 
 
@@ -20,28 +20,26 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield from _capped(line, printed)
             yield from _surrounded(line, printed)
     for dense, line in facts.pairs():
-        shares = [one.row.printed("vision_of_ttft_pct") for one in (dense, line)]
-        if shares[0] is not None and shares[1] is not None:
-            yield _by_shares(line, shares[0], shares[1])
+        before, after = (row.printed("vision_of_ttft_pct") for row in (dense.row, line.row))
+        if before is not None and after is not None:
+            yield _by_shares(line, before, after)
 
 
 def _capped(line: Line, printed: Printed) -> Iterator[Finding]:
     """The end-to-end speed-up, if the tower takes as long as before and the selection takes no time."""
-    dense = None if line.dense is None else line.dense.figure("prefill")
-    tower = _tower(line)
-    if dense is None or tower is None:
+    dense, own, nearest = line.dense and line.dense.figure("prefill"), line.figure("prefill"), _tower(line)
+    if dense is None or nearest is None:
         return
-    own, (place, front) = line.figure("prefill"), tower
+    place, tower = nearest
     scale = 1 / dense.quantity.scale
-    before, whole = front.amount.times(scale), dense.printed.allowed
+    front, whole = tower.amount.times(scale), dense.printed.allowed
     part = own.amount.times(scale) if own else whole / printed.allowed
     after = number(part.value) if own else f"{dense.printed.text} / {printed.text}"
-    cap = (before + whole) / (before + part)
-    tower_text = number(before.value)
+    cap = (front + whole) / (front + part)
+    sum_ = f"({number(front.value)} + {dense.printed.text}) / ({number(front.value)} + {after}) = {number(cap.value)}"
     why = (
-        f"{printed.text}× is of the decoder alone. The tower takes {front.text} ({place}). End to end it is at most "
-        f"({tower_text} + {dense.printed.text}) / ({tower_text} + {after}) = {number(cap.value)}. A printed time to "
-        "first token would decide it."
+        f"{printed.text}× is of the decoder alone. The tower takes {tower.text} ({place}). End to end it is at most "
+        f"{sum_}. A printed time to first token would decide it."
     )
     subject = Subject("tower", line.place, "prefill_speedup", printed.text, "×")
     yield subject.finding("underdetermined", why, cap)
@@ -53,15 +51,10 @@ def _tower(line: Line) -> tuple[str, Figure] | None:
         (other.place, figure)
         for other in line.facts.lines
         if other.row.dense and other.row.model == line.row.model and (figure := other.figure("vision"))
-        if other.table is line.table or _same_device(line, other)
+        if other.table is line.table or other.device == line.device is not None
     ]
-    own = [one for one in towers if line.dense and one[0] == line.dense.place]
-    return min(own or towers, key=lambda one: one[1].amount.value, default=None)
-
-
-def _same_device(a: Line, b: Line) -> bool:
-    devices = [one.table.device or a.facts.device for one in (a, b)]
-    return None not in devices and devices[0] == devices[1]
+    own = [tower for tower in towers if line.dense and tower[0] == line.dense.place]
+    return min(own or towers, key=lambda tower: tower[1].amount.value, default=None)
 
 
 def _surrounded(line: Line, decoder: Printed) -> Iterator[Finding]:
@@ -71,11 +64,11 @@ def _surrounded(line: Line, decoder: Printed) -> Iterator[Finding]:
         return
     around = _around(whole.value, decoder.value)
     ends = (_around(whole.allowed.high, decoder.allowed.low), _around(whole.allowed.low, decoder.allowed.high))
+    sum_ = f"(1 / {whole.text} - 1 / {decoder.text}) / (1 - 1 / {decoder.text}) = {number(around)}"
     why = (
-        f"{decoder.text}× of the decoder is {whole.text}× end to end if what surrounds the decoder takes "
-        f"(1 / {whole.text} - 1 / {decoder.text}) / (1 - 1 / {decoder.text}) = {number(around)} of the dense time. "
-        f"However fast the decoder is, the whole is then at most 1 / {number(around)} = {number(1 / around)} times as "
-        "fast. The time of the tower would decide it."
+        f"{decoder.text}× of the decoder is {whole.text}× end to end if the rest takes {sum_} of the dense time. Then "
+        f"the whole is at most 1 / {number(around)} = {number(1 / around)} times as fast. The time of the tower would "
+        "decide it."
     )
     subject = Subject("tower", line.place, "ttft_speedup", whole.text, "share")
     yield subject.finding("underdetermined", why, Interval(max(ends[0], Fraction(0)), ends[1], around))

@@ -19,8 +19,6 @@ def test_a_claimed_break_even_is_compared_with_the_times(claim: str, verdict: st
     document = audited(f"  t: {{rows: {{{times}, prune: {{break_even: {claim}}}}}}}\n")
     one = found(document, "break_even")
     assert (one.verdict, one.recomputed) == (verdict, pytest.approx(0.5))
-    bare = found(audited(f"  t: {{rows: {{{times}}}}}\n"), "break_even")
-    assert (bare.verdict, bare.printed) == ("supported", "100")
 
 
 def test_a_break_even_that_the_times_do_not_show_is_underdetermined():

@@ -45,5 +45,5 @@ def test_two_counts_of_one_prefill_name_their_conventions():
     )
     (one,) = [finding for finding in document.claims if finding.check == "duplicates"]
     assert (one.verdict, one.convention) == ("not_comparable", "visual-ffn2-macs / visual-ffn3-macs")
-    lacking = f"{two:.2f} is visual-ffn2-macs, which lacks “FFN: its gate” ({gate:+.3f})"
-    assert f"They are counted differently: {lacking}; {two + gate:.2f} is visual-ffn3-macs." in one.why
+    lacking = f"{two:.2f} by visual-ffn2-macs, which lacks “FFN: its gate” ({gate:+.3f})"
+    assert f"They are counted differently: {lacking}; {two + gate:.2f} by visual-ffn3-macs." in one.why

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_profile.judge.audit.printed import Interval, Printed
+from trio_profile.cost.printed import Interval, Printed
 
 
 def test_a_truncation_is_told_from_a_rounding():
@@ -46,7 +46,7 @@ def test_two_figures_may_be_of_one_value_if_their_intervals_meet():
         ("0.22", "0.2301", False),
         ("98.1", "98.2", True),  # 98.17, cut off and rounded
     ):
-        assert Printed.of(one).agrees(Printed.of(other)) == Printed.of(other).agrees(Printed.of(one)) == agree
+        assert Printed.of(one).allowed.meets(Printed.of(other).allowed) == agree
 
 
 def test_a_setting_matches_its_longer_form_but_no_other_setting():

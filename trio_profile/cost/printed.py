@@ -81,12 +81,11 @@ class Printed:
             return "rounded"
         return "truncated" if self.value <= value < self.value + self.last else "no"
 
-    def agrees(self, other: "Printed") -> bool:
-        """Whether both may print the same value. The one with fewer digits may be rounded or truncated."""
-        return self.allowed.meets(other.allowed) if self.last == other.last else self.names(other)
-
     def names(self, other: "Printed") -> bool:
-        """Whether both name the same setting. With equally many digits they must be equal, else as in `agrees`."""
+        """Whether both name the same setting. With equally many digits they must be equal.
+
+        Otherwise the one with fewer digits may be rounded or truncated.
+        """
         if self.last == other.last:
             return self.value == other.value
         coarse, fine = (self, other) if self.last > other.last else (other, self)
