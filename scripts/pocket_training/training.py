@@ -168,7 +168,7 @@ class Training:
             chosen.append(number)
             places.append(torch.tensor(kept))
             texts.append([question_ids(question, ending=done > _ENDING) for question in asked])
-            found.append([[VOCABULARY[word] for word in question.found] for question in asked])
+            found.append([[VOCABULARY[word] for word in question.values] for question in asked])
         least = min(map(len, places))  # a picture with fewer things than asked for has fewer tokens
         places = [kept[torch.from_numpy(np.sort(self.rng.permutation(len(kept))[:least]))] for kept in places]
         return torch.tensor(chosen), torch.stack(places), torch.tensor(texts), torch.tensor(found)

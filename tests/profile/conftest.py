@@ -8,17 +8,8 @@ import skimage.data
 
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.family_checkpoints import Saved, save_family
-from trio_profile.inputs import environment
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.records.schema import Study
-
-
-@pytest.fixture(scope="session", autouse=True)
-def short_look_at_the_cpus() -> Iterator[None]:
-    """The other processes' share of the CPUs is read over two ticks."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(environment, "_BUSY_SECONDS", 0.02)
-        yield
 
 
 @pytest.fixture(scope="session")

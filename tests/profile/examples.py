@@ -252,8 +252,6 @@ def rounds_of(*cells: Measurement) -> list[Round]:
             runs=(pair.dense, pair.pruned.model_copy(update={"cell": cell.cell.id})),
             seconds=0.5,
             clock_mhz=pair.clock_mhz,
-            slowed_by=timing.slowed_by,
-            strangers=timing.strangers,
             session=timing.session,
         )
         for cell in cells

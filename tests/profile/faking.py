@@ -31,6 +31,7 @@ class FakeGpu:
         self.read.append(self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0])
         return self.read[-1]
 
+    @property
     def full_clock_mhz(self) -> int:
         return 2000
 

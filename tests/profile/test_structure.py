@@ -188,6 +188,7 @@ def test_docstrings_say_what_a_thing_is_or_does():
 TESTS = Path(__file__).parent
 ABOUT_MORE_THAN_A_MODULE = {
     "cli/test_cli.py",  # every verb, and cli/__init__.py
+    "inputs/test_videos.py",  # the videos of saved checkpoints, with torchvision
     "profilers/test_on_gpu.py",  # what only a GPU can show
     "render/test_browser.py",  # what a browser makes of a page
     "render/test_every_block.py",  # every block in every renderer

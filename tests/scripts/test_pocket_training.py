@@ -47,7 +47,7 @@ def test_packed_questions_are_answered_as_if_each_were_alone():
             ids = torch.cat([prompt["input_ids"], text[None, -1:]], dim=1)
             ends.append(model(input_ids=ids, pixel_values=pixels[:1], logits_to_keep=1).logits[0, -1])
         model.model.language_model.set_attn_implementation("packed")
-        found = torch.tensor([[[VOCABULARY[word] for word in question.found] for question in asked]])
+        found = torch.tensor([[[VOCABULARY[word] for word in question.values] for question in asked]])
         places = torch.arange(VISUAL_TOKENS)[None]
         loss, right = answer_loss(model, features, places, texts, found, ending=True)
     truth = torch.tensor([VOCABULARY[question.answer] for question in asked])

@@ -13,7 +13,7 @@ from trio_profile.records.estimate import Milliseconds, Nats, Ratio, Share
 from trio_profile.records.schema import Dense, Fidelity, Measurement, Study
 from trio_profile.stats.intervals import machine_spread, mean_interval, median, median_interval, quantile_interval
 
-_OF_A_CELL = ("remark", "notes", "retention", "layers", "budgets", "fastv_overhead_macs", "discarded")
+_OF_A_CELL = ("remark", "notes", "retention", "layers", "budgets", "fastv_overhead_macs")
 """Fields that the summary of a cell copies from its record."""
 
 

@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 from trio_profile import units
 from trio_profile.records.schema import (
     Cell,
-    Dense,
     Disturbance,
     Measurement,
     Record,
@@ -25,19 +24,13 @@ from trio_profile.records.schema import (
 )
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import LEAST_CLOCK
-from trio_profile.stats.intervals import median, median_interval
+from trio_profile.stats.intervals import median
 
 LEAST_ROUNDS = 6
 """With fewer rounds, nothing says how far the next one may differ."""
-LEAST_RATIOS = 6
-"""With fewer ratios there is no 95 % interval of their median (the sign test)."""
 DISTURBED = 0.05
 """A run is disturbed if a thread waited for a CPU for this share of its time: the times may be too long by as much.
 From run to run they differ by about 1 % on a quiet machine."""
-CACHED = 0.10
-"""The largest relative difference between a new picture and a repeated picture. [MLPerf's TEST04]."""
-BUSY_START = 0.10
-"""From this share of all CPUs' time on, other work at the start of a session is a doubt. An idle desktop uses less."""
 
 Seen = TypeVar("Seen")
 Facts = dict[str, Any]
@@ -132,7 +125,6 @@ class Measured:
 
     study: Study
     measurements: Sequence[Measurement]
-    dense: Dense | None = None
     sessions: Sequence[Session] = ()
     rounds: Sequence[Round] = ()
 
@@ -169,24 +161,16 @@ class Measured:
 def doubts(
     study: Study,
     measurements: Sequence[Measurement],
-    dense: Dense | None = None,
     sessions: Sequence[Session] = (),
     rounds: Sequence[Round] = (),
 ) -> list[Doubt]:
     """Return all doubts about a study: first those about the whole study, then those about single cells."""
-    return list(doubts_of(ROWS, Measured(study, measurements, dense, sessions, rounds)))
+    return list(doubts_of(ROWS, Measured(study, measurements, sessions, rounds)))
 
 
 def is_disturbed(disturbance: Disturbance) -> bool:
     """Return whether a thread of a run waited for a CPU for so long that the times are doubted."""
     return _waited(disturbance) > DISTURBED
-
-
-def _cached(seen: Measured) -> Iterator[Facts]:
-    ratios = seen.dense.distinct_ratios if seen.dense else ()
-    if len(ratios) >= LEAST_RATIOS and median_interval(ratios)[0] - 1 > CACHED:
-        slower = median(ratios) - 1
-        yield {"found": slower, "slower": units.signed_percent(slower)}
 
 
 def _commits(seen: Measured) -> Iterator[Facts]:
@@ -253,12 +237,6 @@ def _threads(policy: str) -> Callable[[Measured], Iterator[Facts]]:
     return test
 
 
-def _busy_start(seen: Measured) -> Iterator[Facts]:
-    busiest = max((session.busy or 0.0 for session in seen.timed), default=0.0)
-    sessions = seen.sessions_where(lambda session: (session.busy or 0.0) > BUSY_START)
-    yield sessions | {"found": busiest, "share": units.percent(busiest, 0)}
-
-
 def _slow_clock(seen: Measured) -> Iterator[Facts]:
     rounds = seen.counted
     highest = max((measured.clock_mhz or 0 for measured in rounds), default=0)
@@ -288,10 +266,8 @@ def _busy_runs(seen: Measured) -> Iterator[Facts]:
 
 
 def _waited(disturbance: Disturbance) -> float:
-    """Return the share of its time in which a run waited for a CPU. Where the delay is hidden, it is the pressure."""
-    if disturbance.delay_ms is not None and disturbance.seconds > 0:
-        return disturbance.delay_ms / 1000 / disturbance.seconds
-    return disturbance.pressure or 0.0
+    """Return the share of its time in which a run waited for a CPU; 0 where the system hides it."""
+    return (disturbance.delay_ms or 0.0) / 1000 / disturbance.seconds if disturbance.seconds > 0 else 0.0
 
 
 def _failures(seen: Measured) -> Iterator[Facts]:
@@ -303,15 +279,6 @@ def _failures(seen: Measured) -> Iterator[Facts]:
 
 
 ROWS: tuple[Row[Measured], ...] = (
-    Row(
-        "cached",
-        "Is a repeated picture faster than a picture that the model has not seen before?",
-        _cached,
-        CACHED,
-        "a dense prefill of a new picture takes {slower} longer than a prefill of the repeated picture (at most 10 % "
-        "is normal): something caches the picture",
-        "find the cache, or switch it off: with it, all times of this study are too short",
-    ),
     Row(
         "commits",
         "Did several versions of the code measure the study?",
@@ -355,15 +322,6 @@ ROWS: tuple[Row[Measured], ...] = (
         "in {sessions} waiting threads spun instead of sleeping: beside other work, times are much too long and vary",
         "unset OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME and KMP_LIBRARY (in Python, call trio_profile before you "
         "import torch), and measure into another --out{again}",
-    ),
-    Row(
-        "busy",
-        "Did other processes use the machine when a session began?",
-        _busy_start,
-        BUSY_START,
-        "other processes used {share} of the machine's CPU time at the start of {sessions}; from 10 % on, times are "
-        "uncertain",
-        "close other work on this machine",
     ),
     Row(
         "clock",

@@ -94,7 +94,7 @@ def fields_of(
         "environment": environment,
         "study": study,
         "dense": summarise_dense(dense) if dense else None,
-        "doubts": doubts(study, ordered, dense, sessions, rounds),
+        "doubts": doubts(study, ordered, sessions, rounds),
         "pairs": pairs_of(ordered, sessions),
     }
 

@@ -36,7 +36,7 @@ _FIELDS: dict[About, tuple[str, ...]] = {
         *("image", "video", "frames", "fps", "prompt", "pixels", "questions", "fidelity_inputs"),
         *("text_tokens", "new_tokens", "batch", "seed"),
     ),
-    "options": ("layers", "options", "gamma", "preroll_ms", "cold_l2"),
+    "options": ("layers", "options", "gamma"),
 }
 _OF_THE_DENSE_MODEL = ("visual_tokens", "text_tokens", "num_layers")
 

@@ -47,7 +47,7 @@ def command(**values: Any) -> None:
     given_up = sum(run.failed is not None for run in contents.runs)
     failed = sum(cell.reason is not None and cell.status != "refused" for cell in contents.cells.values())
     measured = units.number_of(len(contents.runs) - given_up, "run")
-    print(f"{measured} measured, {given_up} given up; {failed} cells failed (--retry measures them again)")
+    print(f"{measured} measured, {given_up} given up; {failed} cells failed")
     print(f"trio-profile show {directory} prints the tables; the report is {path}")
 
 
@@ -62,10 +62,8 @@ command.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess
 
 def _print_status(board: "Board") -> None:
     """Print which worker measures what."""
-    from rich.console import Console
-
-    from trio_profile.cli.overview import table
+    from trio_profile.cli.overview import lines
     from trio_profile.engine.overview import overview
 
     board.look()
-    Console().print(table(overview(board)))
+    print(lines(overview(board)))

@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Literal, get_args
 from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.files import STUDY
-from trio_profile.records.leases import SECONDS, Attempt, Leases, retried
+from trio_profile.records.leases import SECONDS, Attempt, Leases
 from trio_profile.records.option import WORKERS, option
 from trio_profile.records.record import Record
 from trio_profile.records.run import DENSE, Run, RunKey, runs_of
@@ -31,15 +30,13 @@ class Terms(Record):
     """How a worker works. Beyond what the help of its options says:
 
     engine: the program that starts the worker, such as `ray 2.60.0`; empty for none.
-    meter: "module:function" of what measures the engine's own processes; empty for none. The function starts it, and
-        returns a function that says how many cores they have kept busy since.
     """
 
     name: str = option(
         "",
         WORKERS,
         "Name of this worker, and of its file: letters, digits, hyphens and underscores.",
-        said="host and process",
+        default_help="host and process",
     )
     limit_seconds: float = option(
         3600.0,
@@ -49,11 +46,7 @@ class Terms(Record):
     )
     lease_seconds: float = option(SECONDS, WORKERS, "Seconds after which a silent worker is taken for dead.", gt=0)
     attempts: int = option(3, WORKERS, "Failed attempts after which a run is given up.", ge=1)
-    retry: bool = option(
-        False, WORKERS, "Measure the runs again that were given up, or in which a cell failed.", flags=("--retry",)
-    )
     engine: str = ""
-    meter: str = ""
 
     @property
     def worker(self) -> str:
@@ -89,10 +82,8 @@ class Board:
     What `look` has seen so far:
     todo: the runs that are left, by their names, longest first.
     done: the runs that are measured or given up. given_up: those that were given up.
-    with_failures: the runs that were given up, or in which a cell failed.
     counted: the ids of the cells whose exact quantities are known.
-    finished: how many runs each worker has ended. hosts: its machine.
-    spent: how many runs were measured, and their seconds: of those that count, and of those that time.
+    spent: how many runs were measured, and their seconds.
     """
 
     def __init__(self, study: Study, directory: Path, leases: Leases, processes: int, most_attempts: int = 3) -> None:
@@ -102,13 +93,8 @@ class Board:
         self.todo = {str(key): key for key in sorted(runs_of(study, processes), key=self._longest_first)}
         self.done: set[RunKey] = set()
         self.given_up: dict[RunKey, Run] = {}
-        self.finished = Counter[str]()
-        self.hosts: dict[str, str] = {}
-        self.spent: dict[bool, tuple[int, float]] = {}
+        self.spent = 0, 0.0
         self.counted: set[str] = set()
-        self.with_failures: set[RunKey] = set()
-        self._last: dict[RunKey, int] = {}
-        self._retried = retried(directory)
         self._first: Session | None = None
         self._readers: dict[Path, WorkerReader] = {}
 
@@ -124,44 +110,27 @@ class Board:
         Raises StoreError if a file is of another study.
         """
         for path in worker_files(self.directory):
-            reader = self._readers.setdefault(path, WorkerReader(path, without_times=True))
+            reader = self._readers.setdefault(path, WorkerReader(path))
             seen, had_begun = len(reader.ends), reader.study is not None
             reader.look()
             if not had_begun and reader.study not in (None, self.study):
                 raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
             for end in reader.ends[seen:]:
-                self._tally(end.run, reader)
+                if end.run.failed is None:
+                    self.spent = self.spent[0] + 1, self.spent[1] + end.run.seconds
                 if self._is_like_the_first(end.run, reader):
                     self.finish(end)
 
     def finish(self, end: Ended) -> None:
         """Note that a run is measured or given up."""
         run = end.run
-        self._last[run.key] = max(run.attempt, self._last.get(run.key, 0))
-        if run.attempt <= self._retried.get(str(run.key), 0):
-            return
         if run.failed is None:
             self.given_up.pop(run.key, None)
         elif run.key not in self.done:
             self.given_up[run.key] = run
-        if end.has_failures:
-            self.with_failures.add(run.key)
         self.counted |= end.counted
         self.done.add(run.key)
         self.todo.pop(str(run.key), None)
-
-    def retry(self) -> int:
-        """Let workers that begin after this measure all runs again that were given up, or in which a cell failed.
-
-        If a block is counted again, it is timed again too: the cells that had failed have no times.
-        Return the number of these runs.
-        """
-        self.look()
-        counted_again = {key.block for key in self.with_failures if key.number == 0 and key.block != DENSE}
-        again = self.with_failures | {key for key in self.done if key.block in counted_again}
-        for key in again:
-            self.leases.retry(str(key), self._last[key])
-        return len(again)
 
     def phase(self, key: RunKey) -> Phase:
         """Return the phase in which a process measures this run."""
@@ -183,13 +152,12 @@ class Board:
             if key.block in timed or not self._is_free(key, phase, attempts):
                 continue
             last = attempts.get(name, Attempt(0, 0.0, failed=False))
-            so_far = max(last.number, self._retried.get(name, 0))
-            if not self.leases.claim(name, so_far + 1):
+            if not self.leases.claim(name, last.number + 1):
                 continue
             self.look()  # its worker may have finished it, and removed the lease, after we looked
             if key not in self.done:
-                return self._claim(key, so_far, last.failures)
-            self.leases.give_back(name, so_far + 1)
+                return self._claim(key, last.number, last.failures)
+            self.leases.give_back(name, last.number + 1)
         return None
 
     def _claim(self, key: RunKey, so_far: int, failures: int) -> Claim:
@@ -197,12 +165,11 @@ class Board:
 
         so_far: how often it was begun before. failures: how many of these attempts have failed.
         """
-        begun = so_far - self._retried.get(str(key), 0)
         counts = self.given_up.get(RunKey(key.block, 0)) if key.number > 0 else None
         if counts is not None:
             reason = counts.failed
-        elif failures >= self.most_attempts or begun >= max(MOST_LOST, self.most_attempts):
-            attempts = units.number_of(begun, "attempt")
+        elif failures >= self.most_attempts or so_far >= max(MOST_LOST, self.most_attempts):
+            attempts = units.number_of(so_far, "attempt")
             reason = f"given up after {attempts}; the last one, by {self.leases.reason(str(key), so_far)}"
         else:
             reason = None
@@ -221,14 +188,6 @@ class Board:
     def _is_ready(self, key: RunKey) -> bool:
         """Whether its cells are counted, if it only times them."""
         return key.number == 0 or self.processes == 1 or RunKey(key.block, 0) in self.done
-
-    def _tally(self, run: Run, reader: WorkerReader) -> None:
-        self.finished[run.worker] += 1
-        if run.session in reader.sessions:
-            self.hosts[run.worker] = reader.sessions[run.session].environment.hostname
-        if run.failed is None:
-            number, seconds = self.spent.get(run.number == 0, (0, 0.0))
-            self.spent[run.number == 0] = number + 1, seconds + run.seconds
 
     def _is_like_the_first(self, run: Run, reader: WorkerReader) -> bool:
         """Return whether a run is on the same kind of machine as the first session."""

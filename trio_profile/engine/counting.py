@@ -9,8 +9,7 @@ from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, kept_tokens, launches, memory, power, rounds
-from trio_profile.profilers.clock import Clock
+from trio_profile.profilers import flops_counted, kept_tokens, launches, memory, power
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
 from trio_profile.text import first_line
@@ -21,12 +20,8 @@ _OUT_OF_MEMORY_ON_CPU = ("not enough memory", "can't allocate memory")
 """Parts of the messages of the CPU allocator, which has no error class."""
 
 
-def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None) -> Dense:
-    """Return the exact quantities of the dense model, and the times of new pictures over a repeated picture.
-
-    seed: seed of the new pictures.
-    clock: clock of the device; None for the default clock.
-    """
+def measure_dense(workload: Workload) -> Dense:
+    """Return the exact quantities of the dense model."""
     shape = workload.shape
     counted, _ = flops_counted.measure(workload, None)
     tokens_by_layer = [shape.visual_tokens] * shape.num_layers
@@ -38,7 +33,6 @@ def measure_dense(workload: Workload, seed: int = 0, clock: Clock | None = None)
         kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
         **_count_in_prefill(workload, None),
         energy=power.measure(workload, None),
-        distinct_ratios=rounds.distinct_ratios(workload, seed=seed, clock=clock),
         kinds=tuple(question.kind for question in workload.questions),
         pictures=pictures_of(workload.questions),
     )
@@ -86,14 +80,10 @@ def failure_of(cell: Cell, error: Exception, *, keep_faults: bool = False) -> Me
 
 def _count_in_prefill(workload: Workload, method: Method | None) -> Counts:
     """Return the peak memory, the launches and the `further` quantities. method: None for the dense model."""
-    peak, host = memory.measure(workload, method), launches.measure(workload, method)
-    values = {name: one.measure(workload, method) for name, one in QUANTITIES.items() if one.measure}
+    values = {name: quantity.measure(workload, method) for name, quantity in QUANTITIES.items() if quantity.measure}
     return {
-        "peak_memory_bytes": peak.peak_bytes,
-        "working_memory_bytes": peak.working_bytes,
-        "peak_reserved_bytes": peak.reserved_bytes,
-        "launches": host.launches,
-        "host_waits": host.host_waits,
+        **memory.measure(workload, method)._asdict(),
+        **launches.measure(workload, method)._asdict(),
         "further": {name: value for name, value in values.items() if value is not None} or None,
     }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.times import round_over_process, spent_seconds, widest
-from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share, events_of
+from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share
 from trio_profile.engine.processes import Server, carry_out, require_known_methods, taken
 from trio_profile.engine.shares import Parts, shares_of
 from trio_profile.errors import MeasurementError, StoreError
@@ -42,17 +42,14 @@ def run(study: Study, directory: Path, watch: Watch = ignore, *, keep_refusals: 
     MeasurementError if the study cannot be measured; what was measured before is kept.
     """
     store = Store(directory)
-    contents = store.read() if store.exists() else None
-    if contents is not None:
-        require_same("study", contents.study.identity(), study.identity(), directory)  # before a model is loaded
-        contents.study = study
-        if is_counted(study, contents) and is_timed(study, contents):
-            from trio_profile.inputs.digest import input_digests
-            from trio_profile.inputs.environment import collect
+    contents = store.read() if store.exists() else Contents(study)
+    require_same("study", contents.study.identity(), study.identity(), directory)  # before a model is loaded
+    contents.study = study
+    if is_counted(study, contents) and is_timed(study, contents):
+        from trio_profile.inputs.digest import input_digests
+        from trio_profile.inputs.environment import collect
 
-            return store.require(
-                study, collect(study.device, fresh=not is_in_this_process(study)), input_digests(study)
-            )
+        return store.require(study, collect(study.device, fresh=not is_in_this_process(study)), input_digests(study))
     if is_for_workers(directory):
         raise StoreError(f"workers measure the study in {directory}: run `trio-profile work {directory}`")
     if not is_in_this_process(study):
@@ -65,14 +62,10 @@ def is_in_this_process(study: Study) -> bool:
     return study.processes == 1
 
 
-def uncounted(study: Study, contents: Contents | None) -> list[str]:
+def uncounted(study: Study, contents: Contents) -> list[str]:
     """Return the ids of the cells that are not counted yet, and were not refused. Those that failed count again."""
-    cells = {} if contents is None else contents.cells
-    return [
-        cell.id
-        for cell in study.cells()
-        if cell.id not in cells or (cells[cell.id].counted is None and cells[cell.id].status != "refused")
-    ]
+    ended = {name for name, cell in contents.cells.items() if cell.counted is not None or cell.status == "refused"}
+    return [cell.id for cell in study.cells() if cell.id not in ended]
 
 
 def is_counted(study: Study, contents: Contents) -> bool:
@@ -85,10 +78,10 @@ def is_timed(study: Study, contents: Contents, skip: Collection[str] = ()) -> bo
 
     skip: ids of cells that failed, and are not tried again now.
     """
-    counted = [one for name, one in contents.cells.items() if one.counted is not None and name not in skip]
+    counted = [cell for name, cell in contents.cells.items() if cell.counted is not None and name not in skip]
     if not counted:
         return True  # there is nothing to time
-    if any(not one.pairs or one.reason is not None for one in counted):
+    if any(not cell.pairs or cell.reason is not None for cell in counted):
         return False
     sessions = len({measured.session for measured in contents.rounds})
     if study.processes is not None:
@@ -110,23 +103,21 @@ class _Run:
 
     study: Study
     store: Store
-    contents: Contents | None
+    contents: Contents
     watch: Watch
     keep_refusals: bool
     _begin: float = field(default_factory=time.monotonic)
     _counting_seconds: float = 0.0
-    _needed: float = float("inf")
 
     def measure(self) -> Contents:
         """Count and ask, then time."""
         with ExitStack() as stack:
             server = None if is_in_this_process(self.study) else stack.enter_context(taken())
-            if self.contents is None or not is_counted(self.study, self.contents):
+            if not is_counted(self.study, self.contents):
                 self._count(server)
             self._counting_seconds = time.monotonic() - self._begin
             self._time(server)
-        assert self.contents is not None
-        failed = [one for one in self.contents.cells.values() if one.reason is not None and one.counted is not None]
+        failed = [cell for cell in self.contents.cells.values() if cell.reason is not None and cell.counted is not None]
         self.watch(Step(f"{units.number_of(len(failed), 'cell')} failed" if failed else "all cells are measured"))
         return self.contents
 
@@ -134,8 +125,8 @@ class _Run:
         """Count and ask in several processes, and write each record that is complete."""
         shares = self._processes_that_count(server)
         cells = uncounted(self.study, self.contents)
-        needs_dense = self.contents is None or self.contents.dense is None
-        needs_picture = bool(cells) and (self.contents is None or self.contents.picture is None)
+        needs_dense = self.contents.dense is None
+        needs_picture = bool(cells) and self.contents.picture is None
         counts = shares_of(cells, shares, with_dense=needs_dense)
         progress = [0.0] * shares
 
@@ -162,21 +153,20 @@ class _Run:
     def _carry_out(self, orders: Sequence[Order], show: Callable[[int, Step], None], server: Server | None) -> None:
         """Let a process carry out each order, and write each record that is complete.
 
-        All records belong to the session of the first process. show: called with each step, and who takes it.
+        All records belong to the session that begins first. show: called with each step, and who takes it.
         """
-        parts, early = Parts(len(orders)), list[Any]()
+        parts, sessions = Parts(len(orders)), list[Session]()
 
         def handle(number: int, event: Event) -> None:
             if isinstance(event, Step):
                 show(number, event)
-            elif not isinstance(event, Session):
-                early.append(event)
-            elif number == 0:
-                self._open(event)
-            if self.store.session:
-                for record in (record for part in early for record in parts.add(part)):
+            elif isinstance(event, Session):
+                sessions.append(event)
+                if len(sessions) == 1:
+                    self._open(event)
+            else:
+                for record in parts.add(event):
                     self._write(record)
-                early.clear()
 
         measure(orders, handle, server, load=self._loads_once())
 
@@ -184,8 +174,7 @@ class _Run:
         """Return how many processes count: on a CPU as many as there are cores, because each uses one thread."""
         if server is None or not self._loads_once():
             return 1
-        affinity = getattr(os, "sched_getaffinity", None)
-        return len(affinity(0)) if affinity else os.cpu_count() or 1
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def _loads_once(self) -> bool:
         """Return whether the server loads the model. A context of the GPU cannot be forked."""
@@ -193,17 +182,16 @@ class _Run:
 
     def _time(self, server: Server | None) -> None:
         """Let one process after another time all cells, until timing has ended."""
-        assert self.contents is not None
         tried = set[str]()
         while not is_timed(self.study, contents := self.contents, tried):
-            cells = [name for name, one in contents.cells.items() if one.counted is not None and name not in tried]
+            cells = [name for name, cell in contents.cells.items() if cell.counted is not None and name not in tried]
             number = 1 + len({measured.session for measured in contents.rounds})
             rounds, begin, spent = len(contents.rounds), time.monotonic(), spent_seconds(contents)
             whole = whole_seconds(self.study)
             allowance = Allowance(
                 left=max(whole - spent, 0.0),
                 whole=whole,
-                generating=sum(one.seconds for one in contents.rounds if one.phase == "generation"),
+                generating=sum(measured.seconds for measured in contents.rounds if measured.phase == "generation"),
                 processes=self.study.processes,
                 ratio=round_over_process(contents) or USUAL_RATIO,
             )
@@ -213,9 +201,8 @@ class _Run:
 
             order = self._order(times=tuple(cells), allowance=allowance, number=number)
             self._carry_out([order], show, server)
-            self._foresee()
             # A cell that failed in this run is not tried again by the next process.
-            tried |= {name for name, one in self.contents.cells.items() if one.reason is not None}
+            tried |= {name for name, cell in self.contents.cells.items() if cell.reason is not None}
             if len(self.contents.rounds) == rounds and not tried.intersection(cells):
                 raise MeasurementError(f"process {number} measured nothing in {self.store.directory}: measure again")
 
@@ -225,7 +212,6 @@ class _Run:
     def _open(self, session: Session) -> None:
         """Begin a session: the first one of this run opens the log."""
         if self.store.session:
-            assert self.contents is not None
             self.contents.add(session)
             self.store.append(session)
             self.store.session = session.id
@@ -233,7 +219,6 @@ class _Run:
             self.contents = self.store.open(self.study, session)
 
     def _write(self, record: Any) -> None:
-        assert self.contents is not None
         self.contents.add(*self.store.append(record))
 
     def _show_counting(self, text: str, share: float) -> None:
@@ -244,14 +229,8 @@ class _Run:
 
     def _show(self, text: str, spent: float) -> None:
         """Show a step of the timing. spent: its seconds so far."""
-        whole = min(whole_seconds(self.study), max(self._needed, spent))
+        whole = whole_seconds(self.study)
         self.watch(Step(text, self._counting_seconds + min(spent, whole), self._counting_seconds + whole))
-
-    def _foresee(self) -> None:
-        """Foresee when the intervals are as narrow as asked: their width falls with the root of the time."""
-        assert self.contents is not None
-        too_wide = widest(self.contents) / self.study.precision
-        self._needed = spent_seconds(self.contents) * too_wide**2
 
 
 def measure(
@@ -267,13 +246,13 @@ def measure(
     if server is None:
         from trio_profile.engine import measuring
 
-        def say(answer: dict[str, Any]) -> None:
-            for event in events_of(answer):
+        def say(events: Sequence[Event]) -> None:
+            for event in events:
                 handle(0, event)
 
-        measuring.measure([order.model_dump(mode="json") for order in orders], say)
+        measuring.measure(orders, say)
         return
-    children = [server.fork(orders[0].model_dump(mode="json") if load else None) for _ in orders]
+    children = [server.fork(orders[0] if load else None) for _ in orders]
     try:
         for number, event in carry_out(orders, children):
             handle(number, event)

@@ -3,16 +3,14 @@
 Everything is told as soon as it is measured. A process that counts or asks questions times nothing, because it is
 slower afterwards by some percent. Only a study of one process does both in it.
 
-`load` and `measure` are the tasks of a process (`processes.TASKS`). Requests and answers are JSON. An answer has the
-`session`, some `records` of the log, or the `step` that is done now.
+`load` and `measure` are the tasks of a process (`processes.TASKS`). Requests are orders, and an answer is a list of
+events.
 """
 
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any
 
 import torch
 
@@ -28,6 +26,7 @@ from trio_profile.inputs.picture import picture_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import fidelity, power, rounds
 from trio_profile.profilers.clock import Clock, clock_for
+from trio_profile.progress import Step
 from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import Phase
@@ -36,9 +35,8 @@ MOST_ROUNDS = 200
 """A process measures at most so many rounds."""
 GENERATION_SHARE = 0.15
 """The share of the time for rounds of generations. Their ratio varies less than that of prefills, and matters less."""
-SLOWED_PAUSES = 0.05, 1.5, 5.0
-"""After rounds that were discarded, the GPU gets time to cool: the first pause in seconds, its growth, the longest
-one."""
+SLOWED_PAUSE = 1.0
+"""After a round that was discarded, the GPU gets so many seconds to cool."""
 SEND_SECONDS = 5.0
 """How often rounds are sent."""
 MOST_DISCARDED = 50
@@ -72,45 +70,37 @@ class _Loaded:
     plan: Plan | None = None
 
 
-def load(request: dict[str, Any]) -> None:
+def load(order: Order) -> None:
     """Load the model of an order into this process, once. The processes that it forks have it."""
     if _Loaded.plan is None:
-        order = Order.model_validate(request)
         _Loaded.plan = resolve(order.study, keep_refusals=order.keep_refusals)
 
 
-def measure(requests: Iterable[dict[str, Any]], say: Say) -> None:
-    """Carry out orders, one after another, in one session. The first answer has the session."""
+def measure(orders: Iterable[Order], say: Say) -> None:
+    """Carry out orders, one after another, in one session. say: takes a list of events."""
     opened: Opened | None = None
-    for request in requests:
-        order = Order.model_validate(request)
+    for order in orders:
         if opened is None:
-            say({"step": [f"loading {order.study.model}", 0, 0]})
+            say([Step(f"loading {order.study.model}")])
             opened = open_process(order, _Loaded.plan)
-            say({"session": opened.session.model_dump(mode="json")})
+            say([opened.session])
         if order.one_thread:
             torch.set_num_threads(1)
-        _tell(_measured(order, opened, lambda *step: say({"step": step})), say)
+        _tell(_measured(order, opened, lambda *step: say([Step(*step)])), say)
 
 
 def _tell(records: Iterable[Part], say: Say) -> None:
     """Send records. Rounds are sent together, so that the process that writes them seldom disturbs this one."""
-    waiting: list[dict[str, Any]] = []
-    sent = time.perf_counter()
-
-    def send() -> None:
-        if waiting:
-            say({"records": waiting})
-        waiting.clear()
-
+    waiting: list[Part] = []
+    last = time.perf_counter()
     try:
         for record in records:
-            waiting.append(record.model_dump(mode="json", exclude_none=True))
-            if not isinstance(record, Round) or time.perf_counter() - sent > SEND_SECONDS:
-                send()
-                sent = time.perf_counter()
+            waiting.append(record)
+            if not isinstance(record, Round) or time.perf_counter() - last > SEND_SECONDS:
+                say(waiting)
+                waiting, last = [], time.perf_counter()
     finally:
-        send()
+        say(waiting)
 
 
 def _measured(order: Order, opened: Opened, report: Report) -> Iterator[Part]:
@@ -131,21 +121,13 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
     plan: the loaded study, if this process was forked from one that has loaded it.
     Raises StudyError or a TrioError if the study cannot be measured.
     """
-    study, busy_cores = order.study, start_meter(order.meter)
+    study = order.study
     session, start = open_session(study.device, order.command), time.perf_counter()
     plan = plan or resolve(study, keep_refusals=order.keep_refusals)
-    clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+    clock = clock_for(plan.workload.device)
     # The digests come after loading, because a model of the hub may have no files before.
     opened = {"load_seconds": time.perf_counter() - start, "inputs": input_digests(study), "engine": order.engine}
-    if busy_cores is not None:
-        opened["engine_cores"] = busy_cores()
     return Opened(session.model_copy(update=opened), plan, clock)
-
-
-def start_meter(name: str) -> Callable[[], float] | None:
-    """Start to measure an engine's own processes. name: as `board.Terms.meter`; None without one."""
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)() if module else None
 
 
 # Counts and answers
@@ -164,7 +146,7 @@ def count_share(
     reference = _reference(opened, share, report)
     if share.dense:
         report("dense: counting", 0, 0)
-        yield measure_dense(workload, study.seed, opened.clock)
+        yield measure_dense(workload)
     if share.picture:
         yield picture_of(workload, keep=study.picture)
     yield Answers(numbers=reference.numbers, correct=reference.correct) if reference else Answers()
@@ -214,7 +196,7 @@ def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Referen
     if not (opened.workload.questions or study.fidelity_inputs):
         return None
     # The user's own picture or prompt is the only input: random pictures would be other questions.
-    is_own_input = any(given is not None for given in (study.image, study.video, study.prompt))
+    is_own_input = any(value is not None for value in (study.image, study.video, study.prompt))
     return fidelity.reference(
         opened.workload,
         1 if is_own_input else study.fidelity_inputs or 0,
@@ -288,7 +270,9 @@ class Timer:
         while cells:
             methods = {name: planned.method for name, planned in cells.items()}
             try:
-                found = rounds.measure(self.opened.workload, methods, phase, self._draw, self.opened.clock, self._gpu)
+                measured = rounds.measure(
+                    self.opened.workload, methods, phase, self._draw, self.opened.clock, self._gpu
+                )
             except rounds.CellFailed as failed:
                 error = failed.__cause__
                 assert isinstance(error, Exception)
@@ -296,17 +280,16 @@ class Timer:
                 for block in self._cells:
                     block.pop(failed.cell, None)
                 continue
-            if not found.discarded or self._discarded >= MOST_DISCARDED:
-                yield found.model_copy(update={"discarded": False})
+            if not measured.discarded or self._discarded >= MOST_DISCARDED:
+                yield measured.model_copy(update={"discarded": False})
                 return
-            first, growth, longest = SLOWED_PAUSES
-            time.sleep(min(first * growth**self._discarded, longest))
+            time.sleep(SLOWED_PAUSE)
             self._discarded += 1
-            yield found
+            yield measured
 
 
 def blocks_of(plan: Plan, cells: Collection[str]) -> list[list[PlannedCell]]:
     """Return the planned cells of each block of a study. cells: ids of those that are timed."""
-    planned = {one.cell.id: one for one in plan.cells if one.cell.id in cells}
+    planned = {timed.cell.id: timed for timed in plan.cells if timed.cell.id in cells}
     blocks = [[planned[cell.id] for cell in block if cell.id in planned] for block in plan.study.blocks().values()]
     return [block for block in blocks if block]

@@ -3,11 +3,7 @@
 Nothing here imports torch.
 """
 
-from collections.abc import Iterator
 from math import sqrt
-from typing import Annotated, Any
-
-from pydantic import Field, TypeAdapter
 
 from trio_profile.engine.shares import Answers
 from trio_profile.progress import Step
@@ -23,7 +19,6 @@ Part = Dense | Picture | Measurement | Answers | Round
 """A record of the log, or a part of one."""
 Event = Session | Step | Part
 """An answer of a process. The first one is its session."""
-_PART: TypeAdapter[Any] = TypeAdapter(Annotated[Part, Field(discriminator="record")])
 
 
 class Share(Record):
@@ -85,7 +80,7 @@ class Order(Record):
     command: the command line that the user gave.
     keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
     keep_faults: whether a cell whose method raises is recorded as failed. Otherwise the error is raised.
-    engine, meter: as in `board.Terms`.
+    engine: as in `board.Terms`.
     one_thread: whether the process shares the cores with other ones.
     share: what it counts and asks.
     times: ids of the cells that it times after that. Those that fail while they are counted are left out.
@@ -98,19 +93,8 @@ class Order(Record):
     keep_refusals: bool = False
     keep_faults: bool = False
     engine: str = ""
-    meter: str = ""
     one_thread: bool = False
     share: Share | None = None
     times: tuple[str, ...] = ()
     allowance: Allowance | None = None
     number: int = 0
-
-
-def events_of(answer: dict[str, Any]) -> Iterator[Event]:
-    """Yield what an answer of a process tells."""
-    if "session" in answer:
-        yield Session.model_validate(answer["session"])
-    elif "step" in answer:
-        yield Step(*answer["step"])
-    else:
-        yield from map(_PART.validate_python, answer["records"])

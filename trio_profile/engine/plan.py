@@ -109,14 +109,14 @@ def method_of(cell: Cell, study: Study) -> Method:
     Raises OptionError if no method of the study has an option, or if an option is out of its range.
     """
     cls = methods.find(cell.method)
-    given = {**study.options, **cell.options}
-    if "retention" in given:
-        raise OptionError(f"option retention = {given['retention']!r}: give retentions with --retention")
+    values = {**study.options, **cell.options}
+    if "retention" in values:
+        raise OptionError(f"option retention = {values['retention']!r}: give retentions with --retention")
     classes = [methods.find(method) for method in study.methods]
-    if unknown := sorted(name for name in given if not any(one.field_of(name) for one in (cls, *classes))):
+    if unknown := sorted(name for name in values if not any(owner.field_of(name) for owner in (cls, *classes))):
         raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
     # Each method gets only the options that it has: `random` does not get --option threshold=0.9.
-    options = {field: _typed(cls, field, value) for name, value in given.items() if (field := cls.field_of(name))}
+    options = {field: _typed(cls, field, value) for name, value in values.items() if (field := cls.field_of(name))}
     # In a study of several methods, --layers is only for those that act in the decoder.
     in_decoder = cls.stage is Stage.DECODER or issubclass(cls, Combined)
     layers = study.layers if in_decoder or len(study.methods) == 1 else None
@@ -137,12 +137,12 @@ def _require_video(method: Method, workload: Workload) -> None:
     """Raise UnsupportedInput for a method for videos where the input or a question has none."""
     if method.media != "videos":
         return
-    for what, has_video in (
+    for fault, has_video in (
         ("the input has none: give --video FILE", "pixel_values_videos" in workload.inputs),
-        ("the questions are about pictures: give others", all(one.is_of_video for one in workload.questions)),
+        ("the questions are about pictures: give others", all(question.is_of_video for question in workload.questions)),
     ):
         if not has_video:
-            raise UnsupportedInput(f"method {method.name!r} is for videos, and {what}, or choose another method")
+            raise UnsupportedInput(f"method {method.name!r} is for videos, and {fault}, or choose another method")
 
 
 def _cells(
@@ -154,9 +154,9 @@ def _cells(
     first: TrioError | None = None
     for cell in study.cells():
         try:
-            one = plan_cell(cell, study, workload.shape)
-            _require_video(one.method, workload)
-            planned.append(one)
+            cell_plan = plan_cell(cell, study, workload.shape)
+            _require_video(cell_plan.method, workload)
+            planned.append(cell_plan)
         except TrioError as error:
             if not keep_refusals:
                 raise

@@ -11,7 +11,7 @@ from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture, R
 from trio_profile.stats.orders import in_order
 
 DENSE_WEIGHT = 2.5
-"""The exact counts of the dense model take as long as those of so many cells: they include thirteen prefills."""
+"""The exact counts of the dense model take as long as those of so many cells: they take much longer."""
 
 
 class Answers(Record):
@@ -69,13 +69,13 @@ def shares_of(cells: Sequence[str], shares: int, *, with_dense: bool) -> list[li
 
     with_dense: whether the first process counts the dense model too.
     """
-    found: list[list[str]] = [[] for _ in range(shares)]
+    counts: list[list[str]] = [[] for _ in range(shares)]
     load = [DENSE_WEIGHT if with_dense and number == 0 else 0.0 for number in range(shares)]
     for cell in cells:
         least = min(range(shares), key=load.__getitem__)
-        found[least].append(cell)
+        counts[least].append(cell)
         load[least] += 1
-    return found
+    return counts
 
 
 def _with_answers(record: Dense | Measurement, answers: Sequence[Answers]) -> Dense | Measurement:

@@ -61,11 +61,7 @@ def work(
     terms = terms.model_copy(update={"name": terms.worker})  # its processes have other numbers
     file = WorkerFile(directory, terms.worker)  # refuses a name that no file should have
     with lock_file(directory / f".lock-{terms.worker}", lambda: f"another worker is called {terms.worker!r}"):
-        if terms.retry:
-            board_of(study, directory, terms).retry()
         board = board_of(study, directory, terms)
-        for run, attempt in board.leases.mine():
-            board.leases.expire(run, attempt)
         failing: dict[str, str] = {}
         while True:
             board.look()
@@ -83,7 +79,6 @@ def work(
                 command=command or command_line(),
                 keep_refusals=keep_refusals,
                 engine=terms.engine,
-                meter=terms.meter,
             )
             _Process(order, terms, board, file, phase, failing, watch, stopped).run()
             if len(failing) >= MOST_FAILING:
@@ -184,8 +179,8 @@ class _Process:
             "number": key.number,
         }
         parts = Parts(1)
-        told = self._ask(child, self.order.model_copy(update=fields))
-        return [record for part in told for record in parts.add(part)]
+        parts_measured = self._ask(child, self.order.model_copy(update=fields))
+        return [record for part in parts_measured for record in parts.add(part)]
 
     def _ask(self, child: Child, order: Order) -> list[Part]:
         """Give an order to the process, and return what it has measured. It begins the session of the process."""

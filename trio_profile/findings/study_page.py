@@ -137,7 +137,7 @@ def fields_of(study: Record) -> list[tuple[str, str]]:
 
 
 def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
-    """Each opening of the study: its start, command, host and commit, the versions that differ, and other work."""
+    """Each opening of the study: its start, command, host and commit, and the versions that differ."""
     differing = {name: of for name, of in _VERSIONS.items() if len({of(session) for session in sessions}) > 1}
     texts: dict[str, Callable[[Session], str | None]] = {
         "session": lambda session: units.exact(sessions.index(session) + 1),
@@ -145,17 +145,11 @@ def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Ta
         "host": attrgetter("environment.hostname"),
         "commit": attrgetter("environment.commit"),
         **differing,
-        "CPU time of others": lambda session: None if session.busy is None else units.percent(session.busy, 0),
         "engine": attrgetter("engine"),
-        "cores that it kept busy": _cores,
         "command": attrgetter("command"),
     }
     rows = [[Entry(text(session) or "–") for text in texts.values()] for session in sessions]
     return Table(caption, list(texts), rows, prose=True, detail=True)
-
-
-def _cores(session: Session) -> str | None:
-    return None if session.engine_cores is None else units.plain(round(session.engine_cores, 2))
 
 
 # The table of all cells for a paper

@@ -7,13 +7,14 @@ time depend on shapes, not on the values of weights.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import isqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import (
     AutoProcessor,
     CLIPVisionConfig,
@@ -39,7 +40,6 @@ from trio_profile.inputs.pocket import TRAINED, clips
 from trio_profile.inputs.pocket import video as pocket_video
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.questions import Question
-from trio_profile.inputs.token_packer import TokenPackerForConditionalGeneration
 
 Inputs = dict[str, Tensor]
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
@@ -73,36 +73,84 @@ class Builtin:
     questions: Callable[[int], list[Question]] = exam
 
 
+_TOKEN_PACKER_HEAD = 128
+"""Width of an attention head."""
+
+
+class TokenPackerProjector(nn.Module):
+    """TokenPacker's projector (arXiv 2407.02392): one query for each s × s region of patches.
+
+    A query attends to the region's patches, with features of several depths.
+
+    The query comes from the last depth by bilinear downscaling, which gives the mean of the region's middle patches.
+    Keys and values are perceptrons over the features of all depths. `image_seq_length` = (side / s)² determines s; of
+    24² patches it leaves 144, 64 or 36. Rewritten after CircleRadon/TokenPacker at c38f140.
+    """
+
+    def __init__(self, config: LlavaConfig):
+        super().__init__()
+        vision, text = cast(Any, config.vision_config), cast(Any, config.text_config)
+        layers = cast(list[int], config.vision_feature_layer)
+        side, points = vision.image_size // vision.patch_size, isqrt(config.image_seq_length)
+        width, hidden = vision.hidden_size, text.hidden_size
+        self.side, self.points = side, points
+        self.query = nn.Sequential(nn.Linear(width, width, bias=False), nn.LayerNorm(width, eps=1e-6))
+        self.key, self.value = (
+            nn.Sequential(
+                nn.Linear(len(layers) * width, width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width, eps=1e-6)
+            )
+            for _ in range(2)
+        )
+        self.attention = nn.MultiheadAttention(width, max(1, width // _TOKEN_PACKER_HEAD), batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, hidden))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[C, side², depths · E] → [C, points², D]. The features of the depths are concatenated, the query's last."""
+        width, size = self.attention.embed_dim, self.side // self.points
+        middle = slice((size - 1) // 2, size // 2 + 1)
+        coarse = self._by_region(features[..., -width:]).unflatten(1, (size, size))[:, middle, middle].mean(dim=(1, 2))
+        key, value = (self._by_region(part(features)) for part in (self.key, self.value))
+        packed, _ = self.attention(self.query(coarse)[:, None], key, value, need_weights=False)
+        return self.mlp(packed.view(len(features), -1, width))
+
+    def _by_region(self, patches: Tensor) -> Tensor:
+        """[C, side², E] → [C · points², s², E]."""
+        size = self.side // self.points
+        rows = patches.unflatten(1, (self.points, size, self.points, size))
+        return rows.transpose(2, 3).flatten(3, 4).flatten(0, 2)
+
+
+class TokenPackerForConditionalGeneration(LlavaForConditionalGeneration):
+    """LLaVA-1.5 with this projector. It selects no tokens: the projector is trained, so it is a model of its own.
+
+    `config.vision_feature_layer` lists the depths, the query's last.
+    """
+
+    def __init__(self, config: LlavaConfig):
+        super().__init__(config)
+        cast(Any, self.model).multi_modal_projector = TokenPackerProjector(config)
+
+
 # --- random pictures in the shapes that the processors make -------------------------------------------------------
 
 
-def _llava_picture(side: int) -> Callable[[int, torch.Generator], Inputs]:
-    def picture(batch: int, generator: torch.Generator) -> Inputs:
-        return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
-
-    return picture
+def _llava_picture(side: int, batch: int, generator: torch.Generator) -> Inputs:
+    return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
 
 
-def _clip(frames: int, side: int) -> Callable[[int, torch.Generator], Inputs]:
-    def clip(batch: int, generator: torch.Generator) -> Inputs:
-        return {"pixel_values_videos": torch.randn(batch, frames, 3, side, side, generator=generator)}
-
-    return clip
+def _clip(frames: int, side: int, batch: int, generator: torch.Generator) -> Inputs:
+    return {"pixel_values_videos": torch.randn(batch, frames, 3, side, side, generator=generator)}
 
 
-def _llava_next_picture(height: int, width: int) -> Callable[[int, torch.Generator], Inputs]:
+def _llava_next_picture(height: int, width: int, batch: int, generator: torch.Generator) -> Inputs:
     """A base crop and 2 × 2 tiles. The model drops the parts of the tiles that the picture does not cover.
 
     A picture of 672 × 672 gives 2880 patch tokens and 48 newline tokens. A photograph of 448 × 640 gives 2208 and 34.
     """
-
-    def picture(batch: int, generator: torch.Generator) -> Inputs:
-        return {
-            "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
-            "image_sizes": torch.tensor([[height, width]] * batch),
-        }
-
-    return picture
+    return {
+        "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
+        "image_sizes": torch.tensor([[height, width]] * batch),
+    }
 
 
 def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
@@ -250,14 +298,14 @@ def _llava_onevision_config() -> LlavaOnevisionConfig:
     )
 
 
-def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_heads: int) -> Qwen2_5_VLConfig:
+def _qwen_config() -> Qwen2_5_VLConfig:
     return Qwen2_5_VLConfig(
         text_config={
-            "hidden_size": hidden,
-            "intermediate_size": intermediate,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": key_heads,
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
             "vocab_size": 152064,
             "max_position_embeddings": 128000,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
@@ -265,9 +313,9 @@ def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_he
         vision_config={
             "depth": 32,
             "hidden_size": 1280,
-            "intermediate_size": 3420 if hidden < 8192 else 3456,
+            "intermediate_size": 3420,
             "num_heads": 16,
-            "out_hidden_size": hidden,
+            "out_hidden_size": 3584,
             "patch_size": 14,
             "spatial_merge_size": 2,
             "temporal_patch_size": 2,
@@ -287,7 +335,7 @@ BUILTIN: dict[str, Builtin] = {
         "a small trained LLaVA: 576 visual tokens, questions with known answers; the embedded default",
         LlavaForConditionalGeneration,
         partial(LlavaConfig.from_pretrained, _POCKET),
-        _llava_picture(192),
+        partial(_llava_picture, 192),
         576,
         partial(AutoProcessor.from_pretrained, _POCKET),
         _POCKET,
@@ -296,7 +344,7 @@ BUILTIN: dict[str, Builtin] = {
         "pocket's weights in LLaVA-OneVision's form: clips of 8 frames, 1153 visual tokens",
         LlavaOnevisionForConditionalGeneration,
         pocket_video.config,
-        _clip(clips.FRAMES, 192),
+        partial(_clip, clips.FRAMES, 192),
         pocket_video.VISUAL_TOKENS,
         pocket_video.processor,
         _POCKET,
@@ -307,7 +355,7 @@ BUILTIN: dict[str, Builtin] = {
         "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",
         LlavaForConditionalGeneration,
         _pocket_deep_config,
-        _llava_picture(192),
+        partial(_llava_picture, 192),
         576,
         _pocket_deep_processor,
     ),
@@ -315,7 +363,7 @@ BUILTIN: dict[str, Builtin] = {
         "LLaVA-1.5-7B at its true size: 576 visual tokens",
         LlavaForConditionalGeneration,
         _llava_15_config,
-        _llava_picture(336),
+        partial(_llava_picture, 336),
         576,
     ),
     "tokenpacker-7b": Builtin(
@@ -323,48 +371,41 @@ BUILTIN: dict[str, Builtin] = {
         TokenPackerForConditionalGeneration,
         # The projector reads the tower at the released depths. The last one, hidden_states[-2], is LLaVA's own.
         partial(_llava_15_config, 144, vision_feature_layer=[12, 16, 22, 23]),
-        _llava_picture(336),
+        partial(_llava_picture, 336),
         144,
     ),
     "llava-next-7b": Builtin(
         "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens, newline tokens included",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _vicuna_7b, 32000),
-        _llava_next_picture(672, 672),
+        partial(_llava_next_picture, 672, 672),
         2928,
     ),
     "llava-next-7b-photo": Builtin(
         "LLaVA-NeXT-7B with a photograph of 640 × 448: 2242 visual tokens, near POPE's average of 2250",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _vicuna_7b, 32000),
-        _llava_next_picture(448, 640),
+        partial(_llava_next_picture, 448, 640),
         2242,
     ),
     "llava-next-34b": Builtin(
         "LLaVA-NeXT-34B at its true size, the same picture, grouped keys",
         LlavaNextForConditionalGeneration,
         partial(_llava_next_config, _yi_34b, 64000),
-        _llava_next_picture(672, 672),
+        partial(_llava_next_picture, 672, 672),
         2928,
     ),
     "llava-onevision-7b": Builtin(
         "LLaVA-OneVision-7B at its true size: a video of 32 frames, 6273 visual tokens, its newline included",
         LlavaOnevisionForConditionalGeneration,
         _llava_onevision_config,
-        _clip(32, 384),
+        partial(_clip, 32, 384),
         32 * 196 + 1,
     ),
     "qwen2.5-vl-7b": Builtin(
         "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",
         Qwen2_5_VLForConditionalGeneration,
-        partial(_qwen_config, 3584, 18944, 28, 28, 4),
-        _qwen_picture,
-        1296,
-    ),
-    "qwen2.5-vl-72b": Builtin(
-        "Qwen2.5-VL-72B at its true size, the same picture",
-        Qwen2_5_VLForConditionalGeneration,
-        partial(_qwen_config, 8192, 29568, 80, 64, 8),
+        _qwen_config,
         _qwen_picture,
         1296,
     ),

@@ -7,12 +7,11 @@ given beside the messages, in the order in which the messages show them.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jinja2 import TemplateError
 from PIL import Image
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import Inputs
-from trio_profile.inputs.workload import ask, encode, placeholder
+from trio_profile.inputs.workload import ask, encode, placeholder, rendered
 
 Message = Mapping[str, Any]
 
@@ -29,14 +28,10 @@ def ask_in_messages(processor: Any, messages: Sequence[Message], pictures: Seque
     cleaned = [
         {**message, "content": [_cleaned(part, processor) for part in message["content"]]} for message in messages
     ]
-    name = type(processor).__name__
-    try:
-        text = processor.apply_chat_template(cleaned, add_generation_prompt=True)
-    except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
-        raise StudyError(f"the chat template of {name} refuses a question: {error}") from error
-    shown = next((n for mark in _marks(processor) if (n := text.count(mark))), 0)
-    if shown != len(pictures):
-        raise StudyError(f"the chat template of {name} shows {shown} of {len(pictures)} pictures of a question")
+    text, name = rendered(processor, cleaned), type(processor).__name__
+    marks = next((n for mark in _marks(processor) if (n := text.count(mark))), 0)
+    if marks != len(pictures):
+        raise StudyError(f"the chat template of {name} shows {marks} of {len(pictures)} pictures of a question")
     return encode(processor, pictures, [text])
 
 

@@ -32,40 +32,38 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
     questions they are `questions/FILE` and `questions/pictures of FILE`. What is missing or cannot be read has no
     digest: loading it says why. A model of the hub has digests once it is downloaded.
     """
-    found: dict[str, FileDigest] = {}
+    digests: dict[str, FileDigest] = {}
     if (checkpoint := _checkpoint(study.model)) is not None:
-        found |= _of_directory("model", checkpoint, _OF_A_CHECKPOINT)
-    if study.task_path is not None:
-        found |= _of_directory("tasks", Path(study.task_path))
-    if study.image is not None and (image := of_file(Path(study.image))) is not None:
-        found["image"] = image
-    if study.video is not None and Path(study.video).is_dir():
-        found |= _of_directory("video", Path(study.video))
-    elif study.video is not None and (video := of_file(Path(study.video))) is not None:
-        found["video"] = video
+        digests |= _of_directory("model", checkpoint, _OF_A_CHECKPOINT)
+    for group, path in (("tasks", study.task_path), ("image", study.image), ("video", study.video)):
+        if path is not None:
+            digests |= _of_path(group, Path(path))
     for file in map(Path, study.question_files):
-        own = isinstance(study.questions, str)
-        names = (
-            ("questions", "questions/pictures")
-            if own
-            else (f"questions/{file.name}", f"questions/pictures of {file.name}")
-        )
-        found |= of_questions(file, *names)
-    return found
+        names = ("questions", "questions/pictures")
+        if len(study.question_files) > 1:
+            names = (f"questions/{file.name}", f"questions/pictures of {file.name}")
+        digests |= of_questions(file, *names)
+    return digests
+
+
+def _of_path(group: str, path: Path) -> dict[str, FileDigest]:
+    """Return the digest of a file, or of each file in a directory."""
+    digest = of_file(path)
+    return _of_directory(group, path) if digest is None else {group: digest}
 
 
 def of_file(path: Path) -> FileDigest | None:
     """Return the digest of a file; None if it is missing, cannot be read, or is no regular file."""
-    found = sha256()
+    sha = sha256()
     try:
         with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             for start in _starts(size):
                 file.seek(start)
-                found.update(file.read(BLOCK))
+                sha.update(file.read(BLOCK))
     except OSError:
         return None
-    return FileDigest(bytes=size, sha256=found.hexdigest()[:16])
+    return FileDigest(bytes=size, sha256=sha.hexdigest()[:16])
 
 
 def _starts(size: int) -> Iterator[int]:
@@ -105,7 +103,7 @@ def _of_directory(group: str, directory: Path, suffixes: Iterable[str] = ()) -> 
     """
     try:
         paths = sorted(directory.rglob("*"))
-    except OSError:
+    except (OSError, ValueError):
         return {}
     digests: dict[str, FileDigest | None] = {}
     for path in paths:
@@ -113,7 +111,7 @@ def _of_directory(group: str, directory: Path, suffixes: Iterable[str] = ()) -> 
         is_ours = path.name in WRITTEN or any(part.startswith(".") or part == "__pycache__" for part in name.parts)
         if not is_ours and (not suffixes or path.suffix in suffixes):
             digests[name.as_posix()] = of_file(path)
-    return {f"{group}/{name}": found for name, found in digests.items() if found is not None}
+    return {f"{group}/{name}": digest for name, digest in digests.items() if digest is not None}
 
 
 def of_questions(path: Path, name: str = "questions", pictures: str = "questions/pictures") -> dict[str, FileDigest]:
@@ -126,9 +124,8 @@ def of_questions(path: Path, name: str = "questions", pictures: str = "questions
     except OSError:
         return {}
     total, hashes = 0, sha256()
-    for shown in dict.fromkeys(filter(None, map(_picture, lines))):
-        file = of_file(path.parent / shown)
-        for place, picture in (_of_directory(shown, path.parent / shown) if file is None else {shown: file}).items():
+    for medium in dict.fromkeys(filter(None, map(_picture, lines))):
+        for place, picture in _of_path(medium, path.parent / medium).items():
             total += picture.bytes
             hashes.update(f"{place} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
     return {

@@ -1,8 +1,6 @@
 """The description of the machine that is stored with every measurement."""
 
-import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 from torch.nn.attention import SDPBackend
@@ -10,12 +8,6 @@ from torch.nn.attention import SDPBackend
 from trio_profile import process
 from trio_profile.inputs import host
 from trio_profile.records.schema import Environment, FileDigest, Session
-from trio_profile.stats.intervals import median
-
-_BUSY_SECONDS = 0.1
-"""How long the CPUs are watched at the start of a session."""
-_SPINS_FROM_MS = 0.15
-"""Measured on two shared cores: threads that sleep use 0.03 ms, threads that spin 0.4 ms or more."""
 
 
 def open_session(device: str = "cpu", command: str = "", inputs: Mapping[str, FileDigest] | None = None) -> Session:
@@ -24,7 +16,7 @@ def open_session(device: str = "cpu", command: str = "", inputs: Mapping[str, Fi
     command: the user's command line; empty for this process's.
     inputs: the digests of the files that are measured.
     """
-    return host.session(collect(device), inputs, command=command, busy=_busy())
+    return host.session(collect(device), inputs, command=command)
 
 
 def collect(device: str = "cpu", *, fresh: bool = False) -> Environment:
@@ -49,28 +41,6 @@ def collect(device: str = "cpu", *, fresh: bool = False) -> Environment:
     )
 
 
-def _busy() -> float | None:
-    """Return the share of all CPUs' time that other processes use now; None if the system does not say it."""
-    before = _cpu_ticks()
-    time.sleep(_BUSY_SECONDS)
-    after = _cpu_ticks()
-    if before is None or after is None or after[1] <= before[1]:
-        return None
-    # The kernel may correct a count downwards, as proc(5) says of the time waited for disks.
-    return max(after[0] - before[0], 0) / (after[1] - before[1])
-
-
-def _cpu_ticks() -> tuple[int, int] | None:
-    """Return the ticks that the CPUs of the machine were busy, and all their ticks; None if the system hides them."""
-    try:
-        line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
-        user, nice, system, idle, waiting, *others = map(int, line.split()[1:9])
-    except (OSError, ValueError):
-        return None
-    busy = user + nice + system + sum(others)
-    return busy, busy + idle + waiting
-
-
 def _wait_policy(fresh: bool) -> str:
     """Return what torch's threads do while they wait: see `records.schema.Environment`."""
     if torch.get_num_threads() == 1:
@@ -79,18 +49,7 @@ def _wait_policy(fresh: bool) -> str:
         return "passive"  # torch's own pool sleeps
     if fresh:
         return process.wait_policy_of_workers()
-    return process.wait_policy() or ("active" if _spin_ms() > _SPINS_FROM_MS else "passive")
-
-
-def _spin_ms() -> float:
-    """Return the CPU time in milliseconds that this process uses in the 2 ms after a parallel product of matrices."""
-    matrix, used = torch.ones(400, 400), list[float]()
-    for _ in range(9):
-        torch.mm(matrix, matrix)
-        start = time.process_time_ns()
-        time.sleep(0.002)
-        used.append((time.process_time_ns() - start) / 1e6)
-    return median(used)
+    return process.wait_policy()
 
 
 def _sdpa() -> str | None:

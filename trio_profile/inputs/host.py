@@ -88,11 +88,8 @@ def _cpu_name() -> str:
     return names[0] if names else platform.machine()
 
 
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return None
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 _PLAIN = ("--no-ext-diff", "--full-index", "--diff-algorithm=default", "--src-prefix=a/", "--dst-prefix=b/")

@@ -3,15 +3,15 @@
 Nothing here reaches the hub unless the user names one of its repositories.
 """
 
-import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoModelForImageTextToText, PreTrainedModel
+from transformers.initialization import no_init_weights
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import logging as transformers_logging
 
@@ -19,12 +19,14 @@ from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
-from trio_profile.inputs.large_weights import LARGE, with_large_weights
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
+
+LARGE = 10**9
+"""The least parameters of a large model."""
 
 
 @dataclass(frozen=True)
@@ -56,34 +58,30 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
             f"pixels = {least},{most}: model {study.model!r} is built in and its pictures have one size; "
             "name a checkpoint, --model DIR, or leave pixels out"
         )
-    if study.model in BUILTIN and not weights:
-        builtin = BUILTIN[study.model]
-        return Loaded(without_weights(builtin, study.attention), builtin.processor and builtin.processor(), builtin)
-    device = device_of(study.device)
     builtin = BUILTIN.get(study.model)
-    if builtin is not None and builtin.checkpoint is None:
-        return Loaded(_random_weights(builtin, study, device), builtin.processor and builtin.processor(), builtin)
-    if builtin is not None:
-        model, processor = _trained(str(builtin.checkpoint), study, device)
+    if builtin is None:
+        catalogue.require_model(study.model)
+        return Loaded(*_trained(study.model, study, device_of(study.device)), None)
+    if not weights:
+        model = without_weights(builtin, study.attention)
+    elif builtin.checkpoint is None:
+        model = _random_weights(builtin, study, device_of(study.device))
+    else:
+        model, _ = _trained(str(builtin.checkpoint), study, device_of(study.device))
         if builtin.converted is not None:
-            model = builtin.converted(model).to(device)  # pyright: ignore[reportArgumentType]
-            processor = builtin.processor and builtin.processor()
-        return Loaded(model, processor, builtin)
-    catalogue.require_model(study.model)
-    model, processor = _trained(study.model, study, device)
-    return Loaded(model, processor, None)
+            model = builtin.converted(model).to(study.device)  # pyright: ignore[reportArgumentType]
+    return Loaded(model, builtin.processor and builtin.processor(), builtin)
 
 
 def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTrainedModel, Any]:
     """The model and the processor of a checkpoint."""
-    shown = transformers_logging.is_progress_bar_enabled()
+    had_bar = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
         processor = load_with_pixels(checkpoint, study.pixels) if study.pixels else load_processor(checkpoint)
         model = AutoModelForImageTextToText.from_pretrained(
             checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention
         )
-        _require_token_ids(model.generation_config)
     except StudyError:
         raise
     # A foreign checkpoint may fail anywhere in the loading code. The user gets one line in every case.
@@ -92,34 +90,23 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
             raise StudyError(_refused_attention(study.attention, error)) from error
         raise StudyError(f"model {study.model!r} cannot be loaded: {first_line(error)}") from error
     finally:
-        if shown:
+        if had_bar:
             transformers_logging.enable_progress_bar()
     return model.eval().to(device), processor  # pyright: ignore[reportArgumentType]
 
 
 def _refused_attention(attention: str, error: Exception) -> str:
     """Why a model cannot use an attention kernel, and the one that every model can use."""
-    why = first_line(error)
-    if unsupported := re.match(r"\w+ does not support", why):  # transformers goes on about its own issue tracker
-        why = f"{unsupported[0]} it"
+    why = first_line(error).partition(" an attention implementation")[0]  # then transformers names its issue tracker
     return f"attention {attention!r} cannot be used here: {why}; choose --attention eager"
-
-
-def _require_token_ids(generation: Any) -> None:
-    """Raise ValueError for a special token that is no number. transformers would fail when the model first answers."""
-    for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"):
-        value = getattr(generation, name, None)
-        ids = value if isinstance(value, list) else [value]
-        if not all(number is None or type(number) is int for number in ids):
-            raise ValueError(f"{name} = {value!r} of its generation config is no token id")
 
 
 def check_attention(name: str) -> None:
     """Raise StudyError unless transformers knows an attention of this name. A kernel of the hub has a name with `/`."""
     known = ["eager", *ALL_ATTENTION_FUNCTIONS.valid_keys()]
     if name not in known and "/" not in name:
-        shown = ", ".join(sorted(one for one in known if not one.startswith("paged|")))
-        raise StudyError(f"attention {name!r} is unknown to transformers; choose {shown}")
+        choices = ", ".join(sorted(kernel for kernel in known if not kernel.startswith("paged|")))
+        raise StudyError(f"attention {name!r} is unknown to transformers; choose {choices}")
 
 
 def own_questions(study: Study) -> Callable[[int], list[Question]] | None:
@@ -141,7 +128,7 @@ def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedMode
 def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> PreTrainedModel:
     """A built-in model with weights drawn from the study's seed.
 
-    On a CPU, a model with at least LARGE parameters gets its weights from `large_weights`.
+    transformers draws every weight twice. A model with at least LARGE parameters on a CPU gets its weights once.
     """
     config = builtin.config()
     dtype = getattr(torch, study.dtype)
@@ -153,9 +140,12 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
     try:
         # The fork keeps the user's own random state unchanged.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), device:
-            make = partial(builtin.cls._from_config, config, attn_implementation=study.attention)
             torch.manual_seed(study.seed)
-            model = with_large_weights(make, study.seed) if parameters >= LARGE and device.type == "cpu" else make()
+            is_large = parameters >= LARGE and device.type == "cpu"
+            with no_init_weights() if is_large else nullcontext():
+                model = builtin.cls._from_config(config, attn_implementation=study.attention)
+            if is_large:
+                model.init_weights()
     except (ValueError, ImportError) as error:
         raise StudyError(_refused_attention(study.attention, error)) from error
     finally:

@@ -22,9 +22,7 @@ from trio_profile.records.schema import Picture, TokenGrid
 
 LONG_SIDE = 448
 """Pixels on the long side of the copy, at most."""
-MOST_BYTES = 45_000
-"""The size of the copy. As text it is a third longer."""
-_QUALITIES = (90, 80, 70, 60, 50, 40, 30, 20)
+_QUALITY = 75
 _LONGEST_PROMPT = 500
 _SQUARE_TOWERS = ("clip_vision_model", "siglip_vision_model")
 
@@ -49,7 +47,7 @@ class Layout:
 def shown_inputs(workload: Workload) -> Inputs:
     """The inputs whose tokens a study keeps: its own, or those of its first question if its own picture is noise."""
     if workload.random_pixels and workload.questions:
-        return placed(workload.asked(0), workload.model)
+        return placed(workload.inputs_of(0), workload.model)
     return workload.inputs
 
 
@@ -69,7 +67,7 @@ def picture_of(workload: Workload, *, keep: bool = True) -> Picture:
     prompt = _prompt(workload, inputs)
     if workload.random_pixels and not workload.questions:
         return Picture(visual_tokens=visual, grids=layout.grids, reason=NOISE, prompt=prompt)
-    images = [_image(one, getattr(workload.processor, "image_processor", None)) for one in layout.pixels]
+    images = [_image(pixels, getattr(workload.processor, "image_processor", None)) for pixels in layout.pixels]
     addresses = [encoded(image) for image in images if image is not None]
     if not addresses:
         return Picture(visual_tokens=visual, grids=layout.grids, reason=UNKNOWN_PIXELS, prompt=prompt)
@@ -97,21 +95,11 @@ def lay_out(adapter: Adapter, inputs: Inputs) -> Layout | None:
 
 
 def encoded(image: Image.Image) -> str:
-    """A picture as a `data:` address of a small copy: PNG if it is small enough, otherwise JPEG."""
-    small = image.copy()
+    """A picture as a `data:` address of a small copy."""
+    small, file = image.copy(), io.BytesIO()
     small.thumbnail((LONG_SIDE, LONG_SIDE), Image.Resampling.LANCZOS)
-    found, kind = _bytes(small, format="PNG", optimize=True), "png"
-    for quality in _QUALITIES:
-        if len(found) <= MOST_BYTES:
-            break
-        found, kind = _bytes(small, format="JPEG", quality=quality), "jpeg"
-    return f"data:image/{kind};base64,{b64encode(found).decode()}"
-
-
-def _bytes(image: Image.Image, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, **options)
-    return file.getvalue()
+    small.save(file, format="JPEG", quality=_QUALITY)
+    return f"data:image/jpeg;base64,{b64encode(file.getvalue()).decode()}"
 
 
 def _image(pixels: Tensor, processor: Any) -> Image.Image | None:
@@ -119,10 +107,10 @@ def _image(pixels: Tensor, processor: Any) -> Image.Image | None:
     mean, std = (getattr(processor, name, None) for name in ("image_mean", "image_std"))
     if mean is None or std is None or not getattr(processor, "do_rescale", True):
         return None
-    shown = pixels.float().cpu()
+    colours = pixels.float().cpu()
     if getattr(processor, "do_normalize", True):
-        shown = shown * torch.tensor(std)[:, None, None] + torch.tensor(mean)[:, None, None]
-    levels = (shown.clamp(0, 1) * 255).round().permute(1, 2, 0).numpy().astype(np.uint8)
+        colours = colours * torch.tensor(std)[:, None, None] + torch.tensor(mean)[:, None, None]
+    levels = (colours.clamp(0, 1) * 255).round().permute(1, 2, 0).numpy().astype(np.uint8)
     return Image.fromarray(levels)
 
 
@@ -177,10 +165,10 @@ def _tiled(adapter: Adapter, inputs: Inputs) -> Layout | None:
     # [crops, 3, side, patch, side, patch] → one block for each patch, in raster order of its crop.
     blocks = crop_pixels.unflatten(-1, (side, patch)).unflatten(-3, (side, patch)).permute(0, 2, 4, 1, 3, 5)
     blocks = blocks.flatten(0, 2)[places.to(pixels.device)]
-    shown = blocks.permute(2, 0, 3, 1, 4).flatten(3, 4).flatten(1, 2)
+    picture = blocks.permute(2, 0, 3, 1, 4).flatten(3, 4).flatten(1, 2)
     whole = TokenGrid(name="whole picture", rows=side, columns=side)
     tiles = TokenGrid(name="tiles", rows=rows, columns=places.shape[1], first=patches, newline=True)
-    return Layout((whole, tiles), shown[None])
+    return Layout((whole, tiles), picture[None])
 
 
 def _merged(adapter: Adapter, inputs: Inputs) -> Layout | None:
@@ -199,8 +187,8 @@ def _merged(adapter: Adapter, inputs: Inputs) -> Layout | None:
     rows, columns = height // side, width // side
     stored = inputs["pixel_values"][: height * width].view(rows, columns, side, side, 3, -1, patch, patch)
     # A picture is stored as frames that are equal. [rows, columns, side, side, 3, patch, patch]
-    shown = stored[:, :, :, :, :, 0].permute(4, 0, 2, 5, 1, 3, 6).reshape(3, height * patch, width * patch)
-    return Layout((TokenGrid(rows=rows, columns=columns),), shown[None])
+    picture = stored[:, :, :, :, :, 0].permute(4, 0, 2, 5, 1, 3, 6).reshape(3, height * patch, width * patch)
+    return Layout((TokenGrid(rows=rows, columns=columns),), picture[None])
 
 
 def _frames(adapter: Adapter, inputs: Inputs) -> Layout | None:

@@ -2,16 +2,14 @@
 
 The processors of some families need torchvision for videos alone, and transformers then refuses the whole processor
 [transformers 5.23, `Qwen2VLVideoProcessor requires the Torchvision library`]. Here such a processor loads: its pictures
-go through transformers' PIL image processor, and its videos through `videos.video_reader`. With a torchvision that
-works, nothing changes.
+go through transformers' PIL image processor, and its videos are refused. With a torchvision that works, nothing
+changes.
 """
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from transformers import AutoConfig, AutoProcessor
+from transformers.image_processing_utils import BaseImageProcessor
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from transformers.processing_utils import MODALITY_TO_AUTOPROCESSOR_MAPPING, ProcessorMixin
@@ -20,12 +18,10 @@ from transformers.utils.import_utils import is_torchvision_available
 from trio_core.models import families
 from trio_core.models.adapter import Adapter, adapters
 from trio_profile.errors import StudyError
-from trio_profile.inputs.videos import FrameByFrame, NoVideos, video_reader
+from trio_profile.optional import torchvision_fault
 
 VIDEO = "video_processor"
 """The name of the part that reads videos, in every processor of transformers."""
-NUMBER_WORDS = "num2words"
-"""A package that SmolVLM's processor requires. It writes how many frames a video has."""
 
 
 def load_processor(checkpoint: str) -> Any:
@@ -38,8 +34,7 @@ def load_processor(checkpoint: str) -> Any:
     cls: Any = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(checkpoint)), None)
     if cls is None or VIDEO not in cls.get_attributes():
         return AutoProcessor.from_pretrained(checkpoint)
-    with without_number_words(cls):
-        return without_videos(cls).from_pretrained(checkpoint)
+    return without_videos(cls).from_pretrained(checkpoint)
 
 
 def load_with_pixels(checkpoint: str, pixels: tuple[int, int]) -> Any:
@@ -51,18 +46,18 @@ def load_with_pixels(checkpoint: str, pixels: tuple[int, int]) -> Any:
     Raises as `load_processor` does.
     """
     least, most = pixels
-    asked = f"pixels = {least},{most}"
+    option = f"pixels = {least},{most}"
     family = _family_of(checkpoint)
     if family is None or not family.takes_pixels:
-        those = ", ".join(sorted(name for name, one in families.items() if one.takes_pixels))
-        what = f"{family.family} {family.sizing}" if family else f"the family of model {checkpoint!r} is not known"
-        raise StudyError(f"{asked}: {what}; leave pixels out, or take a model of {those}")
+        takers = ", ".join(sorted(name for name, cls in families.items() if cls.takes_pixels))
+        fault = f"{family.family} {family.sizing}" if family else f"the family of model {checkpoint!r} is not known"
+        raise StudyError(f"{option}: {fault}; leave pixels out, or take a model of {takers}")
     processor = load_processor(checkpoint)
     pictures = processor.image_processor
     side = pictures.patch_size * pictures.merge_size
     if most < side**2:
         raise StudyError(
-            f"{asked}: a visual token of this model has {side} × {side} pixels; the most must be at least {side**2}"
+            f"{option}: a visual token of this model has {side} × {side} pixels; the most must be at least {side**2}"
         )
     pictures.size = type(pictures.size)(**{**dict(pictures.size), "shortest_edge": least, "longest_edge": most})
     return processor
@@ -75,37 +70,47 @@ def _family_of(checkpoint: str) -> type[Adapter] | None:
     return None if cls is None else adapters.get(cls.__name__)
 
 
+class NoVideos(BaseImageProcessor):
+    """Stands where torchvision would read videos.
+
+    num_frames, fps: how many frames to take from a video. SmolVLM's chat template asks for them.
+    """
+
+    model_input_names: list[str] = []  # noqa: RUF012 - as transformers declares it
+    num_frames: int | None = None
+    fps: float | None = None
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        """Raises ValueError."""
+        fault = torchvision_fault()
+        why = f"cannot be imported here ({fault})" if fault else "is not installed"
+        raise ValueError(
+            f"a video needs torchvision, which {why}: give pictures, or install the build of torchvision that belongs "
+            "to this torch"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing to save."""
+        return {}
+
+
 class _WithoutVideos(ProcessorMixin):
     """The changes in a processor class that has no video processor to load. It comes before that class."""
 
     def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
         """The class of an argument. transformers finds no class of video processors without torchvision."""
-        if isinstance(argument, NoVideos | FrameByFrame):
-            return type(argument)
+        if isinstance(argument, NoVideos):
+            return NoVideos
         return super().check_argument_for_proper_class(argument_name, argument)
 
     @classmethod
     def _get_arguments_from_pretrained(cls, pretrained_model_name_or_path: Any, *_: Any, **options: Any) -> list[Any]:
         return [
-            video_reader(pretrained_model_name_or_path)
+            NoVideos()
             if name == VIDEO
             else MODALITY_TO_AUTOPROCESSOR_MAPPING[name].from_pretrained(pretrained_model_name_or_path, **options)
             for name in cls.get_attributes()
         ]
-
-
-@contextmanager
-def without_number_words(cls: type[ProcessorMixin]) -> Iterator[None]:
-    """Let a processor of this class be made without the package `num2words`. Only videos need it."""
-    module = sys.modules[cls.__module__]
-    if not hasattr(module, NUMBER_WORDS) or getattr(module, NUMBER_WORDS):
-        yield
-        return
-    setattr(module, NUMBER_WORDS, str)
-    try:
-        yield
-    finally:
-        setattr(module, NUMBER_WORDS, None)
 
 
 def without_videos(cls: type[ProcessorMixin]) -> type[ProcessorMixin]:

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
-import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
@@ -26,7 +25,6 @@ from trio_profile.text import first_line
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
-T = TypeVar("T")
 _NUMBER = re.compile(r"(\d+)")
 ReadVideo = Callable[[str], Any]
 """Returns the frames of a video. `frames.read_video` is one."""
@@ -55,15 +53,15 @@ class Question:
     benchmark: str = ""
     is_of_video: bool = False
 
-    def is_answered_by(self, said: str) -> bool:
+    def is_answered_by(self, text: str) -> bool:
         """Whether a text is the answer, or begins with it as a sentence or line of its own.
 
         Case, spaces and a final full stop do not matter.
         """
         if self.answer is None:
             return False
-        answer, sentences = plain(self.answer), plain(re.sub(r"\s*\n\s*", ". ", said.strip()))
-        return plain(said) == answer or sentences == answer or sentences.startswith(f"{answer}. ")
+        answer, sentences = plain(self.answer), plain(re.sub(r"\s*\n\s*", ". ", text.strip()))
+        return plain(text) == answer or sentences == answer or sentences.startswith(f"{answer}. ")
 
 
 def plain(text: str) -> str:
@@ -75,9 +73,16 @@ def open_picture(path: str | Path) -> Image.Image:
     """A picture file as RGB, upright as its EXIF data say. Of several frames it is the first.
 
     Raises StudyError if the file is missing, no picture, of another format than FORMATS, incomplete, has more than
-    MOST_PIXELS, or has 32-bit channels.
+    MOST_PIXELS, or has a channel of more than 8 bits.
     """
-    return _opened(path, read_picture)
+    name = f"image {str(path)!r}"
+    try:
+        with open_regular(Path(path)) as file:
+            return read_picture(file, name)
+    except FileNotFoundError as error:
+        raise StudyError(f"{name} does not exist") from error
+    except OSError as error:
+        raise _unreadable(name, error) from error
 
 
 def picture_files(directory: Path, name: str) -> list[Path]:
@@ -96,22 +101,6 @@ def picture_files(directory: Path, name: str) -> list[Path]:
     return sorted(files, key=lambda path: [int(part) if part.isdecimal() else part for part in parts[path]])
 
 
-def require_picture(path: str | Path) -> None:
-    """Raise StudyError as `open_picture` does, but from the header alone: the pixels are not read."""
-    _opened(path, size_of)
-
-
-def _opened(path: str | Path, read_file: Callable[[IO[bytes], str], T]) -> T:
-    """Read a picture file. Raises StudyError if it is missing, or as the reader does."""
-    try:
-        with open_regular(Path(path)) as file:
-            return read_file(file, f"image {str(path)!r}")
-    except FileNotFoundError as error:
-        raise StudyError(f"image {str(path)!r} does not exist") from error
-    except OSError as error:
-        raise _unreadable(f"image {str(path)!r}", error) from error
-
-
 def read_picture(file: IO[bytes], name: str) -> Image.Image:
     """A picture from an open file, as `open_picture` makes it.
 
@@ -121,7 +110,9 @@ def read_picture(file: IO[bytes], name: str) -> Image.Image:
     with _reading(name):
         picture = Image.open(file, formats=FORMATS)
         _require_size(picture)
-        return _eight_bits(ImageOps.exif_transpose(picture)).convert("RGB")
+        if picture.mode.startswith(("I", "F")):  # Pillow would clip its values
+            raise ValueError("one channel of more than 8 bits; save it with 8")
+        return ImageOps.exif_transpose(picture).convert("RGB")
 
 
 def size_of(file: IO[bytes], name: str) -> tuple[int, int]:
@@ -166,15 +157,6 @@ def _require_size(picture: Image.Image) -> None:
         raise ValueError(f"{width} × {height} pixels; one side can be {MOST_ASPECT} times as long as the other at most")
 
 
-def _eight_bits(picture: Image.Image) -> Image.Image:
-    """A grey picture of 16 bits as 8 bits. Pillow's own conversion would clip. Raises ValueError for 32 bits."""
-    if picture.mode in ("I", "F"):  # whose range no file says
-        raise ValueError("one channel of 32 bits; save it with 8 or 16")
-    if picture.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
-    return picture
-
-
 def read(path: Path, read_video: ReadVideo | None = None) -> list[Question]:
     """The questions of a file. Either all of them have answers, or none has.
 
@@ -190,13 +172,13 @@ def read(path: Path, read_video: ReadVideo | None = None) -> list[Question]:
         for n, line in enumerate(lines, 1)
         if line.strip()
     }
-    if not (found := list(by_line.values())):
+    if not (questions := list(by_line.values())):
         raise StudyError(f'questions {path} is empty: write one a line, {{"image": …, "question": …, "answer": …}}')
     unanswered = [n for n, question in by_line.items() if question.answer is None]
-    if unanswered and len(unanswered) < len(found):
+    if unanswered and len(unanswered) < len(questions):
         raise StudyError(f"questions {path}, line {unanswered[0]}: no answer, and others have one; give all or none")
-    enough(len(found), str(path), answered=not unanswered)
-    return found
+    enough(len(questions), str(path), answered=not unanswered)
+    return questions
 
 
 def require_file(path: Path) -> None:
@@ -227,15 +209,15 @@ def read_several(paths: Sequence[Path], most: int | None, read_video: ReadVideo 
     for path in paths:
         if (other := by_name.setdefault(path.stem, path)) is not path:
             raise StudyError(f"questions {other} and {path} are both called {path.stem!r}: rename one of them")
-    found: list[Question] = []
+    all_questions: list[Question] = []
     for name, path in by_name.items():
         questions = read(path, read_video)[:most]
         if len(questions) < FEWEST:
             raise StudyError(
                 f"questions {path}: {len(questions)} questions; an interval over them needs at least {FEWEST}"
             )
-        found += [replace(question, benchmark=name) for question in questions]
-    return found
+        all_questions += [replace(question, benchmark=name) for question in questions]
+    return all_questions
 
 
 def enough(count: int, where: str, *, answered: bool) -> None:
@@ -247,7 +229,9 @@ def enough(count: int, where: str, *, answered: bool) -> None:
 def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     """The number of the picture of each question, from 0, in the order in which the pictures first appear."""
     numbers: dict[str | int, int] = {}
-    return tuple(numbers.setdefault(one.source or position, len(numbers)) for position, one in enumerate(questions))
+    return tuple(
+        numbers.setdefault(question.source or position, len(numbers)) for position, question in enumerate(questions)
+    )
 
 
 def _question(line: str, where: str, directory: Path, read_video: ReadVideo | None, readable: set[Path]) -> Question:
@@ -265,17 +249,17 @@ def _question(line: str, where: str, directory: Path, read_video: ReadVideo | No
         raise StudyError(f"{where}: a question has the fields {names}, and no others")
     if "image" in fields and "video" in fields:
         raise StudyError(f"{where}: image and video: give one of them")
-    shown = "video" if "video" in fields else "image"
-    for name in (shown, "question"):
+    medium = "video" if "video" in fields else "image"
+    for name in (medium, "question"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise StudyError(f"{where}: {name} = {fields.get(name)!r} must be a text that is not empty")
     for name in ("answer", "kind", "scene"):
         if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
             raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
-    file = _inside(directory, fields[shown], f"{where}: {shown}")
-    reader = open_picture if shown == "image" else read_video
+    file = _inside(directory, fields[medium], f"{where}: {medium}")
+    reader = open_picture if medium == "image" else read_video
     if reader is None:
-        raise StudyError(f"{where}: video {fields[shown]!r}: only pictures are asked about here; give image")
+        raise StudyError(f"{where}: video {fields[medium]!r}: only pictures are asked about here; give image")
     look = partial(reader, str(file))
     if file not in readable:
         try:
@@ -289,18 +273,18 @@ def _question(line: str, where: str, directory: Path, read_video: ReadVideo | No
         fields.get("answer"),
         fields.get("kind") or "",
         source=f"scene {fields['scene']}" if fields.get("scene") else str(file.resolve()),
-        is_of_video=shown == "video",
+        is_of_video=medium == "video",
     )
 
 
-def _inside(directory: Path, name: str, what: str) -> Path:
+def _inside(directory: Path, name: str, subject: str) -> Path:
     """The path of a picture or video. Raises StudyError if its name leaves the directory; a link in it may leave.
 
-    what: for the message.
+    subject: for the message.
     """
     if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         raise StudyError(
-            f"{what} {name!r} is outside the folder of the questions; "
+            f"{subject} {name!r} is outside the folder of the questions; "
             "name a file or a link below that folder, without '..'"
         )
     return directory / name

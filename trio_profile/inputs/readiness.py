@@ -1,7 +1,6 @@
 """Try a user's checkpoint, from its files to its answer: can it be pruned and measured here?"""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 from trio_core.engine.checking import self_check
@@ -10,14 +9,14 @@ from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.catalogue import require_model
-from trio_profile.inputs.models import Loaded, check_attention, device_of, load
-from trio_profile.inputs.processors import VIDEO, load_processor
-from trio_profile.inputs.videos import NoVideos
-from trio_profile.inputs.workload import Workload, placeholder, prepare
+from trio_profile.inputs.models import check_attention, device_of, load
+from trio_profile.inputs.processors import VIDEO, NoVideos, load_processor
+from trio_profile.inputs.workload import placeholder, prepare
 from trio_profile.records.facts import TrialStep
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
 
+STEPS = ("processor", "model", "chat template", "dense answer", "pruning", "pruned answer")
 QUESTION = "What is this?"
 RETENTION = 0.5
 """The share of the visual tokens that the pruned answer keeps."""
@@ -38,75 +37,42 @@ def try_checkpoint(study: Study) -> list[TrialStep]:
             f"model {study.model!r} is built in and has no files to check; `models --check` tries its class"
         )
     prompt = None if study.model in BUILTIN else QUESTION  # a built-in checkpoint has questions of its own
-    trial = _Trial(study.model_copy(update={"prompt": prompt, "new_tokens": NEW_TOKENS}))
-    found: list[TrialStep] = []
-    for name, attempt in trial.steps().items():
-        try:
-            found.append(TrialStep(name, True, attempt()))
-        # A foreign checkpoint may fail anywhere. What failed is the answer.
-        except Exception as error:
-            return [*found, TrialStep(name, False, first_line(error))]
-    return found
+    trial = _seen_in_trial(study.model_copy(update={"prompt": prompt, "new_tokens": NEW_TOKENS}))
+    steps: list[TrialStep] = []
+    try:
+        steps.extend(TrialStep(name, True, seen) for name, seen in zip(STEPS, trial, strict=True))
+    # A foreign checkpoint may fail anywhere. What failed is the answer.
+    except Exception as error:
+        steps.append(TrialStep(STEPS[len(steps)], False, first_line(error)))
+    return steps
 
 
-@dataclass
-class _Trial:
-    """The parts of a checkpoint, in the order in which they are loaded."""
-
-    study: Study
-    loaded: Loaded = field(init=False)
-    workload: Workload = field(init=False)
-
-    def steps(self) -> dict[str, Callable[[], str]]:
-        return {
-            "processor": self.load_processor,
-            "model": self.load_model,
-            "chat template": self.ask,
-            "dense answer": self.answer_dense,
-            "pruning": self.check_pruning,
-            "pruned answer": self.answer_pruned,
-        }
-
-    def load_processor(self) -> str:
-        """Load the processor alone, so that a missing file of it has a step of its own."""
-        builtin = BUILTIN.get(self.study.model)
-        processor = load_processor(str(builtin.checkpoint) if builtin is not None else self.study.model)
-        if not hasattr(processor, "image_processor") or not hasattr(processor, "tokenizer"):
-            raise StudyError(f"{type(processor).__name__} is no processor with a tokenizer and an image processor")
-        _require_words(processor)
-        pictures = type(processor.image_processor).__name__
-        without = isinstance(getattr(processor, VIDEO, None), NoVideos)
-        return f"{type(processor).__name__}, pictures by {pictures}" + ("; videos need torchvision" if without else "")
-
-    def load_model(self) -> str:
-        self.loaded = load(self.study)
-        model: Any = self.loaded.model
-        weights = units.exact(model.num_parameters())
-        return f"{type(model).__name__}, {weights} weights, {self.study.dtype} on {model.device}"
-
-    def ask(self) -> str:
-        """Ask about a drawn picture, or about a clip, in the checkpoint's own chat template."""
-        self.workload = prepare(self.study, self.loaded)
-        shape = self.workload.shape
-        own = "its own" if getattr(self.loaded.processor, "chat_template", None) else "none, the prompt is plain"
-        return f"{own}; {shape.visual_tokens} visual tokens, {shape.text_tokens} text tokens"
-
-    def answer_dense(self) -> str:
-        self.workload.generate()
-        return f"{NEW_TOKENS} tokens"
-
-    def check_pruning(self) -> str:
-        """The self-check of `models --check`, on this model."""
-        seen = self_check(self.loaded.model, prune)
-        if seen.faults:
-            raise StudyError(seen.faults[0])
-        return "at retention 1 the logits are the dense model's; decoding gives the logits of a longer prompt"
-
-    def answer_pruned(self) -> str:
-        with prune(self.loaded.model, "trio", retention=RETENTION) as trace:
-            self.workload.generate()
-        left, tokens = len(trace.stages[-1].kept[0]), self.workload.shape.visual_tokens
-        return f"{NEW_TOKENS} tokens; {left} of {tokens} visual tokens are left (trio, {RETENTION})"
+def _seen_in_trial(study: Study) -> Iterator[str]:
+    """Yield what each of STEPS sees. The processor is loaded alone first, so that a missing file of it is named."""
+    builtin = BUILTIN.get(study.model)
+    processor = load_processor(str(builtin.checkpoint) if builtin is not None else study.model)
+    if not hasattr(processor, "image_processor") or not hasattr(processor, "tokenizer"):
+        raise StudyError(f"{type(processor).__name__} is no processor with a tokenizer and an image processor")
+    _require_words(processor)
+    without = "; videos need torchvision" if isinstance(getattr(processor, VIDEO, None), NoVideos) else ""
+    yield f"{type(processor).__name__}, pictures by {type(processor.image_processor).__name__}{without}"
+    loaded = load(study)
+    model: Any = loaded.model
+    weights = units.exact(model.num_parameters())
+    yield f"{type(model).__name__}, {weights} weights, {study.dtype} on {model.device}"
+    workload = prepare(study, loaded)
+    own = "its own" if getattr(loaded.processor, "chat_template", None) else "none, the prompt is plain"
+    tokens = workload.shape.visual_tokens
+    yield f"{own}; {tokens} visual tokens, {workload.shape.text_tokens} text tokens"
+    workload.generate()
+    yield f"{NEW_TOKENS} tokens"
+    if faults := self_check(model, prune).faults:
+        raise StudyError(faults[0])
+    yield "at retention 1 the logits are the dense model's; decoding gives the logits of a longer prompt"
+    with prune(model, "trio", retention=RETENTION) as trace:
+        workload.generate()
+    left = len(trace.stages[-1].kept[0])
+    yield f"{NEW_TOKENS} tokens; {left} of {tokens} visual tokens are left (trio, {RETENTION})"
 
 
 def _require_words(processor: Any) -> None:

@@ -76,11 +76,7 @@ class Workload:
         }
         return replace(self, inputs=inputs)
 
-    def with_questions(self, questions: Sequence[Question]) -> "Workload":
-        """The same workload with other questions."""
-        return replace(self, questions=tuple(questions))
-
-    def asked(self, number: int) -> Inputs:
+    def inputs_of(self, number: int) -> Inputs:
         """The inputs of one question, on the CPU.
 
         Raises StudyError if the processor refuses it, or if its video is too long for the model.
@@ -98,7 +94,7 @@ class Workload:
         """Batches of questions of one size: the numbers of the questions, and their inputs."""
         alike: dict[tuple[Any, ...], list[tuple[int, Inputs]]] = {}
         for number in range(len(self.questions)):
-            inputs = self.asked(number)
+            inputs = self.inputs_of(number)
             alike.setdefault(tuple(value.shape for value in inputs.values()), []).append((number, inputs))
         for group in alike.values():
             for start in range(0, len(group), ASKED_TOGETHER):
@@ -147,21 +143,21 @@ def prepare(study: Study, loaded: Loaded) -> Workload:
     generator = torch.Generator().manual_seed(study.seed)
     questions = questions_of(study, loaded)
     clip = next((question for question in questions if question.is_of_video and study.questions is not None), None)
-    shown = _own_picture(study) or (clip.picture if clip else None)
+    read_own = _own_picture(study) or (clip.picture if clip else None)
     video = f"video {study.video!r}" if study.video else f"the video of question {clip.text!r}" if clip else None
     if video is not None and not adapter.video_ids:
         raise StudyError(f"{video}: {adapter.family} has no videos; take a model such as LLaVA-OneVision")
     if video is None and (study.frames is not None or study.fps is not None):
         raise StudyError("frames and fps choose from a video, and the questions have none: leave them out")
     random_pixels = False
-    if shown is None and (own := own_questions(study)) and study.text_tokens is None:
+    if read_own is None and (own := own_questions(study)) and study.text_tokens is None:
         inputs = _longest(own, study.batch, loaded.processor)
-    elif shown is None and study.prompt is None and loaded.builtin is not None:
+    elif read_own is None and study.prompt is None and loaded.builtin is not None:
         inputs, random_pixels = _synthetic(study, loaded, adapter, generator), True
     else:
         prompt = study.prompt or (clip.text if clip else DEFAULT_PROMPT)
-        inputs = _processed(study, loaded, shown or partial(_random_picture, generator), prompt)
-        random_pixels = shown is None
+        inputs = _processed(study, loaded, read_own or partial(_random_picture, generator), prompt)
+        random_pixels = read_own is None
     inputs = placed(inputs, loaded.model)
     visual = adapter.visual_tokens(inputs["input_ids"]).sum(dim=1).tolist()
     if min(visual) == 0:
@@ -186,30 +182,30 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     Raises StudyError if the file cannot be used, if the tokenizer cannot spell an answer, or if there are too few
     questions for an interval.
     """
-    asked = study.fidelity_inputs
+    count = study.fidelity_inputs
     if study.questions is not None:
         if loaded.processor is None:
             raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
         files = [Path(file) for file in study.question_files]
         clips = partial(read_video, frames=study.frames, fps=study.fps)
-        found = read_several(files, asked, clips) if len(files) > 1 else read_questions(files[0], clips)[:asked]
+        questions = read_several(files, count, clips) if len(files) > 1 else read_questions(files[0], clips)[:count]
         where = ", ".join(study.question_files)
-        if len({question.is_of_video for question in found}) > 1:
+        if len({question.is_of_video for question in questions}) > 1:
             raise StudyError(f"questions {where} are about pictures and about videos: ask them in two studies")
     elif own := own_questions(study):
-        found = own(OWN_QUESTIONS if asked is None else asked)
+        questions = own(OWN_QUESTIONS if count is None else count)
         where = f"questions of {study.model!r}"
-    elif (picture := _own_picture(study)) and asked:
+    elif (picture := _own_picture(study)) and count:
         prompt = study.prompt or DEFAULT_PROMPT
         return (Question(picture, prompt, is_of_video=study.video is not None),)
     else:
         return ()
-    if found:
-        enough(len(found), where, answered=found[0].answer is not None)
-    for question in found:
+    if questions:
+        enough(len(questions), where, answered=questions[0].answer is not None)
+    for question in questions:
         if question.answer is not None and not question.is_answered_by(_spelled(loaded.processor, question.answer)):
             raise StudyError(f"answer {question.answer!r}: the tokenizer of {study.model!r} cannot spell it")
-    return tuple(found)
+    return tuple(questions)
 
 
 def padding(processor: Any) -> int:
@@ -234,12 +230,12 @@ def _spelled(processor: Any, answer: str) -> str:
 def _longest(questions: Callable[[int], list[Question]], batch: int, processor: Any) -> Inputs:
     """The inputs of the first questions with the most words, one batch."""
     known: list[Question] = []
-    found: list[Question] = []
-    while len(found) < batch:
+    longest: list[Question] = []
+    while len(longest) < batch:
         known = questions(len(known) + 3 * batch)
         words = [len(question.text.split()) for question in known]
-        found = [question for question, length in zip(known, words, strict=True) if length == max(words)]
-    encoded = [ask(processor, [question.picture()], question.text) for question in found[:batch]]
+        longest = [question for question, length in zip(known, words, strict=True) if length == max(words)]
+    encoded = [ask(processor, [question.picture()], question.text) for question in longest[:batch]]
     return {name: torch.cat([inputs[name] for inputs in encoded]) for name in encoded[0]}
 
 
@@ -275,9 +271,9 @@ def _processed(study: Study, loaded: Loaded, picture: Callable[[], Picture], pro
             f"text_tokens {study.text_tokens}: random text is for a built-in model without picture and prompt; "
             "give --prompt instead"
         )
-    shown = picture()
-    text = _prompt(loaded.processor, prompt, [shown])
-    return encode(loaded.processor, [shown] * study.batch, [text] * study.batch)
+    image = picture()
+    text = _prompt(loaded.processor, prompt, [image])
+    return encode(loaded.processor, [image] * study.batch, [text] * study.batch)
 
 
 def _own_picture(study: Study) -> Callable[[], Picture] | None:
@@ -355,11 +351,16 @@ def _prompt(processor: Any, prompt: str, pictures: Sequence[Picture]) -> str:
     prompt = prompt.strip()
     if getattr(processor, "chat_template", None):
         content = [*({"type": kind_of(picture)} for picture in pictures), {"type": "text", "text": prompt}]
-        try:
-            return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
-        except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
-            raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
+        return rendered(processor, [{"role": "user", "content": content}])
     return plain_prompt(processor, [placeholder(processor, kind_of(picture)) for picture in pictures], prompt)
+
+
+def rendered(processor: Any, messages: Sequence[Any]) -> str:
+    """Messages in the checkpoint's own chat template. Raises StudyError if it refuses them."""
+    try:
+        return processor.apply_chat_template(messages, add_generation_prompt=True)
+    except (TemplateError, TypeError, ValueError, KeyError, IndexError) as error:
+        raise StudyError(f"the chat template of {type(processor).__name__} refuses a question: {error}") from error
 
 
 def placeholder(processor: Any, kind: str = "image") -> str:

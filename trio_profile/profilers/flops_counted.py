@@ -108,10 +108,10 @@ def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
     """Count the work of `run`, which calls the adapter's model."""
     ours = supplied()
     counter = FlopCounterMode(display=False, custom_mapping=ours)
-    beside = list(beside_the_decoder(adapter))
+    outside = list(beside_the_decoder(adapter))
     # torch's own module tracker fails when a backward pass runs inside the forward. So we use hooks.
     regions = Regions(counter.get_total_flops)
-    inner = (named for path, module in beside for named in module.named_modules(prefix=path))
+    inner = (named for path, module in outside for named in module.named_modules(prefix=path))
     with counter, _Ledger() as ledger, regions.watching(inner):
         run()
     flops_of = counter.flop_counts["Global"]
@@ -128,7 +128,7 @@ def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
     operators.sort(key=lambda part: (-part.flops, -part.output_bytes, part.op))
     parts = {path: flops // 2 for path, flops in regions.sums(lambda start, end: end - start).items() if flops}
     selection = parts.pop(SELECTION, 0)
-    modules = {path: parts[path] for path, _ in beside if path in parts}
+    modules = {path: parts[path] for path, _ in outside if path in parts}
     return Breakdown(counter.get_total_flops() // 2, selection, modules, parts, tuple(operators))
 
 

@@ -1,16 +1,7 @@
-"""The times of one generation: its prefill, its first token, the whole, and the prefill's parts.
-
-prefill_ms: from the first module that runs (in the vision tower) to the end of the model's first forward, the selection
-    of tokens included.
-total_ms: the whole of `generate` for a fixed number of new tokens.
-ttft_ms: from the call of `generate` to the end of the first forward.
-vision_ms, projector_ms, selection_ms: parts of the prefill.
-cpu_ms: the CPU time of the process during the prefill, all threads together.
-"""
+"""The times of one generation, as `records.timing.Timed` explains them."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
@@ -21,32 +12,15 @@ from trio_core.models.adapter import Adapter
 from trio_profile.inputs.towers import beside_the_decoder, is_projector
 from trio_profile.profilers.clock import Clock, HostClock
 from trio_profile.profilers.regions import Regions
+from trio_profile.records.timing import Timed
 
 
-@dataclass(frozen=True)
-class Times:
-    """The times of one generation.
+def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any], clock: Clock) -> Timed:
+    """Return the times of one call of `generate`, which is any function that generates with the model.
 
-    host_ms: its prefill by the host's clock; None if the clock is the host's.
-    cpu_ms: CPU time of the process during the prefill; None if the clock is not the host's, so that a device works, or
-        if the clock of the CPU time is too coarse.
-    parts: milliseconds of the prefill's parts that ran: `vision`, `projector`, `selection`.
+    host_ms is None if the clock is the host's. cpu_ms is None if it is not, because then a device works, and if the
+    clock of the CPU time is too coarse.
     """
-
-    prefill_ms: float
-    ttft_ms: float
-    total_ms: float
-    host_ms: float | None = None
-    cpu_ms: float | None = None
-    parts: Mapping[str, float] = field(default_factory=dict)
-
-
-def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any], clock: Clock) -> Times:
-    """The times of one call of `generate`.
-
-    generate: any function that generates with the model.
-    """
-    prepared: list[Any] = []
     marks: list[Any] = []
     host = None if isinstance(clock, HostClock) else HostClock()
     host_marks: list[int] = []
@@ -61,9 +35,6 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
             host_marks.append(host.mark())
 
     def first_module(*_: Any) -> None:
-        # `generate` itself waits for the device before it gets here, so the clock is prepared here.
-        prepared.append(clock.mark())
-        clock.prepare()
         mark()
         before.remove()
 
@@ -81,14 +52,13 @@ def timed(model: PreTrainedModel, adapter: Adapter, generate: Callable[[], Any],
         start = clock.mark()
         generate()
         end = clock.mark()
-    preparing_ms = clock.elapsed_ms(prepared[0], marks[0])
-    return Times(
+    return Timed(
         prefill_ms=clock.elapsed_ms(*marks),
-        ttft_ms=clock.elapsed_ms(start, marks[1]) - preparing_ms,
-        total_ms=clock.elapsed_ms(start, end) - preparing_ms,
+        ttft_ms=clock.elapsed_ms(start, marks[1]),
+        total_ms=clock.elapsed_ms(start, end),
         host_ms=None if host is None else host.elapsed_ms(*host_marks),
         cpu_ms=None if host is not None else (cpu_ns[1] - cpu_ns[0]) / 1e6 or None,
-        parts=parts.sums(clock.elapsed_ms),
+        **{f"{part}_ms": time_ms for part, time_ms in parts.sums(clock.elapsed_ms).items()},
     )
 
 

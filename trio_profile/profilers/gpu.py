@@ -1,4 +1,4 @@
-"""What a GPU reports through NVML: its energy, its clocks, why it is slow, and other processes on it."""
+"""The readings of a GPU through NVML: its energy, its clocks, why it is slow, and other processes on it."""
 
 import os
 from collections.abc import Callable
@@ -27,6 +27,8 @@ class Gpu:
 
     The device is found by its UUID, because CUDA may number devices differently. Raises NotAvailable for
     another device than CUDA's, and for one that NVML does not know.
+
+    full_clock_mhz: the highest SM clock: the one when nothing slows the GPU down.
     """
 
     def __init__(self, device: torch.device):
@@ -40,7 +42,7 @@ class Gpu:
         try:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-            self._full = pynvml.nvmlDeviceGetMaxClockInfo(self._handle, pynvml.NVML_CLOCK_SM)
+            self.full_clock_mhz: int = pynvml.nvmlDeviceGetMaxClockInfo(self._handle, pynvml.NVML_CLOCK_SM)
         except pynvml.NVMLError as error:
             raise NotAvailable(f"NVML does not know {device}: {error}") from error
 
@@ -56,28 +58,24 @@ class Gpu:
 
     def clock_mhz(self) -> int | None:
         """The current SM clock; None if the GPU does not report it."""
-        return self._asked(None, self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
-
-    def full_clock_mhz(self) -> int:
-        """The highest SM clock: the one when nothing slows the GPU down."""
-        return self._full
+        return self._answer(None, self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
 
     def slowed_by(self) -> tuple[str, ...]:
         """The reasons for a lower clock, in words; empty if the GPU does not report them."""
-        mask = self._asked(0, self._nvml.nvmlDeviceGetCurrentClocksEventReasons)
+        mask = self._answer(0, self._nvml.nvmlDeviceGetCurrentClocksEventReasons)
         reasons = ((getattr(self._nvml, f"nvmlClocksEventReason{name}", 0), words) for name, words in SLOWED.items())
         return tuple(words for bit, words in reasons if bit and mask & bit)
 
     def others(self) -> tuple[int, ...]:
         """Ids of other compute processes; empty if the GPU does not report them."""
-        running = self._asked((), self._nvml.nvmlDeviceGetComputeRunningProcesses)
+        running = self._answer((), self._nvml.nvmlDeviceGetComputeRunningProcesses)
         pids = {process.pid for process in running}
         # In a container process ids may differ from the driver's. If the GPU lists one process, we assume it is ours.
         return tuple(sorted(pids - {self._me})) if self._me in pids else tuple(sorted(pids))[1:]
 
-    def _asked(self, otherwise: Any, question: Callable[..., Any], *arguments: Any) -> Any:
-        """NVML's answer, or `otherwise` if this machine does not support the question."""
+    def _answer(self, otherwise: Any, query: Callable[..., Any], *arguments: Any) -> Any:
+        """NVML's answer, or `otherwise` if this machine does not support the query."""
         try:
-            return question(self._handle, *arguments)
+            return query(self._handle, *arguments)
         except self._nvml.NVMLError:
             return otherwise

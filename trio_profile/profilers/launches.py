@@ -1,12 +1,12 @@
-"""What the host does in one prefill: how many operators it launches, and how often it waits for a tensor's value.
+"""The work of the host in one prefill: how many operators it launches, and how often it waits for a tensor's value.
 
 Both counts are exact, and a gate can check them without a GPU. They are the same on all accelerators. On a CPU they can
 be higher: there trio-core computes large tensors in blocks, and Algorithm 1 compares few candidates at a time. An
 operator launches at least one kernel on CUDA. A wait lasts until all work before the value is done.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +27,7 @@ _READS = frozenset({
 """Functions for which the host must know a value. [The list of `torch.cuda.set_sync_debug_mode`]."""
 
 
-@dataclass(frozen=True)
-class Launches:
+class Launches(NamedTuple):
     """The counts of one prefill.
 
     launches: operators that compute.
@@ -45,51 +44,31 @@ def measure(workload: Workload, method: Method | None) -> Launches:
     method: None for the dense model.
     """
     with workload.pruned(method):
-        workload.prefill()  # in the first one the engine also checks the order of the kept tokens, and the host waits
-        with Counter() as counter:
-            workload.prefill()
-    return counter.counted
+        count(workload.prefill)  # in the first one the engine also checks the order of the kept tokens
+        return count(workload.prefill)
 
 
-class Counter(TorchFunctionMode):
-    """Counts while its context is open. The result is `counted`."""
+def count(run: Callable[[], object]) -> Launches:
+    """Count over a call of a function."""
+    with _Operators() as operators, _Waits() as waits:
+        run()
+    return Launches(operators.count, waits.count)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._operators = _Operators()
-        self._waits = 0
 
-    def __enter__(self) -> "Counter":
-        """Start to count."""
-        self._operators.__enter__()
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        """Stop counting."""
-        super().__exit__(*error)
-        self._operators.__exit__(*error)
+class _Waits(TorchFunctionMode):
+    count = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Count a function for which the host must wait."""
-        self._waits += _reads(func, args, kwargs or {})
+        self.count += _reads(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
-
-    @property
-    def counted(self) -> Launches:
-        """The counts so far."""
-        return Launches(self._operators.count, self._waits)
 
 
 class _Operators(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not func.is_view and func.overloadpacket.__name__ not in _COMPUTES_NOTHING:
-            self.count += 1
+        self.count += not func.is_view and func.overloadpacket.__name__ not in _COMPUTES_NOTHING
         return result
 
 

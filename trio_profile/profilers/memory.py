@@ -2,8 +2,7 @@
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,18 +16,12 @@ from trio_profile.inputs.workload import Workload
 from trio_profile.records.schema import Shape
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Bytes at the peak of one prefill.
+class Memory(NamedTuple):
+    """Bytes at the peak of one prefill, as in `records.schema.Dense`."""
 
-    peak_bytes: beyond weights and inputs.
-    working_bytes: the same for a prefill without a cache.
-    reserved_bytes: all memory that the allocator took from the device, weights included; None on a CPU.
-    """
-
-    peak_bytes: int
-    working_bytes: int
-    reserved_bytes: int | None = None
+    peak_memory_bytes: int
+    working_memory_bytes: int
+    peak_reserved_bytes: int | None = None
 
 
 def measure(workload: Workload, method: Method | None) -> Memory:

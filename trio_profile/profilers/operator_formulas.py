@@ -1,7 +1,7 @@
 """FLOPs of operators without a formula in torch's counter. To add one, add a line to `_FORMULAS`.
 
 Attention is counted whole, as torch counts it: neither halved for causality nor limited to a window. The signatures are
-those of flash_attn 2.8 and of its Hopper interface. They are looked up by name, because they need not be installed.
+those of flash_attn 2.8. They are looked up by name, because they need not be installed.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ Formula = Callable[..., int]
 
 def supplied() -> dict[Any, Formula]:
     """The operators that exist in this process, each with our formula. A formula takes the operator's arguments."""
-    found: dict[Any, Formula] = {}
+    packets: dict[Any, Formula] = {}
     for name, formula in (_FORMULAS if _knows_grouped_keys() else _FORMULAS | _GROUPED).items():
         namespace, operator = name.split("::")
         packet = getattr(getattr(torch.ops, namespace), operator, None)
         if packet is not None:
-            found[packet] = formula
-    return found
+            packets[packet] = formula
+    return packets
 
 
 def _knows_grouped_keys() -> bool:
@@ -76,13 +76,6 @@ def _flash_packed_backward(_grad: Tensor, query: Tensor, key: Tensor, value: Ten
     return _products(5, query, key, value, ends_q, ends_k)
 
 
-@_raw
-def _flash_3(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **named: Any) -> int:
-    """The Hopper kernel has one operator. Its sequences are packed if `cu_seqlens` are given."""
-    given = dict(zip(("k_new", "v_new", "qv", "out_", "cu_seqlens_q", "cu_seqlens_k"), rest, strict=False)) | named
-    return _products(2, query, key, value, given.get("cu_seqlens_q"), given.get("cu_seqlens_k"))
-
-
 def _products(
     count: int, query: Tensor, key: Tensor, value: Tensor, ends_q: Tensor | None, ends_k: Tensor | None
 ) -> int:
@@ -104,8 +97,6 @@ _FORMULAS: dict[str, Formula] = {
     "flash_attn::_flash_attn_varlen_forward": _flash_packed,
     "flash_attn::_flash_attn_backward": _flash_backward,
     "flash_attn::_flash_attn_varlen_backward": _flash_packed_backward,
-    "flash_attn_3::_flash_attn_forward": _flash_3,
-    "flash_attn_3::fwd": _flash_3,
 }
 
 _GROUPED: dict[str, Formula] = {

@@ -6,24 +6,22 @@ what each time is.
 """
 
 import gc
+import os
 import random
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-
-import torch
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from trio_core.methods.method import Method
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import disturbance
-from trio_profile.profilers.clock import Clock, clock_for
-from trio_profile.profilers.generation import Times, timed
+from trio_profile.profilers.clock import Clock
+from trio_profile.profilers.generation import timed
 from trio_profile.profilers.gpu import Gpu, NotAvailable
 from trio_profile.records.schema import Round, Timed
-from trio_profile.records.timing import LEAST_CLOCK, Phase
+from trio_profile.records.timing import LEAST_CLOCK, Disturbance, Phase
 
-PAIRS = 3
-"""How often a new picture and the repeated one are compared."""
+THREADS = "/proc/self/task"
 
 
 class CellFailed(Exception):
@@ -59,7 +57,7 @@ def measure(
     after = gpu.clock_mhz() if gpu else None
     mhz = None if before is None or after is None else min(before, after)
     slowed_by = gpu.slowed_by() if gpu else ()
-    is_slow = gpu is not None and mhz is not None and mhz < LEAST_CLOCK * gpu.full_clock_mhz()
+    is_slow = gpu is not None and mhz is not None and mhz < LEAST_CLOCK * gpu.full_clock_mhz
     return Round(
         phase=phase,
         runs=runs,
@@ -81,7 +79,7 @@ def dense_runs(cells: int) -> int:
 
 
 def _run(workload: Workload, cell: str, method: Method | None, phase: Phase, clock: Clock) -> Timed:
-    before = disturbance.read()
+    before, begin = delays_ns(), time.perf_counter()
     try:
         with workload.pruned(method):
             times = run(workload, clock, phase)
@@ -89,43 +87,37 @@ def _run(workload: Workload, cell: str, method: Method | None, phase: Phase, clo
         if method is None:
             raise
         raise CellFailed(cell) from error
-    whole = phase == "generation"
-    return Timed(
-        cell=cell,
-        prefill_ms=times.prefill_ms,
-        total_ms=times.total_ms if whole else None,
-        ttft_ms=times.ttft_ms if whole else None,
-        host_ms=times.host_ms,
-        cpu_ms=times.cpu_ms,
-        vision_ms=times.parts.get("vision"),
-        projector_ms=times.parts.get("projector"),
-        selection_ms=times.parts.get("selection"),
-        disturbance=disturbance.change(before, disturbance.read()),
-    )
+    delay_ms = longest_delay_ms(before, delays_ns())
+    fields = {"cell": cell, "disturbance": Disturbance(seconds=time.perf_counter() - begin, delay_ms=delay_ms)}
+    return times.model_copy(update=fields if phase == "generation" else fields | {"total_ms": None, "ttft_ms": None})
 
 
-def run(workload: Workload, clock: Clock, phase: Phase = "generation") -> Times:
+def delays_ns() -> dict[str, int]:
+    """Return for how long each thread of this process was ready but had no CPU, in nanoseconds, by thread.
+
+    The counters of Linux grow from the beginning of a thread. Where a system hides them, nothing is returned.
+    """
+    delays: dict[str, int] = {}
+    with suppress(OSError):
+        for thread in os.listdir(THREADS):  # noqa: PTH208 - faster than Path.iterdir
+            with suppress(OSError, ValueError, IndexError):
+                delays[thread] = int(Path(f"{THREADS}/{thread}/schedstat").read_bytes().split()[1])
+    return delays
+
+
+def longest_delay_ms(before: dict[str, int], after: dict[str, int]) -> float | None:
+    """Return for how long the thread that waited longest had no CPU between two readings; None if they are hidden.
+
+    A new thread began at 0; one that has ended is left out. Threads wait at once, so their delays do not add up.
+    """
+    delays = [max(delay - before.get(thread, 0), 0) for thread, delay in after.items()]
+    return max(delays) / 1e6 if before and delays else None
+
+
+def run(workload: Workload, clock: Clock, phase: Phase = "generation") -> Timed:
     """Return the times of one run of the model in its present state."""
     work = workload.generate if phase == "generation" else workload.prefill
     return timed(workload.model, workload.adapter, work, clock)
-
-
-def distinct_ratios(workload: Workload, *, seed: int, clock: Clock | None = None) -> tuple[float, ...]:
-    """Return the dense prefill times of new pictures over those of the workload's own picture, measured in turn.
-
-    This is MLPerf's TEST04: if something caches the result of a picture, repeating the picture is faster.
-    """
-    clock = clock or clock_for(workload.device)
-    generator, draw = torch.Generator().manual_seed(seed), random.Random(seed)
-    ratios: list[float] = []
-    with quiet():
-        run(workload, clock, "prefill")
-        for _ in range(PAIRS):
-            other = workload.redrawn(generator)
-            order = draw.sample((True, False), 2)
-            times = {is_new: run(other if is_new else workload, clock, "prefill").prefill_ms for is_new in order}
-            ratios.append(times[True] / times[False])
-    return tuple(ratios)
 
 
 def gpu_of(workload: Workload) -> Gpu | None:

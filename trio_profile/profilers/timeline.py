@@ -1,8 +1,7 @@
 """Where the time of one prefill goes: a region for each decoder layer, each other module, and each part of a stage.
 
 Regions come from hooks and from `trio_core.spans`. A mark is an event on CUDA and a clock reading on a CPU. Nothing
-waits inside the prefill. The decoder's work before its first layer (masks, positions) is a region too. Time outside all
-regions (hooks, Python) is a gap, named by its position.
+waits inside the prefill. Time outside all regions (masks, hooks, Python) is a gap, named by its position.
 """
 
 from collections.abc import Iterator
@@ -75,7 +74,6 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
     with workload.pruned(method) as trace:
         # Our hooks are registered after pruning's, so that a layer's region begins after the stage before it.
         with _listening(workload, clock) as recorder:
-            clock.prepare()
             workload.prefill()
         return recorder.timeline(), trace
 
@@ -83,7 +81,6 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
 def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
     """Milliseconds of the same prefill without marks inside it."""
     with workload.pruned(method):
-        clock.prepare()
         start = clock.mark()
         workload.prefill()
         return clock.elapsed_ms(start, clock.mark())
@@ -93,31 +90,22 @@ class _Recorder:
     """Marks the beginning and the end of regions. Modules that a selection calls belong to the selection.
 
     A layer's region includes pruning's hook on it, which shortens its mask and positions. The stage before the layer
-    runs in the same hook and is not included. Modules that run in the decoder before its layers belong to its
-    preparation.
+    runs in the same hook and is not included.
     """
 
     def __init__(self, clock: Clock):
         self.clock = clock
         self.selecting = False
-        self.preparing: str | None = None
         self.layer = 0
         self.next_layer: str | None = None
         self.open: dict[str, Any] = {}
         self.closed: list[tuple[Kind, str, int | None, Any, Any]] = []
 
     def enter(self, name: str, *_: Any) -> None:
-        if not self.selecting and self.preparing is None:
+        if not self.selecting:
             self.open[name] = self.clock.mark()
 
-    def enter_decoder(self, name: str, *_: Any) -> None:
-        self.enter(name)
-        self.preparing = name
-
     def enter_layer(self, name: str, *_: Any) -> None:
-        prepared, self.preparing = self.preparing, None
-        if prepared is not None:
-            self.leave("module", None, prepared)
         self.enter(name)
         self.next_layer = name
 
@@ -165,8 +153,6 @@ def _listening(workload: Workload, clock: Clock) -> Iterator[_Recorder]:
         watch("prefill", "prefill", model)
         for path, module in beside_the_decoder(adapter):
             watch("module", path, module)
-        preparation = f"{adapter.decoder_path}: masks and positions"
-        stack.enter_context(adapter.decoder.register_forward_pre_hook(partial(recorder.enter_decoder, preparation)))
         for name, module in adapter.decoder.named_children():
             if name != "layers":
                 watch("module", f"{adapter.decoder_path}.{name}", module)

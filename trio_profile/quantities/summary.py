@@ -63,7 +63,6 @@ class CellSummary(Record):
     accuracy: share of questions that are answered right.
     accuracy_difference: this accuracy minus the dense model's accuracy on the same questions.
     accuracy_by_kind: the accuracy for each kind of question.
-    discarded: number of rounds that were discarded because the GPU was slow.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -121,7 +120,6 @@ class CellSummary(Record):
     accuracy: Accuracy | None = None
     accuracy_difference: Difference | None = None
     accuracy_by_kind: dict[str, Accuracy] = Field(default_factory=dict)
-    discarded: int = 0
 
     @property
     def cell(self) -> Cell:

@@ -108,7 +108,7 @@ class RefusedCell(Record):
 
 
 Key = tuple[str, str, int, str]
-"""What identifies a question: its task, its split, its number, and the hash of its prompt."""
+"""The identity of a question: its task, its split, its number, and the hash of its prompt."""
 RECORDS = records_of(Header, Session, AnsweredQuestion, RefusedCell)
 
 
@@ -143,24 +143,18 @@ def key_of(answered: AnsweredQuestion) -> Key:
     return answered.task, answered.split, answered.document, answered.prompt
 
 
-class AnswerStore(ContinuedLog[Answered]):
+class AnswerStore(ContinuedLog):
     """The answers of one study: in `answers.jsonl` of a directory, or only in memory."""
 
     records = RECORDS
-    empty = Answered
+    contents: Answered
 
     def __init__(self, directory: Path | None, study: Study, session: Session):
         """Open the store: create it, or continue one with the same study on the same kind of machine.
-
-        A file without an answer is replaced.
 
         directory: None keeps the answers in memory.
         Raises StoreError if the file holds answers of another study, is no store, or cannot be read or written.
         """
         path = None if directory is None else directory / ANSWERS
-        super().__init__(path, "finished questions", Header(study=study), session)
+        super().__init__(path, "finished questions", Header(study=study), session, Answered())
         self.start()
-
-    def must_keep(self, *, is_same_study: bool) -> bool:  # noqa: ARG002 - without an answer nothing is lost
-        """Return whether a question is answered."""
-        return bool(self.contents.questions)

@@ -92,9 +92,9 @@ class Contents:
         """Raise StoreError unless the pruned model answered the same questions as the dense model."""
         if self.dense is None or measurement.fidelity is None:
             return
-        answers, asked = len(measurement.fidelity.correct), len(self.dense.correct)
-        if answers and answers != asked * measurement.fidelity.draws:
-            raise StoreError(f"measurement.fidelity.correct: {answers} answers, and the dense model gave {asked}")
+        answers, questions = len(measurement.fidelity.correct), len(self.dense.correct)
+        if answers and answers != questions * measurement.fidelity.draws:
+            raise StoreError(f"measurement.fidelity.correct: {answers} answers, and the dense model gave {questions}")
 
     def _add_cell(self, record: Measurement) -> None:
         before = self._counted.get(record.cell.id)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.records.schema import Environment, FileDigest, Session
 from trio_profile.records.study import Study
@@ -13,28 +12,27 @@ OTHER_OUT = "choose another --out"
 """The way out of most differences."""
 
 
-def require_same(what: str, stored: dict, given: dict, directory: Path, way_out: str = OTHER_OUT) -> None:
-    """Raise StoreError if what a directory holds differs from what is given now. The message names the fields.
+def require_same(noun: str, stored: dict, wanted: dict, directory: Path, way_out: str = OTHER_OUT) -> None:
+    """Raise StoreError if a directory holds something else than is wanted now. The message names the fields.
 
-    what: `study` or `environment`.
+    noun: `study` or `environment`.
     """
-    differences = [
-        _difference(name, stored.get(name), value) for name, value in given.items() if stored.get(name) != value
-    ]
+    names = [name for name, value in wanted.items() if stored.get(name) != value]
+    differences = "; ".join(f"{name} ({stored.get(name)!r} there, {wanted[name]!r} here)" for name in names)
     if differences:
-        raise StoreError(f"{directory} holds another {what}: {'; '.join(differences)}; {way_out}")
+        raise StoreError(f"{directory} holds another {noun}: {differences}; {way_out}")
 
 
 def require_same_environment(
-    sessions: Sequence[Session], given: Environment, directory: Path, way_out: str = OTHER_OUT
+    sessions: Sequence[Session], now: Environment, directory: Path, way_out: str = OTHER_OUT
 ) -> None:
     """Raise StoreError if a session ran on another kind of machine."""
     for session in sessions:
-        require_same("environment", session.environment.identity, given.identity, directory, way_out)
+        require_same("environment", session.environment.identity, now.identity, directory, way_out)
 
 
 def require_same_inputs(
-    study: Any, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
+    study: Any, sessions: Sequence[Session], digests: Mapping[str, FileDigest], directory: Path
 ) -> None:
     """Raise StoreError if a file that was measured has changed since. The message names the file.
 
@@ -42,29 +40,27 @@ def require_same_inputs(
     model of the hub has none before it is downloaded.
 
     study: a Study, or what a kind of study has in its place.
-    given: the digests of the files as they are now.
+    digests: of the files as they are now.
     """
-    if changed := changed_input(study, sessions, given, directory):
+    if changed := changed_input(study, sessions, digests, directory):
         raise StoreError(f"{changed}; choose another --out")
 
 
 def changed_input(
-    study: Any, sessions: Sequence[Session], given: Mapping[str, FileDigest], directory: Path
+    study: Any, sessions: Sequence[Session], digests: Mapping[str, FileDigest], directory: Path
 ) -> str | None:
     """Return which file has changed since the sessions, in one clause; None if none has, or if a digest is missing.
 
-    given: the digests of the files that are compared with those of the sessions.
+    digests: of the files that are compared with those of the sessions.
     directory: of the sessions.
     """
     for group, described in _groups(study).items():
-        now = _of_group(given, group)
-        before = next((found for session in sessions if (found := _of_group(session.inputs, group))), {})
+        now = _of_group(digests, group)
+        before = next((files for session in sessions if (files := _of_group(session.inputs, group))), {})
         if now and before and now != before:
-            changed = [name for name in (*before, *(set(now) - set(before))) if before.get(name) != now.get(name)]
-            name = changed[0]
-            more = f" and {units.number_of(len(changed) - 1, 'more file')}" if len(changed) > 1 else ""
-            difference = _file_difference(before.get(name), now.get(name))
-            return f"{described} changed since {directory} was measured ({_file(name, study)}: {difference}{more})"
+            changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+            files = ", ".join(_file(name, study) for name in changed)
+            return f"{described} changed since {directory} was measured ({files})"
     return None
 
 
@@ -87,26 +83,3 @@ def _file(name: str, study: Any) -> str:
     """Return the name of a file for people. name: as in `Session.inputs`."""
     group, _, file = name.partition("/")
     return file or Path(str(getattr(study, group))).name
-
-
-def _file_difference(before: FileDigest | None, now: FileDigest | None) -> str:
-    if before is None:
-        return "added since"
-    if now is None:
-        return "removed since"
-    if before.bytes != now.bytes:
-        return f"{units.number_of(before.bytes, 'byte')} when measured, {units.number_of(now.bytes, 'byte')} now"
-    return "other content of the same size"
-
-
-def _difference(name: str, stored: Any, given: Any) -> str:
-    """Return how a field differs, in one line. Of a table it names only the entries that differ."""
-    if not (isinstance(stored, dict) and isinstance(given, dict)):
-        return f"{name} ({stored!r} there, {given!r} here)"
-    groups = (
-        ([entry for entry in stored if entry not in given], "only there"),
-        ([entry for entry in given if entry not in stored], "only here"),
-        ([entry for entry in stored if entry in given and stored[entry] != given[entry]], "with other values"),
-    )
-    parts = [f"{', '.join(map(str, entries))} {where}" for entries, where in groups if entries]
-    return f"{name} ({'; '.join(parts)})"

@@ -14,8 +14,8 @@ from trio_profile.records.schema import Environment, Session
 from trio_profile.records.study import Study
 from trio_profile.records.writing import write_whole
 
-IN_A_NOTEBOOK = "trio_profile.studies.notebook:html_of"
-"""The function that draws a document for a notebook. It is imported when a notebook asks for it."""
+NOTEBOOK = "trio_profile.studies.notebook"
+"""The module that draws a document for a notebook. It is imported when a notebook asks for it."""
 
 
 class Document(Record):
@@ -31,8 +31,7 @@ class Document(Record):
 
     def _repr_html_(self) -> str | None:
         """The first sentences and the first table, for a notebook. None if the document has no report."""
-        module, _, name = IN_A_NOTEBOOK.partition(":")
-        return getattr(import_module(module), name)(self)
+        return import_module(NOTEBOOK).html_of(self)
 
 
 class StudyDocument(Document):
@@ -57,7 +56,7 @@ def write_document(path: Path, document: Record) -> None:
 
 
 def read_document(path: Path, kind: type[_Document]) -> _Document:
-    """Read a document of the class `kind`. Further fields of a newer minor version are ignored.
+    """Read a document of the class `kind`. Fields that it does not have are ignored.
 
     Raises StoreError if the file is missing, if it is not such a document, or if its major version is another one.
     """
@@ -66,7 +65,8 @@ def read_document(path: Path, kind: type[_Document]) -> _Document:
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        return kind.model_validate_json(text, extra="ignore" if _is_newer(text) else None)
+        _require_version(text)
+        return kind.model_validate_json(text, extra="ignore")
     except StoreError as error:
         raise StoreError(f"{path}: {error}") from error
     except ValidationError as error:
@@ -75,10 +75,11 @@ def read_document(path: Path, kind: type[_Document]) -> _Document:
         raise StoreError(f"{path} is no {path.stem} document of trio-profile: {where}: {message.lower()}") from error
 
 
-def _is_newer(text: bytes) -> bool:
-    """Return whether a document has a newer minor version. Raises StoreError if the file is not JSON."""
+def _require_version(text: bytes) -> None:
+    """Raise StoreError if a file is not JSON, or a document of another major version."""
     try:
         raw = parse_json(text)
     except ValueError as error:
         raise StoreError(f"it is no document: {error}") from error
-    return isinstance(raw, dict) and is_newer_minor(raw.get("version"))
+    if isinstance(raw, dict):
+        is_newer_minor(raw.get("version"))

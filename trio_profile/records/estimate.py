@@ -16,15 +16,12 @@ Interval = tuple[float, float]
 class Estimate(Record):
     """A value with its 95 % interval.
 
-    unit: the unit of the value, the same for all values of a class.
-    value: in `unit`.
-    ci95: the lower and the upper end of the interval, in `unit`.
+    value: in the unit that the class names.
+    ci95: the lower and the upper end of the interval, in the same unit.
     samples: the number of independent samples: pairs, questions or documents.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)
-    unit: ClassVar[str] = ""
-
     value: float
     ci95: Interval
     samples: int
@@ -46,37 +43,25 @@ class Measured(Estimate):
 class Milliseconds(Measured):
     """A duration in milliseconds."""
 
-    unit: ClassVar[str] = "ms"
-
 
 class Ratio(Measured):
     """A ratio. A speed-up is dense / pruned: above 1 if pruning is faster."""
-
-    unit: ClassVar[str] = "×"
 
 
 class Nats(Measured):
     """A divergence in nats."""
 
-    unit: ClassVar[str] = "nats"
-
 
 class Tokens(Measured):
     """A number of tokens."""
-
-    unit: ClassVar[str] = "tokens"
 
 
 class MeasuredShare(Measured):
     """A share of a measured time, 0 to 1."""
 
-    unit: ClassVar[str] = "share"
-
 
 class Share(Estimate):
     """A share of samples, 0 to 1, with Wilson's interval."""
-
-    unit: ClassVar[str] = "share"
 
     value: float = Field(validation_alias=AliasChoices("value", "share"), serialization_alias="share")
 
@@ -88,28 +73,25 @@ class SpeedupRatio(Estimate):
     sessions: of the study that has fewer.
     """
 
-    unit: ClassVar[str] = "×"
-
     sessions: int = 1
 
 
 class Accuracy(Estimate):
     """The share of questions with a right answer, 0 to 1, with Wilson's interval."""
 
-    unit: ClassVar[str] = "share"
-
 
 class Difference(Estimate):
     """One accuracy minus another on the same questions, −1 to 1. The interval is paired by question."""
-
-    unit: ClassVar[str] = "points"
 
 
 class OverRounds(Estimate):
     """A value over several rounds: the geometric mean of the rounds' values, with the interval of another study.
 
+    unit: the unit of the value, the same for all values of a class.
     samples: the number of rounds.
     """
+
+    unit: ClassVar[str] = ""
 
 
 class PerSecond(OverRounds):

@@ -3,7 +3,7 @@
 MEASUREMENTS = "measurements.jsonl"
 """The cells of a study that is measured cell by cell."""
 STUDY = "study.toml"
-"""What was asked."""
+"""The study: all its settings."""
 REPORT = "report.html"
 """The page of a study."""
 TRACE = "trace.json"

@@ -16,14 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trio_profile.records.writing import cannot_write, make_directory, write_whole
+from trio_profile.records.writing import cannot_write, make_directory
 
 LEASES = ".leases"
 """The directory of the leases, in that of the study."""
 SECONDS = 60.0
 """A lease that was not renewed for so long has expired."""
 _FAILED = ".failed"
-_RETRIED = ".retried"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Leases:
 
     def attempts(self, among: Collection[str]) -> dict[str, Attempt]:
         """Return the latest attempt at each of some runs that was begun, by the run's name."""
-        now, found, again = self._time_of_the_files(), dict[str, Attempt](), retried(self.directory.parent)
+        now, latest = self._time_of_the_files(), dict[str, Attempt]()
         failures = Counter[str]()
         for entry in os.scandir(self.directory):
             name = entry.name.removesuffix(_FAILED)
@@ -69,12 +68,12 @@ class Leases:
             if run not in among or not number.isdecimal():
                 continue
             failed = entry.name != name
-            failures[run] += failed and int(number) > again.get(run, 0)
-            if run in found and found[run].number > int(number):
+            failures[run] += failed
+            if run in latest and latest[run].number > int(number):
                 continue
             with suppress(FileNotFoundError):  # it was given back a moment ago
-                found[run] = Attempt(int(number), now - entry.stat().st_mtime, failed)
-        return {run: replace(attempt, failures=failures[run]) for run, attempt in found.items()}
+                latest[run] = Attempt(int(number), now - entry.stat().st_mtime, failed)
+        return {run: replace(attempt, failures=failures[run]) for run, attempt in latest.items()}
 
     def claim(self, run: str, attempt: int) -> bool:
         """Claim an attempt at a run. Return whether it is ours: False if another worker was faster.
@@ -82,14 +81,10 @@ class Leases:
         Raises StoreError if the directory cannot be written.
         """
         try:
-            descriptor = os.open(self._path(run, attempt), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            with self._path(run, attempt).open("x") as file:
+                file.write(self.worker)
         except FileExistsError:
             return False
-        except OSError as error:
-            raise cannot_write(self.directory, error) from error
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(self.worker)
         except OSError as error:
             self.give_back(run, attempt)
             raise cannot_write(self.directory, error) from error
@@ -113,31 +108,6 @@ class Leases:
             self._path(run, attempt).rename(self._failed(run, attempt))
             self._failed(run, attempt).write_text(f"{self.worker}: {reason}")
 
-    def expire(self, run: str, attempt: int) -> None:
-        """Let another worker claim a run at once: this one was lost while it measured it."""
-        with suppress(OSError):
-            os.utime(self._path(run, attempt), (0, 0))
-
-    def mine(self) -> list[tuple[str, int]]:
-        """Return the attempts that this worker has claimed and not ended.
-
-        A process can die between its claim and the moment at which its worker hears of it.
-        """
-        found: list[tuple[str, int]] = []
-        for path in self.directory.iterdir():
-            run, _, number = path.name.rpartition(".")
-            with suppress(OSError):
-                if run and number.isdecimal() and path.read_text() == self.worker:
-                    found.append((run, int(number)))
-        return found
-
-    def retry(self, run: str, attempt: int) -> None:
-        """Let a run be measured again. Its failures are counted anew.
-
-        attempt: the last one that ended. Its end, and those of earlier attempts, count no longer.
-        """
-        write_whole(self.directory / f"{run}{_RETRIED}", str(attempt))
-
     def worker_of(self, run: str, attempt: int) -> str:
         """Return the name of the worker that has claimed an attempt; empty if its lease is gone."""
         with suppress(OSError):
@@ -148,10 +118,7 @@ class Leases:
         """Return why an attempt failed, or that its worker stopped."""
         with suppress(FileNotFoundError):
             return self._failed(run, attempt).read_text(errors="replace").strip()
-        with suppress(FileNotFoundError):
-            worker = self._path(run, attempt).read_text(errors="replace").strip()
-            return f"{worker or 'a worker'}: it stopped without a word"
-        return "its lease is gone"
+        return f"{self.worker_of(run, attempt) or 'a worker'}: it stopped without a word"
 
     def _path(self, run: str, attempt: int) -> Path:
         return self.directory / f"{run}.{attempt}"
@@ -166,12 +133,3 @@ class Leases:
             return clock.stat().st_mtime
         except OSError:  # it can only be read
             return time.time()
-
-
-def retried(directory: Path) -> dict[str, int]:
-    """Return the runs that are measured again, with the last attempt that counts no longer. directory: of the study."""
-    found: dict[str, int] = {}
-    for path in (directory / LEASES).glob(f"*{_RETRIED}"):
-        with suppress(OSError, ValueError):
-            found[path.name.removesuffix(_RETRIED)] = int(path.read_text())
-    return found

@@ -7,16 +7,14 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import AwareDatetime, ValidationError
-
 from trio_profile.errors import StoreError
 from trio_profile.reading import read_bytes
-from trio_profile.records.record import Record, ZeroOrMore
 from trio_profile.records.writing import cannot_write, write_whole
+from trio_profile.text import one_line
 
 LOCK = ".lock"
 """The file that is locked. It stays, because another process may have opened it already."""
-HOLDER = ".lock.json"
+HOLDER = ".lock.txt"
 """Who holds the lock."""
 _DESCRIPTORS: list[int] = []
 
@@ -25,29 +23,15 @@ class LockedError(StoreError):
     """Another process has locked a file."""
 
 
-class Holder(Record):
-    """The process that writes to a directory.
-
-    host: name of its machine.
-    pid: its number.
-    since: when it began.
-    """
-
-    host: str
-    pid: ZeroOrMore
-    since: AwareDatetime
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}, since {self.since:%Y-%m-%d %H:%M:%S %Z}"
-
-
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
     """Lock a directory against other processes. Raises LockedError, naming the process that has locked it."""
     with lock_file(directory / LOCK, lambda: f"another process is writing to {directory}{_named(directory)}"):
         try:
-            holder = Holder(host=socket.gethostname(), pid=os.getpid(), since=datetime.now(UTC))
-            write_whole(directory / HOLDER, holder.model_dump_json() + "\n")
+            now = datetime.now(UTC)
+            write_whole(
+                directory / HOLDER, f"process {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S %Z}"
+            )
             yield
         finally:
             with suppress(OSError):
@@ -103,6 +87,6 @@ def _lock(path: Path) -> int:
 def _named(directory: Path) -> str:
     """Return the holder of a lock in brackets; empty if it has not said who it is."""
     try:
-        return f" ({Holder.model_validate_json(read_bytes(directory / HOLDER))})"
-    except (OSError, ValidationError):
+        return f" ({one_line(read_bytes(directory / HOLDER).decode(errors='replace'))})"
+    except OSError:
         return ""

@@ -5,10 +5,9 @@ piece and flushed to the disk. So a killed process loses at most what it was mea
 reader drops it. docs/reference/format.md describes the files.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
@@ -27,8 +26,6 @@ def records_of(*classes: type[Record]) -> dict[str, type[Record]]:
 
 
 RECORDS = records_of(Header, Session, Dense, Picture, Measurement, Round, Run)
-_BEGINNING = b'{"record":"header"'
-"""How the header line of every store begins."""
 
 
 class HeaderError(StoreError):
@@ -51,11 +48,10 @@ class LogReader:
         self.version, self.newer, self.dropped = VERSION, False, list[str]()
         self._offset = self._number = 0
 
-    def read(self, add: Callable[[Any], None], *, begins: tuple[bytes, ...] = (b"",), cut_off: bool = True) -> None:
+    def read(self, add: Callable[[Any], None], *, cut_off: bool = True) -> None:
         """Read the lines that are new.
 
         add: is called with each record but a header, in order. A line is dropped if it raises StoreError.
-        begins: lines that begin otherwise are skipped.
         cut_off: whether to read a last line without a line feed. False waits until its writer has ended it.
         Raises StoreError if the file cannot be read, or if it does not begin with a header of this format.
         """
@@ -70,7 +66,7 @@ class LogReader:
                         return
                     self._offset += len(line)
                     self._number += 1
-                    if line.strip() and line.startswith(begins):
+                    if line.strip():
                         self._read_line(line, add)
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error
@@ -108,7 +104,7 @@ class LogReader:
                 return None
             raise StoreError(f"it is not a record of {FORMAT}")
         try:
-            return self.records[kind].model_validate_json(line, extra="ignore" if self.newer else None)
+            return self.records[kind].model_validate_json(line, extra="ignore")
         except ValidationError as error:
             field, message = first_problem(error)
             raise StoreError(f"{'.'.join(filter(None, (kind, field)))}: {message}") from error
@@ -120,30 +116,9 @@ def _identity(study: Any) -> Any:
 
 
 def is_begun(path: Path) -> bool:
-    """Return whether a log holds more than the beginning of a header. Otherwise nothing was measured.
-
-    Raises StoreError if something else has the name of the file, or if it cannot be read.
-    """
+    """Return whether a log holds anything. Raises StoreError if something else has the name of the file."""
     require_regular(path)
-    try:
-        if not path.exists():
-            return False
-        with open_regular(path) as file:
-            first = next(filter(bytes.strip, file), b"")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    return bool(first) and not is_cut_off_header(first)
-
-
-def is_cut_off_header(line: bytes) -> bool:
-    """Return whether a line is the beginning of a header, and no more."""
-    if line.endswith(b"\n") or not _BEGINNING.startswith(line[: len(_BEGINNING)]):
-        return False
-    try:
-        _load(line)
-    except StoreError:
-        return True
-    return False
+    return path.exists() and path.stat().st_size > 0
 
 
 def _load(line: bytes) -> Any:
@@ -196,39 +171,25 @@ def _text(record: Record) -> str:
     return record.model_dump_json(exclude_none=True)
 
 
-class _LogContents(Protocol):
-    """The contents of a log, in memory."""
-
-    sessions: list[Session]
-
-    def add(self, record: Any) -> None: ...
-
-
-_C = TypeVar("_C", bound=_LogContents)
-
-
-class ContinuedLog(Log, Generic[_C]):
+class ContinuedLog(Log):
     """A log that each session of a study continues. It is read when it is opened.
 
     records: as in `LogReader`.
-    empty: the class of the contents.
-    contents: what the log holds.
+    contents: what the log holds, with its `sessions`.
     """
 
     records: ClassVar[Mapping[str, type[Record]]]
-    empty: ClassVar[type]
 
-    def __init__(self, path: Path | None, finished: str, header: Any, session: Session) -> None:
-        """Read what the file holds.
+    def __init__(self, path: Path | None, finished: str, header: Any, session: Session, contents: Any) -> None:
+        """Read what the file holds into `contents`, which is empty.
 
         header: of the study.
         session: the one that begins.
-        Raises StoreError if the file is no log, cannot be read or has a newer format, or if it must be kept and holds
-        another study, another kind of machine, or answers about files that have changed since.
+        Raises StoreError if the file is no log, cannot be read or has a newer format, or if it holds another study,
+        another kind of machine, or answers about files that have changed since.
         """
         super().__init__(path, finished, session.id)
-        self._header, self._opened = header, session
-        self.contents: _C = self.empty()
+        self._header, self._opened, self.contents = header, session, contents
         if path is None or not is_begun(path):
             return
         reader = LogReader(path, self.records)
@@ -238,16 +199,9 @@ class ContinuedLog(Log, Generic[_C]):
             raise StoreError(f"{error}; choose another --out") from error
         if reader.newer:
             raise StoreError(f"{path} has a newer format: upgrade trio-profile, or choose another --out")
-        if self.must_keep(is_same_study=reader.study == header.study):
-            require_same("study", reader.study.model_dump(), header.study.model_dump(), path.parent)
-            require_same_environment(self.contents.sessions, session.environment, path.parent)
-            require_same_inputs(header.study, self.contents.sessions, session.inputs, path.parent)
-        else:
-            self.contents = self.empty()
-
-    @abstractmethod
-    def must_keep(self, *, is_same_study: bool) -> bool:
-        """Return whether the file may not be replaced by an empty one."""
+        require_same("study", reader.study.model_dump(), header.study.model_dump(), path.parent)
+        require_same_environment(self.contents.sessions, session.environment, path.parent)
+        require_same_inputs(header.study, self.contents.sessions, session.inputs, path.parent)
 
     def start(self) -> None:
         """Write the session, and before the first one the header. Raises StoreError if the file cannot be written."""

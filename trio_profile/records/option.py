@@ -40,15 +40,15 @@ class Option:
     basic: bool = False
 
 
-def option(default: Any, panel: str, help: str, *, said: str = "", **parts: Any) -> Any:
+def option(default: Any, panel: str, help: str, *, default_help: str = "", **parts: Any) -> Any:
     """A field of a study with this default, and the option that sets it.
 
-    said: what the help says of a default that is no value of its own.
+    default_help: what the help says of a default that is no value of its own.
     parts: further fields of Option, and the bounds of the value as pydantic's Field takes them.
     """
     bounds = {name: parts.pop(name) for name in ("ge", "gt", "le", "lt") if name in parts}
     field: FieldInfo = Field(default, description=help, **bounds)
-    field.metadata.append(Option(panel, help, default=said, **parts))
+    field.metadata.append(Option(panel, help, default=default_help, **parts))
     return field
 
 

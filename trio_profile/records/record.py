@@ -40,25 +40,12 @@ def is_newer_minor(version: Any) -> bool:
     version: as it stands in the file.
     Raises StoreError if it is no version, or if its major version is another one.
     """
-    ours, theirs = _numbers(VERSION), _numbers(version)
-    if theirs is None or ours is None:
-        raise StoreError(f"version {_short(version)} is no format version such as {VERSION!r}")
+    numbers = isinstance(version, str) and re.fullmatch(r"\d{1,9}\.\d{1,9}", version, re.ASCII)
+    if not numbers:
+        raise StoreError(f"version {version!r:.40} is no format version such as {VERSION!r}")
+    theirs, ours = (tuple(map(int, text.split("."))) for text in (numbers[0], VERSION))
     if theirs[0] > ours[0]:
         raise StoreError(f"format version {version} is newer than {VERSION}: upgrade trio-profile")
     if theirs[0] < ours[0]:
         raise StoreError(f"format version {version} is older than {VERSION}, and cannot be read: measure again")
     return theirs > ours
-
-
-def _numbers(version: Any) -> tuple[int, int] | None:
-    """Return the major and the minor number; None if it is no version."""
-    if isinstance(version, bool) or not isinstance(version, int | str):
-        return None
-    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", str(version), re.ASCII)
-    return found and (int(found[1]), int(found[2] or 0))
-
-
-def _short(value: Any) -> str:
-    """Return how a value is written, cut off after 40 characters."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -11,30 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from trio_profile.records.record import FORMAT, VERSION, OneOrMore, Record, Version, ZeroOrMore
-from trio_profile.records.study import Cell, Options, Share, Study
-from trio_profile.records.timing import Disturbance, Pair, Round, Stopped, Timed, Timing
-from trio_profile.records.tokens import KeptTokens, Picture, StageTokens, TokenGrid
-
-__all__ = [
-    "FORMAT",
-    "VERSION",
-    "Cell",
-    "Dense",
-    "Disturbance",
-    "Environment",
-    "Header",
-    "Measurement",
-    "Options",
-    "Picture",
-    "Record",
-    "Round",
-    "Session",
-    "StageTokens",
-    "Stopped",
-    "Study",
-    "Timed",
-    "TokenGrid",
-]
+from trio_profile.records.study import Cell, Options, Share, Study  # noqa: F401 - also taken from here
+from trio_profile.records.timing import Disturbance, Pair, Round, Stopped, Timed, Timing  # noqa: F401
+from trio_profile.records.tokens import KeptTokens, Picture, StageTokens, TokenGrid  # noqa: F401
 
 Status = Literal["done", "counted", "failed", "refused"]
 
@@ -103,9 +82,7 @@ class Session(Record):
     pid: number of the process.
     environment: the machine and the software, with the host's name and the commit.
     load_seconds: time that the process needed to import the libraries and to load the model.
-    busy: share of all CPUs' time that other processes used at the start, 0 to 1; None if the system does not say it.
     engine: the program that started this process on a cluster, such as `ray 2.60.0`; empty if there was none.
-    engine_cores: how many cores the engine's own processes kept busy while the model loaded; None without an engine.
     version: version of trio-profile.
     inputs: the digests of the files that were measured, by name: `model/config.json`, `image`, `questions`.
     """
@@ -117,9 +94,7 @@ class Session(Record):
     pid: ZeroOrMore = 0
     environment: Environment
     load_seconds: Annotated[float, Field(ge=0)] = 0.0
-    busy: Annotated[float, Field(ge=0)] | None = None
     engine: str = ""
-    engine_cores: Annotated[float, Field(ge=0)] | None = None
     version: str = ""
     inputs: dict[str, FileDigest] = Field(default_factory=dict)
 
@@ -275,8 +250,6 @@ class Dense(Record):
     host_waits: how often the host waited for a tensor's value in one prefill.
     further: exact quantities that have no field of their own, by name; None if there are none.
     energy: joules of a prefill and of a decoded token.
-    distinct_ratios: prefill time of a picture that the model has not seen before, divided by the prefill time of the
-        study's own picture, in pairs. The ratios are near 1 unless something caches the picture.
     correct: whether the answer to each question is the known answer, in the order of `Fidelity`.
     kinds: the kind of each question, in the same order.
     pictures: the number of the picture of each question, in the same order. Questions with one number share a picture.
@@ -296,7 +269,6 @@ class Dense(Record):
     host_waits: ZeroOrMore | None = None
     further: dict[str, ZeroOrMore] | None = None
     energy: Energy | None = None
-    distinct_ratios: tuple[Annotated[float, Field(gt=0)], ...] = ()
     correct: tuple[bool, ...] = ()
     kinds: tuple[str, ...] = ()
     pictures: tuple[ZeroOrMore, ...] = ()
@@ -368,18 +340,3 @@ class Measurement(Record):
     def pairs(self) -> tuple[Pair, ...]:
         """The prefills of all sessions, in the order of measurement."""
         return tuple(pair for timing in self.timings for pair in timing.pairs)
-
-    @property
-    def discarded(self) -> int:
-        """The number of rounds that were discarded because the GPU was slow."""
-        return sum(timing.discarded for timing in self.timings)
-
-    @property
-    def slowed_by(self) -> tuple[str, ...]:
-        """The reasons that NVML gave for the lower clock."""
-        return tuple(sorted({reason for timing in self.timings for reason in timing.slowed_by}))
-
-    @property
-    def strangers(self) -> int:
-        """The largest number of other processes on the GPU."""
-        return max((timing.strangers for timing in self.timings), default=0)

@@ -32,11 +32,8 @@ class Store(Log):
         super().__init__(self.path, "finished cells")
 
     def exists(self) -> bool:
-        """Return whether the directory holds a store. A header that was cut off is none: nothing was measured.
-
-        Raises StoreError if something else has the name of the file, or if it cannot be read.
-        """
-        return is_begun(self.path) or (not self.path.exists() and bool(worker_files(self.directory)))
+        """Return whether the directory holds a store. Raises StoreError if something else has the name of the file."""
+        return is_begun(self.path) or bool(worker_files(self.directory))
 
     def read(self) -> Contents:
         """Read all complete records. The last record of a cell replaces its earlier ones.
@@ -45,16 +42,11 @@ class Store(Log):
 
         Raises StoreError if there is no store, if the file is not a store, or if its major version is another one.
         """
-        is_whole = is_begun(self.path)
-        if not self.path.exists():
+        if not is_begun(self.path):
             if files := worker_files(self.directory):
                 return read_workers(files, self.directory)
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"
-            )
-        if not is_whole:
-            raise StoreError(
-                f"{self.path} is empty or ends within its header, so nothing was measured: run the same command again"
             )
         contents: Contents = Contents(None)  # pyright: ignore[reportArgumentType] - the header, the first line, says it
         reader = LogReader(self.path)
@@ -101,14 +93,10 @@ class Store(Log):
             if contents.study != study:
                 contents.study = study
                 self.append(header)
-                write_whole(self.directory / STUDY, to_toml(study))
         else:
             contents = Contents(study)
-            # Of an earlier study whose records are gone, its file may be left.
-            write_whole(self.directory / STUDY, to_toml(study))
             self.begin(header)
-        if not (self.directory / STUDY).exists():
-            write_whole(self.directory / STUDY, to_toml(study))
+        write_whole(self.directory / STUDY, to_toml(study))
         contents.add(session)
         self.append(session)
         self.session = session.id

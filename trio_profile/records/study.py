@@ -43,7 +43,6 @@ class Study(Record):
     picture: kept tokens are always recorded.
     precision: the relative half width of the interval of every prefill speed-up. Timing ends then, after eight
         processes at the earliest.
-    preroll_ms: the times then contain no waiting for the host.
     ablations: for each group and each variant, the options that differ from the default.
     """
 
@@ -74,7 +73,7 @@ class Study(Record):
         METHOD,
         "Comma list of decoder layers: prune after each of them.",
         form="list",
-        said="the paper's, for the model's depth",
+        default_help="the paper's, for the model's depth",
         metavar="LAYERS",
     )
     options: dict[str, bool | int | float | str] = option(
@@ -93,7 +92,7 @@ class Study(Record):
         None, INPUT, "A video file, or a folder of pictures that are its frames, for a family with video.", form="path"
     )
     frames: Annotated[int, Field(ge=1, le=MOST_FRAMES)] | None = option(
-        None, INPUT, "How many frames of the video, evenly chosen.", said="8, or all of a shorter video"
+        None, INPUT, "How many frames of the video, evenly chosen.", default_help="8, or all of a shorter video"
     )
     fps: Annotated[float, Field(gt=0, le=1000)] | None = option(
         None, INPUT, "How many frames of each second of the video, in place of --frames."
@@ -104,19 +103,22 @@ class Study(Record):
         INPUT,
         "For Qwen's families: the least and the most pixels of a picture when the model sees it. Its shape stays.",
         form="list",
-        said="as the checkpoint's processor says",
+        default_help="as the checkpoint's processor says",
         metavar="LEAST,MOST",
     )
     text_tokens: Annotated[int, Field(ge=8, le=100_000)] | None = option(
-        None, INPUT, "Text tokens beside a drawn picture.", said="60, or the question of a model that has questions"
+        None,
+        INPUT,
+        "Text tokens beside a drawn picture.",
+        default_help="60, or the question of a model that has questions",
     )
     new_tokens: int = option(8, INPUT, "Tokens generated in each run.", ge=1, le=100_000)
     batch: int = option(1, INPUT, "Samples in a batch.", ge=1, le=4096)
     device: str = option(
-        "cpu", MODEL, "cpu or cuda; for flops also meta (any size, no weights).", said="cuda if there is one"
+        "cpu", MODEL, "cpu or cuda; for flops also meta (any size, no weights).", default_help="cuda if there is one"
     )
     dtype: Literal["float32", "bfloat16", "float16"] = option(
-        "float32", MODEL, "Number format.", said="bfloat16 on CUDA, otherwise float32"
+        "float32", MODEL, "Number format.", default_help="bfloat16 on CUDA, otherwise float32"
     )
     attention: str = option("sdpa", MODEL, "Attention kernel: eager, sdpa, flash_attention_2.")
     seed: int = option(0, MODEL, "Seed of random weights, of random inputs and of the order of runs.", ge=0, lt=2**63)
@@ -150,22 +152,14 @@ class Study(Record):
         None,
         SAMPLING,
         "How many processes time each cell, one after another. They share the time.",
-        said="as many as fit; with workers 8",
+        default_help="as many as fit; with workers 8",
     )
-    preroll_ms: float = option(
-        0.0,
-        SAMPLING,
-        "CUDA: keep the stream busy for this time before each run, to time the device alone.",
-        ge=0,
-        le=10_000,
-    )
-    cold_l2: bool = option(False, SAMPLING, "CUDA: overwrite the L2 cache before each run.")
     questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = option(
         None,
         INPUT,
         "A file of questions, as JSON Lines: image or video, question, answer, kind, scene.",
         form="paths",
-        said="the model's own questions if it has some",
+        default_help="the model's own questions if it has some",
         several="Repeat it for several benchmarks, one file for each.",
         metavar="FILE",
         basic=True,
@@ -182,7 +176,7 @@ class Study(Record):
         "How many questions both models answer, pruned and dense; the first ones of each file. Without questions: "
         "how many drawn pictures.",
         flags=("--asked",),
-        said="all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
+        default_help="all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
     )
     ablations: dict[str, dict[str, Options]] = option(
         {},
@@ -190,7 +184,7 @@ class Study(Record):
         "A group of variants: k_pos, threshold, layers, probe or saliency. Repeat it for several.",
         flags=("--only",),
         form="groups",
-        said="all groups",
+        default_help="all groups",
         metavar="GROUP",
         basic=True,
     )
@@ -206,7 +200,7 @@ class Study(Record):
     )
     task_path: str | None = option(None, INPUT, "A directory with YAML files of your own tasks.", form="path")
     limit: Annotated[int, Field(ge=1)] | None = option(
-        None, INPUT, "Ask the first N questions of each task.", said="all"
+        None, INPUT, "Ask the first N questions of each task.", default_help="all"
     )
     dense: bool = option(
         True, INPUT, "Also ask the dense model, question by question. This gives differences and speed-ups."
@@ -243,21 +237,13 @@ class Study(Record):
 
     @field_validator("pixels", mode="before")
     @classmethod
-    def _check_pixels(cls, value: Any) -> tuple[int, int] | None:
-        """Raise ValueError unless the value is None or two numbers in order."""
-        if value is None:
-            return None
-        if not isinstance(value, tuple | list) or len(value) != 2 or not all(type(one) is int for one in value):
-            fault = "this is not two whole numbers"
-        elif value[0] < 1:
-            fault = "a picture has at least 1 pixel"
-        elif value[1] < value[0]:
-            fault = "the most is less than the least"
-        elif value[1] > MOST_PIXELS:
-            fault = f"the most can be {MOST_PIXELS}"
-        else:
-            return value[0], value[1]
-        raise ValueError(f"{fault}; give the least and the most pixels of a picture, such as 3136,1003520")
+    def _require_pixels_in_order(cls, value: Any) -> tuple[int, int] | None:
+        match value:
+            case None:
+                return None
+            case [int(least), int(most)] if 1 <= least <= most <= MOST_PIXELS:
+                return least, most
+        raise ValueError(f"give two whole numbers in order, such as 3136,1003520, from 1 to {MOST_PIXELS}")
 
     def cells(self) -> list["Cell"]:
         """The cells in order: each method at each retention, lowest first, with the default and then each variant."""

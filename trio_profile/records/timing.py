@@ -23,24 +23,15 @@ LEAST_CLOCK = 0.75
 
 
 class Disturbance(Record):
-    """Possible disturbances of a run. A field is None if the system hides it.
+    """The disturbance of a run by other processes.
 
     seconds: how long the run was watched.
-    pressure: the share of this time in which some process of the machine waited for a CPU. [Linux PSI]
-    delay_ms: how long a thread of this process was ready but had no CPU: of the thread that waited longest.
-    migrations: how often a thread of this process moved to another CPU.
-    preemptions: how often a thread of this process lost its CPU to another one.
-    faults: memory pages that were taken from the system.
-    cpu: the CPU on which the main thread was at the end.
+    delay_ms: how long a thread of this process was ready but had no CPU: of the thread that waited longest. None if the
+        system hides it.
     """
 
     seconds: Annotated[float, Field(ge=0)] = 0.0
-    pressure: Annotated[float, Field(ge=0)] | None = None
     delay_ms: PartMs | None = None
-    migrations: ZeroOrMore | None = None
-    preemptions: ZeroOrMore | None = None
-    faults: ZeroOrMore | None = None
-    cpu: ZeroOrMore | None = None
 
 
 class Timed(Record):
@@ -141,17 +132,11 @@ class Timing(Record):
     session: id of the session.
     pairs: prefills, in the order of measurement. Without rounds of prefills they are those of the generations.
     generations: whole generations, in the order of measurement.
-    discarded: rounds that were discarded because the GPU was slow.
-    slowed_by: reasons that NVML gave for the lower clock.
-    strangers: number of other processes on the GPU.
     """
 
     session: str = ""
     pairs: tuple[Pair, ...] = ()
     generations: tuple[Pair, ...] = ()
-    discarded: ZeroOrMore = 0
-    slowed_by: tuple[str, ...] = ()
-    strangers: ZeroOrMore = 0
 
 
 def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
@@ -160,23 +145,16 @@ def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
     for measured in rounds:
         if measured.phase != "warm-up":
             sessions.setdefault(measured.session, []).append(measured)
-    counted = {name: [one for one in measured if not one.discarded] for name, measured in sessions.items()}
+    counted = {name: [a_round for a_round in measured if not a_round.discarded] for name, measured in sessions.items()}
     prefills, generations = (
-        pairs_of([[one for one in measured if one.phase == phase] for measured in counted.values()])
+        pairs_of([[a_round for a_round in measured if a_round.phase == phase] for measured in counted.values()])
         for phase in ("prefill", "generation")
     )
     timings: dict[str, list[Timing]] = {}
     for (session, measured), short, whole in zip(sessions.items(), prefills, generations, strict=True):
-        for cell in dict.fromkeys(cell for one in measured for cell in one.cells):
-            own = [one for one in measured if cell in one.cells]
-            timing = Timing(
-                session=session,
-                pairs=tuple(short.get(cell) or whole.get(cell, ())),
-                generations=tuple(whole.get(cell, ())),
-                discarded=sum(one.discarded for one in own),
-                slowed_by=tuple(sorted({reason for one in own for reason in one.slowed_by})),
-                strangers=max(one.strangers for one in own),
-            )
+        for cell in dict.fromkeys(cell for a_round in measured for cell in a_round.cells):
+            generations = tuple(whole.get(cell, ()))
+            timing = Timing(session=session, pairs=tuple(short.get(cell, generations)), generations=generations)
             timings.setdefault(cell, []).append(timing)
     return {cell: tuple(of_cell) for cell, of_cell in timings.items()}
 
@@ -207,7 +185,7 @@ def pairs_of(processes: Sequence[Sequence[Round]]) -> list[dict[str, list[Pair]]
 def _pairs(measured: Round, drifts: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Pair]]:
     """Yield each cell of a round with its pair. drifts: of each time, at each run."""
     dense = [(place, run) for place, run in enumerate(measured.runs) if not run.cell]
-    beside: dict[str, Any] = {name: _mean([getattr(run, name) for _, run in dense]) for name in TIMES}
+    means: dict[str, Any] = {name: _mean([getattr(run, name) for _, run in dense]) for name in TIMES}
     levels = {
         name: _mean([getattr(run, name) / drift[place] for place, run in dense]) or 0.0
         for name, drift in drifts.items()
@@ -215,7 +193,7 @@ def _pairs(measured: Round, drifts: Mapping[str, Sequence[float]]) -> Iterator[t
     for place, run in enumerate(measured.runs):
         if run.cell:
             moved: dict[str, Any] = {name: level * drifts[name][place] for name, level in levels.items()}
-            yield run.cell, Pair(dense=Timed(**beside | moved), pruned=run, clock_mhz=measured.clock_mhz)
+            yield run.cell, Pair(dense=Timed(**means | moved), pruned=run, clock_mhz=measured.clock_mhz)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

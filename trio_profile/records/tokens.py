@@ -143,8 +143,8 @@ class StageTokens(Record):
             return None
         import numpy as np
 
-        found = np.frombuffer(self.merged_into, dtype="<u2").astype(np.int64)
-        return np.where(found == NOWHERE, -1, found)
+        numbers = np.frombuffer(self.merged_into, dtype="<u2").astype(np.int64)
+        return np.where(numbers == NOWHERE, -1, numbers)
 
 
 class KeptTokens(Record):
@@ -163,9 +163,9 @@ class KeptTokens(Record):
         for stage in self.stages:
             lengths = {"kept": ceil(count / 8), "scores": count, "merged_into": 2 * count}
             for name, length in lengths.items():
-                found = len(getattr(stage, name))
-                if found != length and (found or name == "kept"):
-                    raise ValueError(f"{name} has {found} bytes; {count} visual tokens need {length}")
+                size = len(getattr(stage, name))
+                if size != length and (size or name == "kept"):
+                    raise ValueError(f"{name} has {size} bytes; {count} visual tokens need {length}")
             if bool(stage.scores) and (stage.low is None or stage.high is None):
                 raise ValueError("scores need their lowest and highest value")
         return self

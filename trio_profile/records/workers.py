@@ -7,7 +7,7 @@ attempt that ended. So a killed worker loses at most the run that it was measuri
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import read_bytes
 from trio_profile.records.contents import Contents
 from trio_profile.records.files import MEASUREMENTS
-from trio_profile.records.leases import LEASES, retried
+from trio_profile.records.leases import LEASES
 from trio_profile.records.log import Log, LogReader
 from trio_profile.records.run import DENSE, Run, RunKey
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
@@ -28,8 +28,6 @@ Measured = Dense | Picture | Measurement | Round
 FIRST = "first-session.json"
 """The file of the first session, among the leases."""
 _STEM, _SUFFIX = MEASUREMENTS.split(".")
-_PROGRESS = tuple(f'{{"record":"{name}"'.encode() for name in ("header", "session", "measurement", "run"))
-"""How the lines begin that tell what is finished."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -42,19 +40,8 @@ def worker_file(directory: Path, worker: str) -> Path:
 
 def worker_files(directory: Path) -> list[Path]:
     """Return the files of all workers that hold anything, by name."""
-    try:
-        with os.scandir(directory) as entries:
-            names = [
-                entry.name
-                for entry in entries
-                if entry.name.startswith(f"{_STEM}-")
-                and entry.name.endswith(f".{_SUFFIX}")
-                and entry.is_file()
-                and entry.stat().st_size
-            ]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [directory / name for name in sorted(names)]
+    paths = sorted(directory.glob(f"{_STEM}-*.{_SUFFIX}"))
+    return [path for path in paths if path.is_file() and path.stat().st_size]
 
 
 def is_for_workers(directory: Path) -> bool:
@@ -107,36 +94,25 @@ class Ended:
     @property
     def counted(self) -> set[str]:
         """The ids of the cells whose exact quantities it has found."""
-        return {line.cell.id for line in self._cells if line.status == "counted"}
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether it was given up, or one of its cells has failed."""
-        return self.run.failed is not None or any(line.status == "failed" for line in self._cells)
-
-    @property
-    def _cells(self) -> list[Measurement]:
-        return [line for line in self.lines if isinstance(line, Measurement)]
+        return {line.cell.id for line in self.lines if isinstance(line, Measurement) and line.status == "counted"}
 
 
 class WorkerReader(LogReader):
     """Reads a worker's file. It can be asked again and again, and then reads what is new.
 
-    without_times: whether it keeps only what tells what is finished: a study may have a million times.
     sessions: the sessions so far, by id.
     ends: the finished runs so far.
     """
 
-    def __init__(self, path: Path, *, without_times: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._begins = _PROGRESS if without_times else (b"",)
         self.sessions: dict[str, Session] = {}
         self.ends: list[Ended] = []
         self._lines: list[Measured] = []
 
     def look(self) -> None:
         """Read the lines that are new and complete. Raises StoreError if the file is no store of this version."""
-        self.read(self._add, begins=self._begins, cut_off=False)
+        self.read(self._add, cut_off=False)
 
     def _add(self, record: Session | Run | Measured) -> None:
         if isinstance(record, Run):
@@ -212,11 +188,11 @@ def read_workers(files: Sequence[Path], directory: Path) -> Contents:
     ends = [end for reader in begun for end in reader.ends]
     _add_sessions(contents, begun, {end.run.session for end in ends}, directory)
     kept = {session.id for session in contents.sessions}
-    each = _each_once([end for end in ends if end.run.session in kept], retried(directory))
+    each = _each_once([end for end in ends if end.run.session in kept])
     contents.runs.extend(end.run for end in each)
-    told = [(end.run, line) for end in each for line in end.lines]
+    lines = [(end.run, line) for end in each for line in end.lines]
     # Failures come last. A cell that failed in one process keeps the times of the others, with the reason.
-    for run, line in sorted(told, key=lambda one: isinstance(one[1], Measurement) and one[1].status == "failed"):
+    for run, line in sorted(lines, key=lambda pair: isinstance(pair[1], Measurement) and pair[1].status == "failed"):
         try:
             contents.add(line)
         except StoreError as error:
@@ -226,7 +202,7 @@ def read_workers(files: Sequence[Path], directory: Path) -> Contents:
 
 def _add_sessions(contents: Contents, readers: Sequence[WorkerReader], measured: set[str], directory: Path) -> None:
     """Add the sessions that measured something, if their machine is like the first. measured: their ids."""
-    sessions = [one for reader in readers for one in reader.sessions.values() if one.id in measured]
+    sessions = [session for reader in readers for session in reader.sessions.values() if session.id in measured]
     sessions.sort(key=lambda session: str(session.started))
     first = first_session(directory) or (sessions[0] if sessions else None)
     for session in sessions:
@@ -237,17 +213,9 @@ def _add_sessions(contents: Contents, readers: Sequence[WorkerReader], measured:
             contents.add(session)
 
 
-def _each_once(ends: Sequence[Ended], again: Mapping[str, int]) -> list[Ended]:
-    """Return each run once, counts before times: of several ends the earliest attempt that was measured.
-
-    again: the runs that were measured again, with the last attempt that counts no longer, if a later one has ended.
-    """
-
-    def worse(end: Ended) -> tuple[bool, bool, int, str]:
-        run = end.run
-        return run.attempt <= again.get(str(run.key), 0), run.failed is not None, run.attempt, run.worker
-
+def _each_once(ends: Sequence[Ended]) -> list[Ended]:
+    """Return each run once, counts before times: of several ends the earliest attempt that was measured."""
     best: dict[RunKey, Ended] = {}
-    for end in sorted(ends, key=worse):
+    for end in sorted(ends, key=lambda end: (end.run.failed is not None, end.run.attempt, end.run.worker)):
         best.setdefault(end.run.key, end)
     return sorted(best.values(), key=lambda end: (end.run.number, end.run.block != DENSE, end.run.block))

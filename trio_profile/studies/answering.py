@@ -209,9 +209,7 @@ class Answerer:
         return Answer(
             text=self._text(new, question.until),
             tokens=len(new),
-            prefill_ms=times.prefill_ms,
-            ttft_ms=times.ttft_ms,
-            total_ms=times.total_ms,
+            **times.model_dump(include={"prefill_ms", "ttft_ms", "total_ms"}),
             kv_bytes=held[0],
         )
 

@@ -197,7 +197,7 @@ def _require_files(study: Study) -> None:
     if study.video is not None:
         frames.require_video(study.video)
     if study.image is not None:
-        questions.require_picture(study.image)
+        questions.open_picture(study.image)
     for file in study.question_files:
         questions.require_file(Path(file))
 

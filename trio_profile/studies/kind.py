@@ -22,7 +22,7 @@ MODEL = ("model", "layers", "options", "device", "dtype", "attention", "seed", "
 """The fields of every kind that runs a model on pictures."""
 VIDEO = ("video", "frames", "fps")
 INPUT = ("image", *VIDEO, "prompt", "picture", "questions", "fidelity_inputs", "text_tokens", "new_tokens", "batch")
-SAMPLING = ("seconds", "precision", "preroll_ms", "cold_l2")
+SAMPLING = ("seconds", "precision")
 CELLS = ("processes", *SAMPLING)
 OF_A_MODEL = "trio_profile.records.study:Study"
 """The class of a study of one model."""

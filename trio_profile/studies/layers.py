@@ -51,7 +51,7 @@ def run(
     plan = resolve(study)
     session = open_session(study.device, inputs=input_digests(study))
     workload, cells = plan.workload, plan.cells
-    clock = clock or clock_for(workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+    clock = clock or clock_for(workload.device)
     watch(Step("counting"))
     # Counts come first: the CPU's allocator is a quarter slower until it has freed some large blocks.
     dense_work, _ = _work(workload, None)

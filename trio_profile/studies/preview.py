@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn.functional import linear
@@ -12,8 +12,7 @@ from trio_profile.cost.formula import decoder_macs
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
 from trio_profile.errors import StudyError
 from trio_profile.inputs.environment import collect
-from trio_profile.inputs.large_weights import LARGE
-from trio_profile.inputs.models import require_memory
+from trio_profile.inputs.models import LARGE, require_memory
 from trio_profile.inputs.workload import ASKED_TOGETHER
 from trio_profile.profilers import fidelity, rounds
 from trio_profile.profilers.clock import Clock, clock_for
@@ -39,8 +38,8 @@ USEFUL_CORES = 0.75
 other."""
 FIXED_SHARE = 0.3
 """The share of a run that pruning does not shorten: the vision tower, the head and the fixed time of each layer."""
-LARGE_SECONDS = 3e-9
-"""The seconds for each random weight of a large model on a CPU: 24 s for 7.06 billion."""
+LARGE_SECONDS = 7e-9
+"""The seconds for each random weight of a large model on a CPU: 10 s for 1.4 billion."""
 _UNKNOWN = {"eval": "the number of questions is known only after the tasks are loaded"}
 """The kinds whose time cannot be estimated from a few runs, with the reason."""
 
@@ -68,11 +67,11 @@ class Pace:
         questions = times.prefill_ms / 1000 * (plan.study.fidelity_inputs or 0)
         if workload.questions:
             on_cpu = workload.device.type == "cpu"
-            few = workload.with_questions(workload.questions[: FEW_QUESTIONS if on_cpu else ASKED_TOGETHER])
+            few = replace(workload, questions=workload.questions[: FEW_QUESTIONS if on_cpu else ASKED_TOGETHER])
             start = time.perf_counter()
             fidelity.reference(few, 0, plan.study.seed)
             questions = (time.perf_counter() - start) * len(workload.questions) / len(few.questions)
-        return cls(times.prefill_ms / 1000, times.total_ms / 1000, questions, python)
+        return cls(times.prefill_ms / 1000, (times.total_ms or 0.0) / 1000, questions, python)
 
     @classmethod
     def by_work(cls, plan: Plan, python: float) -> "Pace":
@@ -146,7 +145,7 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
             pace = Pace.by_work(plan, COUNT_SHARE * imports)
             load += models()[study.model].parameters * LARGE_SECONDS
         else:
-            clock = clock_for(plan.workload.device, preroll_ms=study.preroll_ms, cold_l2=study.cold_l2)
+            clock = clock_for(plan.workload.device)
             pace = Pace.of(plan, clock, COUNT_SHARE * imports)
         seconds = load + (pace.cells(plan) if kind.file == MEASUREMENTS else pace.prefills(plan, kind))
     return Preview(

@@ -9,7 +9,14 @@ from trio_core.methods.fastvid import condense, frame_budgets, segment_lengths
 
 @pytest.mark.parametrize(
     ("segments", "similarity", "lengths"),
-    [(1, -1.0, [5]), (2, -1.0, [2, 3]), (3, -1.0, [2, 2, 1]), (1, 0.8, [2, 2, 1]), (2, 0.8, [2, 2, 1]), (9, -1.0, [1] * 5)],
+    [
+        (1, -1.0, [5]),
+        (2, -1.0, [2, 3]),
+        (3, -1.0, [2, 2, 1]),
+        (9, -1.0, [1] * 5),
+        (1, 0.8, [2, 2, 1]),
+        (2, 0.8, [2, 2, 1]),
+    ],
 )
 def test_a_video_is_cut_where_its_frames_are_least_alike(segments, similarity, lengths):
     """The cosines are 1, 0, 1 and √½."""

@@ -4,41 +4,44 @@ from typing import Any
 
 import pytest
 
-from tests.profile.examples import dense, environment, failed, in_processes, measurement, rounds_of, session, study
+from tests.profile.examples import environment, failed, in_processes, measurement, rounds_of, session, study
 from trio_profile.analysis.doubts import ROWS, Measured, doubts, doubts_of
 from trio_profile.records.schema import Disturbance, Round, Timed
 
 
 def test_a_sound_study_has_no_doubt():
     cells = [in_processes(measurement(retention=retention)) for retention in (0.11, 0.55)]
-    sessions = [session(id=str(number), busy=0.0) for number in range(4)]
-    assert doubts(study(), [*cells, failed(retention=0.2)], dense(), sessions, rounds_of(*cells)) == []
+    sessions = [session(id=str(number)) for number in range(4)]
+    assert doubts(study(), [*cells, failed(retention=0.2)], sessions, rounds_of(*cells)) == []
     assert doubts(study(), []) == []
 
 
 def test_warm_ups_raise_no_doubt():
     cell = in_processes(measurement())
     slow = [one.model_copy(update={"phase": "warm-up", "strangers": 3}) for one in rounds_of(cell)[:1]]
-    assert doubts(study(), [cell], None, [], [*slow, *rounds_of(cell)]) == []
+    assert doubts(study(), [cell], [], [*slow, *rounds_of(cell)]) == []
     counting = [slow[0].model_copy(update={"phase": "prefill"})]
-    assert [doubt.kind for doubt in doubts(study(), [cell], None, [], [*counting, *rounds_of(cell)])] == ["strangers"]
+    assert [doubt.kind for doubt in doubts(study(), [cell], [], [*counting, *rounds_of(cell)])] == ["strangers"]
 
 
 def test_a_session_that_only_counted_casts_no_doubt_on_times():
-    """The first process counts and asks questions; its machine may be busy."""
-    cell = in_processes(measurement(), 2)
-    sessions = [session(id=name, busy=busy) for name, busy in (("counted", 0.9), ("0", 0.0), ("1", 0.0))]
-    assert doubts(study(), [cell], None, sessions, rounds_of(cell)) == []
-    sessions[2] = session(id="1", busy=0.9)
-    (doubt,) = doubts(study(), [cell], None, sessions, rounds_of(cell))
-    assert (doubt.kind, doubt.found) == ("busy", 0.9) and "1 of 2 sessions" in doubt.sentence
+    """The first process counts and asks questions; its threads may spin."""
+    cell, spins = in_processes(measurement(), 2), environment(wait_policy="active")
+    sleeps = environment(wait_policy="passive")
+    sessions = [
+        session(id=name, environment=where) for name, where in (("counted", spins), ("0", sleeps), ("1", sleeps))
+    ]
+    assert doubts(study(device="cpu"), [cell], sessions, rounds_of(cell)) == []
+    sessions[2] = session(id="1", environment=spins)
+    (doubt,) = doubts(study(device="cpu"), [cell], sessions, rounds_of(cell))
+    assert (doubt.kind, doubt.found) == ("threads", 1) and "1 of 2 sessions" in doubt.sentence
 
 
 def test_doubts_about_the_whole_study_come_before_those_about_cells():
     whole, cut = in_processes(measurement()), in_processes(measurement(retention=0.5), 2)
     cut = cut.model_copy(update={"reason": "out of memory"})
     rounds = [one.model_copy(update={"strangers": 1}) for one in rounds_of(whole, cut)]
-    raised = doubts(study(), [whole, cut], None, [], rounds)
+    raised = doubts(study(), [whole, cut], [], rounds)
     assert [(doubt.kind, doubt.cell) for doubt in raised] == [("strangers", None), ("sessions", cut.cell)]
     assert (raised[1].found, raised[1].threshold) == (2, 4) and "out of memory" in raised[1].sentence
 
@@ -69,22 +72,7 @@ def test_a_busy_cpu_is_a_doubt_where_more_than_half_of_the_runs_waited():
     assert not found("busy", rounds=[a_round(waited, ran)] * 10)
     [(share, most, *_)] = found("busy", rounds=[*[a_round(waited, ran)] * 10, a_round(waited, None)])
     assert (share, most) == (pytest.approx(11 / 21), 0.5)
-    # Pressure stands in where the delay is hidden.
-    assert found("busy", rounds=[a_round(Disturbance(seconds=0.5, pressure=0.4))])
     assert not found("busy", rounds=[a_round(Disturbance(seconds=0.5))])
-
-
-def test_a_cached_picture_is_found():
-    """New pictures 30 % slower than the repeated one; 5 % are no doubt, nor are too few."""
-    for ratios, cached in (
-        ([1.3, 1.28, 1.33, 1.3, 1.29, 1.31, 1.3, 1.27], True),
-        ([1.05, 1.04, 1.06, 1.05, 1.05, 1.04], False),
-        ([1.0, 1.5, 0.9, 1.4, 0.95, 1.2], False),
-        ([1.3] * 5, False),
-        ([], False),
-    ):
-        whole = dense().model_copy(update={"distinct_ratios": tuple(ratios)})
-        assert bool(found("cached", dense=whole)) == cached
 
 
 def test_a_study_of_one_process_prints_the_command_if_it_is_ours():

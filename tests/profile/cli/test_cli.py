@@ -60,7 +60,7 @@ REFUSED_AT_ONCE = [
     (["sweep", "--method", "fastw"], "unknown method 'fastw'"),
     (["sweep", "--image", "nowhere.png"], "nowhere.png' does not exist"),
     (["sweep", "--device", "warp"], "device 'warp'"),
-    (["sweep", "--pixels", "0,64"], "pixels = (0, 64): a picture has at least 1 pixel"),
+    (["sweep", "--pixels", "0,64"], "pixels = (0, 64): give two whole numbers in order"),
     (["endpoints"], "no server is named: give --dense URL, and --pruned URL or --pruned-body JSON"),
     (["endpoints", "--dense", "h:80", "--pruned", "http://h"], "--dense 'h:80' is no address of a server"),
     (["endpoints", "--dense", "http://h:99999", "--pruned", "http://h"], "--dense 'http://h:99999' is no address"),

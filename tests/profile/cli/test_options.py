@@ -22,7 +22,6 @@ def test_a_kind_takes_fields_that_have_an_option_and_every_option_is_taken():
 def test_the_help_says_the_default_of_a_field_or_of_the_kind():
     for kind, field, said in (
         ("sweep", "model", "pocket"),
-        ("sweep", "cold_l2", "--no-cold-l2"),
         ("sweep", "prompt", ""),
         ("theory", "retentions", "0.05,0.11,0.33,0.66"),
         ("flops", "methods", "trio if --retention is given; otherwise the dense model"),

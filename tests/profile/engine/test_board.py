@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.profile.examples import environment, measurement, study
+from tests.profile.examples import environment, study
 from tests.profile.working import Worker
 from trio_profile.engine.board import Board, Claim
 from trio_profile.errors import StoreError
@@ -106,13 +106,6 @@ def test_a_run_goes_back_three_times_and_is_then_given_up(workers):
         board.leases.fail(str(claim.key), claim.attempt, f"fault {attempt}")
     claim = board.claim("count")
     assert claim == Claim(RunKey(DENSE, 0), 4, True, "given up after 3 attempts; the last one, by one: fault 3")
-    # It is recorded, and later measured again: its attempts are counted anew.
-    workers.finish("one", claim, failed=claim.given_up)
-    board.leases.give_back(str(claim.key), 4)
-    again = workers.board("two")
-    assert again.retry() == 1
-    again = workers.board("two")
-    assert again.claim("count") == Claim(RunKey(DENSE, 0), 5)
 
 
 def test_the_run_of_a_silent_worker_goes_to_another(workers):
@@ -132,29 +125,10 @@ def test_a_lost_worker_is_no_failure_but_ten_of_them_are(workers):
     for attempt in range(1, 11):
         claim = board.claim("count")
         assert claim == Claim(RunKey(DENSE, 0), attempt)
-        board.leases.expire(str(claim.key), attempt)
+        os.utime(board.leases.directory / f"{claim.key}.{attempt}", (0, 0))
     claim = board.claim("count")
     assert claim is not None
     assert claim.given_up == "given up after 10 attempts; the last one, by one: it stopped without a word"
-
-
-def test_a_run_in_which_a_cell_failed_can_be_measured_again(workers):
-    board = workers.board("one")
-    while (claim := board.claim("count")) is not None:
-        failed = measurement("trio", 0.33).model_copy(update={"status": "failed", "timings": (), "session": ""})
-        workers.finish("one", claim, *([failed] if claim.key.block == "cells-2" else []))
-        board.leases.give_back(str(claim.key), claim.attempt)
-    while (claim := board.claim("time")) is not None:
-        workers.finish("one", claim)
-        board.leases.give_back(str(claim.key), claim.attempt)
-    board.look()
-    assert board.is_finished
-    assert workers.board("two").retry() == 3
-    again = workers.board("two")
-    assert again.claim("count") == Claim(RunKey("cells-2", 0), 2)
-    workers.finish("two", Claim(RunKey("cells-2", 0), 2))
-    # Its times are measured again too: those before left the cell out.
-    assert [again.claim("time"), again.claim("time")] == [Claim(RunKey("cells-2", n), 2) for n in (1, 2)]
 
 
 def test_a_run_that_failed_here_comes_last(workers):

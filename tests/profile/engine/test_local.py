@@ -53,7 +53,7 @@ def test_cells_are_counted_again_unless_they_are_counted_or_refused():
     found = contents(study, examples.measurement("trio", 0.11), refused, examples.failed("trio", 0.33))
     names = {cell.retention: cell.id for cell in study.cells()}
     assert local.uncounted(study, found) == [names[0.33], names[0.44]]
-    assert local.uncounted(study, None) == list(names.values())
+    assert local.uncounted(study, contents(study)) == list(names.values())
     assert not local.is_counted(study, found)
 
 

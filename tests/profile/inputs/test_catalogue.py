@@ -3,6 +3,7 @@
 import runpy
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_the_trained_models_alone_have_questions_of_their_own(tmp_path):
 
 
 def test_a_hub_that_cannot_be_reached_is_named_with_the_model(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    refused = mock.Mock(side_effect=ConnectionError("Connection refused"))
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", refused)
     with pytest.raises(StudyError, match=r"model 'nobody/nothing' cannot be loaded: .*Connection refused"):
         catalogue.require_reachable("nobody/nothing")

@@ -153,7 +153,7 @@ def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses
     asked = asked_about(folder, *[{"video": "frames"}] * 10)
     workload = build(Study(model="pocket-video", questions=str(asked), frames=8))
     assert not workload.random_pixels
-    for name, value in workload.asked(0).items():  # the first question is timed
+    for name, value in workload.inputs_of(0).items():  # the first question is timed
         assert torch.equal(value, workload.inputs[name].to(value.dtype)), name
     (first, *_), read = workload.questions, read_video(str(frames), 8)
     assert first.is_of_video and first.source == str(frames.resolve())
@@ -171,7 +171,7 @@ def test_a_question_whose_video_is_too_long_is_named(folder: Path):
     """The timed input may be shorter."""
     workload = build(Study(model="pocket-video", video=str(folder), prompt="which digit ?", fidelity_inputs=1))
     with pytest.raises(StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens"):
-        replace(workload, new_tokens=1000).asked(0)
+        replace(workload, new_tokens=1000).inputs_of(0)
 
 
 def test_a_file_about_pictures_and_videos_is_refused(folder: Path):

@@ -109,7 +109,7 @@ def test_a_question_that_the_processor_refuses_is_named(processor, monkeypatch):
     monkeypatch.setattr(type(workload.processor), "__call__", refuses)
     number = next(n for n, question in enumerate(workload.questions) if "digit" in question.text)
     with pytest.raises(StudyError, match=rf"question {number + 1}, .*: LlavaProcessor refuses .* no digits"):
-        workload.asked(number)
+        workload.inputs_of(number)
 
 
 def test_the_length_of_random_text_is_refused_where_the_text_is_a_prompt(tiny_study):

@@ -108,7 +108,7 @@ def test_full_retention_gives_the_same_answers(answered: fidelity.Reference):
 
 def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkeypatch: pytest.MonkeyPatch):
     seeds: list[int] = []
-    say, said = fidelity._say, dict[int, Any]()
+    say, said = fidelity._answer, dict[int, Any]()
 
     def saying(workload, inputs, method, *how):
         seeds.append(method.seed)
@@ -116,7 +116,7 @@ def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkey
         said[length] = said.get(length) or say(workload, inputs, method, *how)  # what it says does not matter here
         return said[length]
 
-    monkeypatch.setattr(fidelity, "_say", saying)
+    monkeypatch.setattr(fidelity, "_answer", saying)
     drawn = fidelity.measure(Random(retention=0.5, seed=100), answered)
     assert drawn.draws == fidelity.SEEDS
     assert len(drawn.correct) == len(drawn.same) == 12 * fidelity.SEEDS
@@ -126,7 +126,7 @@ def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkey
 def test_a_batch_that_does_not_fit_is_halved(
     answered: fidelity.Reference, answered_pruned: Fidelity, monkeypatch: pytest.MonkeyPatch
 ):
-    found, whole, said, sizes = answered, answered_pruned, fidelity._said, list[int]()
+    found, whole, said, sizes = answered, answered_pruned, fidelity._output, list[int]()
 
     def scarce(workload, inputs, *how):
         sizes.append(len(inputs["input_ids"]))
@@ -134,7 +134,7 @@ def test_a_batch_that_does_not_fit_is_halved(
             raise torch.OutOfMemoryError("CUDA out of memory")
         return said(workload, inputs, *how)
 
-    monkeypatch.setattr(fidelity, "_said", scarce)
+    monkeypatch.setattr(fidelity, "_output", scarce)
     alone = fidelity.measure(Grid(retention=0.4), found)
     assert sizes[:7] == [4, 2, 1, 1, 2, 1, 1]
     assert (alone.correct, alone.same, alone.top1) == (whole.correct, whole.same, whole.top1)
@@ -149,11 +149,11 @@ def test_rows_of_three_samples_are_split_between_them(quiz: Workload, monkeypatc
         if len(inputs["input_ids"]) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
         seen.append(inputs["pixel_values"].tolist())
-        return fidelity.Said(torch.zeros(1, 2))
+        return fidelity.Output(torch.zeros(1, 2))
 
-    monkeypatch.setattr(fidelity, "_said", scarce)
+    monkeypatch.setattr(fidelity, "_output", scarce)
     inputs = {"input_ids": torch.zeros(3, 5), "pixel_values": torch.arange(12)}
-    assert fidelity._say(quiz, inputs, None, 0).next_token.shape == (3, 2)
+    assert fidelity._answer(quiz, inputs, None, 0).next_token.shape == (3, 2)
     assert seen == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
@@ -161,7 +161,7 @@ def test_a_question_that_does_not_fit_alone_is_refused(quiz: Workload, monkeypat
     def scarce(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(fidelity, "_said", scarce)
+    monkeypatch.setattr(fidelity, "_output", scarce)
     with pytest.raises(MeasurementError, match="does not fit into the memory of cpu; choose a smaller --dtype"):
         fidelity.reference(quiz, 0, 0)
 

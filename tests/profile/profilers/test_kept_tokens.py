@@ -68,7 +68,7 @@ def test_the_first_question_is_pruned_where_the_study_s_own_picture_is_noise():
     workload = build(Study(text_tokens=60, fidelity_inputs=10))
     method = methods.find("trio")(retention=0.2)
     found = kept_tokens.measure(workload, method, traced(workload, method))
-    asked = replace(workload, inputs=workload.asked(0))
+    asked = replace(workload, inputs=workload.inputs_of(0))
     assert found == kept_tokens.of_trace(traced(asked, method))
     assert found != kept_tokens.of_trace(traced(workload, method))
 

@@ -8,11 +8,7 @@ from trio_profile.profilers import launches
 
 
 def test_launches_and_waits_are_counted_exactly(tiny_workload):
-    def counted(work) -> launches.Launches:
-        with launches.Counter() as counter:
-            work()
-        return counter.counted
-
+    counted = launches.count
     x = torch.arange(12.0).view(3, 4)
     assert counted(lambda: (x @ x.T).view(9)[2:5].t()) == launches.Launches(1, 0)
     assert counted(lambda: (x + 1).tolist()) == launches.Launches(1, 1)
@@ -41,7 +37,6 @@ def test_the_order_of_every_selection_is_checked_without_a_host_wait(tiny_worklo
     chooses, model = Random(retention=0.4, seed=977), tiny_workload.model
     waits: list[int] = []
     for _ in range(2):
-        with prune(model, chooses), launches.Counter() as counter:
-            tiny_workload.prefill()
-        waits.append(counter.counted.host_waits)
+        with prune(model, chooses):
+            waits.append(launches.count(tiny_workload.prefill).host_waits)
     assert waits[0] == waits[1]

@@ -8,17 +8,17 @@ from trio_profile.profilers import memory
 def test_peak_memory_repeats_exactly_and_falls_with_retention(tiny_workload):
     dense, pruned = memory.measure(tiny_workload, None), memory.measure(tiny_workload, Grid(retention=0.3))
     assert dense == memory.measure(tiny_workload, None)
-    assert pruned.peak_bytes < dense.peak_bytes
+    assert pruned.peak_memory_bytes < dense.peak_memory_bytes
     for peak in (dense, pruned):
-        assert 0 < peak.working_bytes < peak.peak_bytes
-        assert peak.reserved_bytes is None
+        assert 0 < peak.working_memory_bytes < peak.peak_memory_bytes
+        assert peak.peak_reserved_bytes is None
 
 
 def test_a_prefill_without_a_cache_saves_the_bytes_of_the_cache(tiny_workload):
     """At the end of the decoder, where the peak of this model lies, all layers' caches but the last's are there."""
     dense = memory.measure(tiny_workload, None)
     *_, last = held = memory.cache_bytes(tiny_workload, None)[0]
-    assert sum(held) - last <= dense.peak_bytes - dense.working_bytes <= sum(held)
+    assert sum(held) - last <= dense.peak_memory_bytes - dense.working_memory_bytes <= sum(held)
 
 
 def test_live_bytes_of_operators_by_hand():

@@ -44,7 +44,7 @@ def method(name: str, retention: float = 0.333) -> Method:
 
 @only_gpu
 def test_events_agree_with_the_host_over_a_wait_of_known_length():
-    clock, ratios = CudaClock(torch.device("cuda")), []
+    clock, ratios = CudaClock(), []
     for _ in range(10):
         torch.cuda.synchronize()
         began, start = time.perf_counter(), clock.mark()
@@ -55,31 +55,13 @@ def test_events_agree_with_the_host_over_a_wait_of_known_length():
     assert statistics.median(ratios) == pytest.approx(1, rel=0.02)
 
 
-@only_gpu
-def test_a_preroll_removes_the_hosts_time_from_the_gaps():
-    """A chain of operators that the host cannot launch as fast as the device runs them."""
-    device, small = torch.device("cuda"), torch.ones(16, device="cuda")
-    found = {}
-    for preroll_ms in (0.0, 20.0):
-        clock, times = CudaClock(device, preroll_ms=preroll_ms), []
-        for _ in range(20):
-            torch.cuda.synchronize()
-            clock.prepare()
-            start = clock.mark()
-            for _ in range(200):
-                small = small + 1
-            times.append(clock.elapsed_ms(start, clock.mark()))
-        found[preroll_ms] = statistics.median(times)
-    assert 0 < found[20.0] <= found[0.0]
-
-
 @every_device
 def test_the_parts_of_a_prefill_lie_within_it(device: str):
     work = workload(device)
     with prune(work.model, method("trio")):
         times = generation.timed(work.model, work.adapter, work.generate, clock_for(work.device))
-    assert 0 < sum(times.parts.values()) <= times.prefill_ms <= times.total_ms
-    assert times.parts["selection"] > 0
+    assert 0 < times.vision_ms + times.projector_ms + times.selection_ms <= times.prefill_ms <= times.total_ms
+    assert times.selection_ms > 0
 
 
 # --- what the host waits for -----------------------------------------------------------------------------------------
@@ -161,11 +143,11 @@ def test_a_pruned_prefill_peaks_no_higher_than_dense(device: str):
     with prune(work.model, Trio(retention=0.333)):
         work.prefill()  # the first backward takes a workspace, for good
     dense, pruned = memory.measure(work, None), memory.measure(work, Trio(retention=0.333))
-    assert 0 < pruned.working_bytes <= pruned.peak_bytes
-    assert pruned.peak_bytes <= dense.peak_bytes
-    assert (dense.reserved_bytes is None) == (device == "cpu")
-    if dense.reserved_bytes is not None:
-        assert dense.reserved_bytes > dense.peak_bytes
+    assert 0 < pruned.working_memory_bytes <= pruned.peak_memory_bytes
+    assert pruned.peak_memory_bytes <= dense.peak_memory_bytes
+    assert (dense.peak_reserved_bytes is None) == (device == "cpu")
+    if dense.peak_reserved_bytes is not None:
+        assert dense.peak_reserved_bytes > dense.peak_memory_bytes
 
 
 # --- the device's own figures ----------------------------------------------------------------------------------------
@@ -174,7 +156,7 @@ def test_a_pruned_prefill_peaks_no_higher_than_dense(device: str):
 @only_gpu
 def test_nvml_tells_what_a_study_records():
     found = gpu.Gpu(torch.device("cuda"))
-    assert 0 < found.clock_mhz() <= found.full_clock_mhz()
+    assert 0 < found.clock_mhz() <= found.full_clock_mhz
     assert isinstance(found.slowed_by(), tuple) and isinstance(found.others(), tuple)
     before = found.energy_j()
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)

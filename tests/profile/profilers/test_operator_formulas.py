@@ -17,34 +17,24 @@ Q, K = (2, 7, 6, 16), (2, 9, 3, 16)
 
 @pytest.fixture
 def flash() -> Iterator[None]:
-    """The flash-attention packages' operators by name and arguments, for as long as a test runs."""
+    """The flash-attention package's operators by name and arguments, for as long as a test runs."""
     forward = "(Tensor q, Tensor k, Tensor v, float dropout_p, float softmax_scale, bool causal) -> Tensor"
     packed = "(Tensor q, Tensor k, Tensor v, Tensor cu_q, Tensor cu_k, int max_q, int max_k) -> Tensor"
     filled = "Tensor out, Tensor lse, Tensor? dq, Tensor? dk, Tensor? dv"
     backward = f"(Tensor dout, Tensor q, Tensor k, Tensor v, {filled}) -> Tensor"
     packed_backward = f"(Tensor dout, Tensor q, Tensor k, Tensor v, {filled}, Tensor cu_q, Tensor cu_k) -> Tensor"
-    hopper = (
-        "(Tensor q, Tensor k, Tensor v, Tensor? k_new=None, Tensor? v_new=None, Tensor? qv=None, Tensor? out_=None, "
-        "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None) -> Tensor"
-    )
-    libraries = []
-    for namespace, operators in {
-        "flash_attn": {
-            "_flash_attn_forward": forward,
-            "_flash_attn_varlen_forward": packed,
-            "_flash_attn_backward": backward,
-            "_flash_attn_varlen_backward": packed_backward,
-        },
-        "flash_attn_3": {"fwd": hopper},
-    }.items():
-        library = torch.library.Library(namespace, "FRAGMENT")
-        for name, schema in operators.items():
-            library.define(name + schema)
-            library.impl(name, lambda q, *_, **__: torch.empty_like(q), "CPU")
-        libraries.append(library)
+    operators = {
+        "_flash_attn_forward": forward,
+        "_flash_attn_varlen_forward": packed,
+        "_flash_attn_backward": backward,
+        "_flash_attn_varlen_backward": packed_backward,
+    }
+    library = torch.library.Library("flash_attn", "FRAGMENT")
+    for name, schema in operators.items():
+        library.define(name + schema)
+        library.impl(name, lambda q, *_, **__: torch.empty_like(q), "CPU")
     yield
-    for library in libraries:
-        library._destroy()
+    library._destroy()
 
 
 def counted(run: Callable[[], object]) -> int:
@@ -99,7 +89,6 @@ def test_flash_attention_counts_as_sdpa_does(flash):
     expected = sdpa_flop_count(heads_first(Q), heads_first(K), heads_first(K))
     q, k, v = drawn(*Q), drawn(*K), drawn(*K)
     assert counted(lambda: ops._flash_attn_forward(q, k, v, 0.0, 1.0, True)) == expected > 0
-    assert counted(lambda: torch.ops.flash_attn_3.fwd(q, k, v)) == expected
     back = sdpa_backward_flop_count(heads_first(Q), heads_first(Q), heads_first(K), heads_first(K))
     assert counted(lambda: ops._flash_attn_backward(q, q, k, v, q, q, None, None, None)) == back
 
@@ -111,7 +100,6 @@ def test_packed_sequences_are_counted_one_by_one(flash):
     ops = torch.ops.flash_attn
     expected = by_sequence(ends_q, ends_k, sdpa_flop_count)
     assert counted(lambda: ops._flash_attn_varlen_forward(q, k, v, cu_q, cu_k, 7, 7)) == expected
-    assert counted(lambda: torch.ops.flash_attn_3.fwd(q, k, v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)) == expected
     back = by_sequence(ends_q, ends_k, sdpa_backward_flop_count, backward=True)
     assert counted(lambda: ops._flash_attn_varlen_backward(q, q, k, v, q, q, None, None, None, cu_q, cu_k)) == back
 

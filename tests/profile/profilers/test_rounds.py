@@ -8,7 +8,7 @@ import torch
 from tests.profile.faking import FakeClock, FakeGpu
 from trio_core.methods.grid import Grid
 from trio_core.methods.random import Random
-from trio_profile.profilers import disturbance, rounds
+from trio_profile.profilers import rounds
 from trio_profile.records.schema import Round
 from trio_profile.records.timing import Phase
 
@@ -84,11 +84,10 @@ def test_a_round_on_a_slow_gpu_is_discarded_if_the_gpu_says_why(tiny_workload):
 
 
 def test_each_run_has_its_own_disturbance(tiny_workload, monkeypatch):
-    """The page faults of the readings are squares, so the differences are odd numbers."""
+    """The delays of the readings are squares, so the differences are odd numbers."""
     number = iter(range(100))
-    read = disturbance.Reading
-    monkeypatch.setattr(disturbance, "read", lambda: read(0.0, None, None, None, None, next(number) ** 2, None))
-    assert [run.disturbance.faults for run in measured(tiny_workload).runs] == [1, 5, 9]  # pyright: ignore
+    monkeypatch.setattr(rounds, "delays_ns", lambda: {"1": 10**6 * next(number) ** 2})
+    assert [run.disturbance.delay_ms for run in measured(tiny_workload).runs] == [1, 5, 9]  # pyright: ignore
 
 
 def test_the_cell_that_fails_is_named_and_an_error_of_the_dense_model_is_raised(tiny_workload, monkeypatch):
@@ -101,16 +100,18 @@ def test_the_cell_that_fails_is_named_and_an_error_of_the_dense_model_is_raised(
         measured(tiny_workload, {})
 
 
-def test_distinct_pictures_are_timed_in_turn_with_the_repeated_one(tiny_workload, monkeypatch):
-    """A tower that keeps what it made of a picture is faster on the one it has seen."""
-    kept: list[torch.Tensor] = []
+def test_the_delay_is_that_of_the_thread_that_waited_longest():
+    before = {"1": 0, "2": 1_000_000, "4": 9_000_000}
+    assert rounds.longest_delay_ms(before, {"1": 2_000_000, "2": 2_000_000, "3": 3_000_000}) == 3.0
 
-    def run(workload, _clock, _phase) -> rounds.Times:
-        pixels = workload.inputs["pixel_values"]
-        is_known = any(torch.equal(pixels, old) for old in kept)
-        kept.append(pixels)
-        return rounds.Times(1.0 if is_known else 31.0, 0, 0)
 
-    monkeypatch.setattr(rounds, "run", run)
-    assert rounds.distinct_ratios(tiny_workload, seed=0, clock=FakeClock()) == (31.0,) * 3
-    assert len(kept) == 7
+@pytest.mark.parametrize(
+    ("content", "delays"), [(b"1000 2000 3\n", {"1": 2000}), (b"", {}), (b"a b c", {}), (None, {})]
+)
+def test_the_delays_are_read_where_linux_shows_them(content, delays, tmp_path, monkeypatch):
+    monkeypatch.setattr(rounds, "THREADS", str(tmp_path))
+    (tmp_path / "1").mkdir()
+    if content is not None:
+        (tmp_path / "1" / "schedstat").write_bytes(content)
+    assert rounds.delays_ns() == delays
+    assert (rounds.longest_delay_ms(delays, delays) is None) == (delays == {})

@@ -54,10 +54,5 @@ def test_another_study_or_machine_is_refused(tmp_path):
     ):
         place = tmp_path / says
         AnswerStore(place, STUDY, session("a"))
-        # Nothing is answered yet, so nothing is lost if another study begins.
-        other = AnswerStore(place, STUDY.model_copy(update=study), session("b", **environment))
-        assert [one.id for one in other.contents.sessions] == ["b"]
-        store = AnswerStore(place, STUDY, session("c"))
-        store.append(question(0))
         with pytest.raises(StoreError, match=f"holds {says}"):
             AnswerStore(place, STUDY.model_copy(update=study), session("d", **environment))

@@ -19,16 +19,15 @@ def test_a_file_that_changed_is_named():
         (
             files(model__weights=12),
             files(model__weights=14),
-            "the checkpoint my/model has changed since out was measured "
-            "(weights: 12 bytes when measured, 14 bytes now); choose another --out",
+            "the checkpoint my/model has changed since out was measured (weights); choose another --out",
         ),
         (files(questions=1), files(questions=2), "the questions q.jsonl have changed"),
-        (files(tasks__a=1), files(tasks__b=1), "(a: removed since and 1"),
-        (files(model__a=1), files(model__a=1, model__b=1), "(b: added since)"),
+        (files(tasks__a=1), files(tasks__b=1), "(a, b)"),
+        (files(model__a=1), files(model__a=1, model__b=1), "(b)"),
         (
             files(image=1),
             {"image": FileDigest(bytes=1, sha256="1")},
-            "(cat.png: other content of the same size)",
+            "(cat.png)",
         ),
     ):
         with pytest.raises(StoreError) as caught:

@@ -25,7 +25,7 @@ def test_what_a_killed_process_left_behind_locks_nothing(tmp_path):
     (tmp_path / LOCK).write_text("")
     (tmp_path / HOLDER).write_text('{"host": "h", "pid": 1, "since": "2026-01-01T00:00:00Z"}')
     with lock_directory(tmp_path):
-        assert f'"pid":{os.getpid()}' in (tmp_path / HOLDER).read_text()
+        assert f"process {os.getpid()} on " in (tmp_path / HOLDER).read_text()
 
 
 def test_a_lock_ends_when_the_last_process_that_inherited_it_has_ended(tmp_path):

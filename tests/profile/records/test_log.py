@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trio_profile.errors import StoreError
-from trio_profile.records.log import LogReader, is_cut_off_header
+from trio_profile.records.log import LogReader
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,3 @@ def test_a_line_that_is_no_record_is_refused_in_one_line(line):
     with pytest.raises(StoreError) as caught:
         LogReader(Path()).parse(line)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
-
-
-def test_only_the_beginning_of_a_header_is_a_header_that_is_cut_off():
-    header = b'{"record":"header","format":"trio-profile"}'
-    assert all(is_cut_off_header(header[:length]) for length in range(1, len(header)))
-    assert not is_cut_off_header(header)
-    assert not is_cut_off_header(header[:20] + b"\n")
-    assert not is_cut_off_header(b'{"hello"')

@@ -80,12 +80,11 @@ def test_a_damaged_line_in_the_middle_is_dropped_and_said(filled):
 
 def test_a_foreign_file_is_refused_by_name(tmp_path):
     for content, says in (
-        (b"", "is empty"),
         (b"\xff\xfe\x00", "not JSON"),
         (b"[1, 2]\n", "not a record"),
         (b'{"hello": "world"}\n', "not a record"),
-        (b'{"record": "header", "format": "other", "version": 2}\n', "header.format"),
-        (b'{"record": "header", "format": "trio-profile", "version": 99}\n', "newer"),
+        (b'{"record": "header", "format": "other", "version": "2.0"}\n', "header.format"),
+        (b'{"record": "header", "format": "trio-profile", "version": "99.0"}\n', "newer"),
     ):
         (tmp_path / "measurements.jsonl").write_bytes(content)
         with pytest.raises(StoreError, match=says) as caught:
@@ -200,17 +199,16 @@ def test_a_directory_that_is_removed_while_measuring_is_one_line(filled):
     assert filled.open(study(), session()).measurements == []
 
 
-@pytest.mark.parametrize("length", [0, 40])
-def test_a_header_that_is_cut_off_is_a_study_that_begins_anew(filled, length):
-    filled.path.write_bytes(filled.path.read_bytes()[:length])
-    with pytest.raises(StoreError, match="so nothing was measured: run the same command again"):
+def test_an_empty_file_is_a_study_that_begins_anew(filled):
+    filled.path.write_bytes(b"")
+    with pytest.raises(StoreError, match=r"holds no measurements\.jsonl"):
         filled.read()
     assert not filled.exists()
     assert filled.open(study(), session()).measurements == []
     assert filled.read().dropped == []
 
 
-def test_a_foreign_file_is_not_taken_for_a_header_that_is_cut_off(tmp_path):
+def test_a_foreign_file_is_refused_and_stays(tmp_path):
     (tmp_path / "measurements.jsonl").write_bytes(b"my notes")
     with pytest.raises(StoreError, match="choose another --out"):
         Store(tmp_path).open(study(), session())

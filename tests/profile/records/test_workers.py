@@ -9,7 +9,7 @@ from tests.profile.examples import dense, environment, study
 from tests.profile.working import Worker
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
-from trio_profile.records.leases import LEASES, Leases
+from trio_profile.records.leases import LEASES
 from trio_profile.records.run import DENSE
 from trio_profile.records.schema import Measurement, Round, Session
 from trio_profile.records.store import Store
@@ -98,16 +98,6 @@ def test_a_cell_that_failed_in_one_process_keeps_the_times_of_the_others(tmp_pat
     found = read(tmp_path)
     cell = found.cells[FAILED.cell.id]
     assert (found.dropped, cell.status, cell.reason, len(cell.timings)) == ([], "done", "out of memory", 1)
-
-
-def test_what_was_measured_again_replaces_the_earlier_end(tmp_path, two):
-    first, second = two
-    first.keep("cells-1", 1, FAILED)
-    Leases(tmp_path, "b").retry("cells-1.1", 1)
-    assert read(tmp_path).cells[FAILED.cell.id].status == "failed"  # until it is measured again
-    second.keep("cells-1", 1, *times(0.11), attempt=2)
-    cell = read(tmp_path).cells[FAILED.cell.id]
-    assert (cell.status, cell.reason) == ("done", None)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95])

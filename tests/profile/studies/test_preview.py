@@ -35,7 +35,7 @@ def test_a_large_model_is_not_loaded_and_its_time_follows_from_its_work(monkeypa
     monkeypatch.setattr(models, "_free_host_memory", lambda: 10**12)
     monkeypatch.setattr("trio_profile.studies.preview.SLOW_SECONDS", 0)  # an eighth of the rows is timed
     loaded = []
-    monkeypatch.setattr(models, "with_large_weights", lambda *_: loaded.append(1))
+    monkeypatch.setattr(models, "no_init_weights", lambda *_: loaded.append(1))
     one, two = (
         preview(make(model="llava-1.5-7b", device="cpu", retentions=(0.5,), seconds=1.0, batch=batch)).seconds
         for batch in (1, 64)

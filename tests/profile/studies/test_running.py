@@ -110,7 +110,7 @@ def test_an_exchanged_checkpoint_is_refused_by_the_file_that_changed(runs, check
     study = make("flops", model=str(tmp_path / "model"), device="meta")
     running.run(study, tmp_path / "out")
     (tmp_path / "model" / "generation_config.json").write_text("{}")
-    with pytest.raises(StoreError, match=r"model has changed since .* \(generation_config\.json: \d+ byte"):
+    with pytest.raises(StoreError, match=r"model has changed since .* \(generation_config\.json\)"):
         running.run(study, tmp_path / "out")
     assert runs == [study.model]
 

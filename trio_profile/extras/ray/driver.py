@@ -12,7 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -33,8 +33,6 @@ from trio_profile.text import first_line
 
 LOOK_SECONDS = 1.0
 """How often the driver looks at the cluster and at the study."""
-METER = "trio_profile.extras.ray.cost:start"
-"""The function that measures Ray's own processes (`Terms.meter`)."""
 MOST_LOST = 3
 """The driver stops after so many actors on each device were lost while no run was finished."""
 STOP_SECONDS = 20.0
@@ -127,8 +125,6 @@ def run(
     directory = directory.resolve()
     shared.prepare(study, directory, resume=resume)
     terms = (terms or Terms()).model_copy(update={"name": f"driver-{uuid4().hex[:8]}"})
-    if terms.retry:
-        board_of(study, directory, terms).retry()
     board = board_of(study, directory, terms)
     board.look()
     if not board.is_finished:
@@ -143,7 +139,7 @@ def run(
 
 
 def _of_workers(terms: Terms, ray: Any) -> Terms:
-    own = {"name": "", "retry": False, "engine": f"ray {ray.__version__}", "meter": METER}
+    own = {"name": "", "engine": f"ray {ray.__version__}"}
     return terms.model_copy(update=own)
 
 
@@ -202,7 +198,7 @@ class _Driver:
                 if len(self.board.done) > done:
                     self.lost.clear()
                 refused = (f"{place.host}: {error}" for place, error in self.refused.items())
-                show(replace(overview(self.board), refused=tuple(dict.fromkeys(refused))))
+                show(overview(self.board, refused=tuple(dict.fromkeys(refused))))
                 if self.board.is_finished:
                     return
                 self._start()

@@ -54,7 +54,7 @@ def live() -> "Iterator[Callable[[Overview], None]]":
     from rich.live import Live
 
     with Live(console=Console(stderr=True), transient=True) as screen:
-        yield lambda state: screen.update(overview.table(state), refresh=True)
+        yield lambda state: screen.update(overview.lines(state), refresh=True)
 
 
 def run(study: "Study", values: dict[str, Any]) -> "Finished":

@@ -68,7 +68,7 @@ def inputs(workload: Workload, drawn: int, seed: int) -> Iterator[Inputs]:
     drawn: number of pictures, the workload's own included.
     """
     for number in range(len(workload.questions)):
-        yield placed(workload.asked(number), workload.model)
+        yield placed(workload.inputs_of(number), workload.model)
     if not workload.questions:
         generator = torch.Generator().manual_seed(seed)
         yield workload.inputs

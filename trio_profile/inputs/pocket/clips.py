@@ -19,7 +19,7 @@ FRAMES = 8
 LONGEST_PASSING = 3
 """The most frames in which a passing thing is in sight."""
 KINDS = ("stays", "passes", "moves")
-"""What the thing does that a question asks for. The questions of an exam take turns."""
+"""The behaviour of the thing that a question asks for. The questions of an exam take turns."""
 FIRST_SEED = 500_000
 """Clips begin here, so that their scenes are neither those of the exam of pictures nor those of the training."""
 

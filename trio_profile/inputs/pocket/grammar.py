@@ -35,14 +35,14 @@ class Question:
 
     hops: how many things must be found.
     route: these things in order.
-    found: the property value that is looked for at each of them; the last one is the answer.
+    values: the property value that is looked for at each of them; the last one is the answer.
     """
 
     text: str
     answer: str
     hops: int
     route: tuple[Thing, ...]
-    found: tuple[str, ...]
+    values: tuple[str, ...]
 
 
 def ask(scene: Scene, hops: int, rng: np.random.Generator, among: Sequence[Thing] | None = None) -> Question:
@@ -50,27 +50,27 @@ def ask(scene: Scene, hops: int, rng: np.random.Generator, among: Sequence[Thing
 
     hops: how many things must be found.
     among: ask only about these things; all if None.
-    Raises ValueError if no such route is found, because the things share too few properties.
+    Raises ValueError if no such route exists, because the things share too few properties.
     """
     things = scene.things if among is None else among
     for _ in range(100):
         thing = things[int(rng.integers(len(things)))]
         sought: Property = PROPERTIES[int(rng.integers(3))]
         text = " ".join(("at the", *(thing[of] for of in PROPERTIES if of != sought)))
-        route, found = [thing], [thing[sought]]
+        route, values = [thing], [thing[sought]]
         while len(route) < hops:
-            alike = [t for t in things if t not in route and t[sought] == found[-1]]
+            alike = [t for t in things if t not in route and t[sought] == values[-1]]
             if not alike:
                 break
             thing = alike[int(rng.integers(len(alike)))]
             others: list[Property] = [of for of in PROPERTIES if of != sought]
-            given = others.pop(int(rng.integers(2)))
-            text = f"{text} by {sought} to the {thing[given]}"
+            property_given = others.pop(int(rng.integers(2)))
+            text = f"{text} by {sought} to the {thing[property_given]}"
             sought = others[0]
             route.append(thing)
-            found.append(thing[sought])
+            values.append(thing[sought])
         if len(route) == hops:
-            return Question(f"{text} which {sought} {ENDING}", found[-1], hops, tuple(route), tuple(found))
+            return Question(f"{text} which {sought} {ENDING}", values[-1], hops, tuple(route), tuple(values))
     raise ValueError(f"no question of {hops} hops among {len(things)} things")
 
 
@@ -84,8 +84,8 @@ def exam(count: int) -> list[questions.Question]:
 
 def _held_out(number: int) -> questions.Question:
     hops = (number - 1) % MOST_HOPS + 1
-    shown = scene_of(number)
-    asked = ask(shown, hops, np.random.default_rng((number, hops)))
+    held_out = scene_of(number)
+    question = ask(held_out, hops, np.random.default_rng((number, hops)))
     return questions.Question(
-        partial(render, shown), asked.text, asked.answer, kind=f"{hops} hop{'s' if hops > 1 else ''}"
+        partial(render, held_out), question.text, question.answer, kind=f"{hops} hop{'s' if hops > 1 else ''}"
     )

@@ -137,8 +137,8 @@ def empty(rng: np.random.Generator, taken: Set[tuple[int, int]]) -> NDArray[np.f
     """The ground with its splashes, [SIDE, SIDE, 3] from 0 to 255. taken: the cells that no splash may touch."""
     pixels = _ground(rng)
     free = sorted({divmod(i, GRID) for i in range(GRID * GRID)} - taken)
-    for which in rng.permutation(len(free))[: rng.integers(12, 25)]:
-        _splash(pixels, free[which], rng)
+    for place in rng.permutation(len(free))[: rng.integers(12, 25)]:
+        _splash(pixels, free[place], rng)
     return pixels
 
 
@@ -165,8 +165,8 @@ def _ground(rng: np.random.Generator) -> NDArray[np.float64]:
         wave = np.sin(across * columns[where] + down * rows[where] + rng.uniform(0, 6))
         if rng.random() < 0.5:  # stripes in place of waves
             wave = np.sign(wave)
-        one, other = rng.uniform(30, 150, (2, 3))
-        pixels[where] = (one + other) / 2 + wave[..., None] * (one - other) / 2
+        first, other = rng.uniform(30, 150, (2, 3))
+        pixels[where] = (first + other) / 2 + wave[..., None] * (first - other) / 2
     return pixels
 
 

@@ -243,27 +243,21 @@ def read_requests(directory: Path) -> RequestLog:
     return log
 
 
-class RequestStore(ContinuedLog[RequestLog]):
+class RequestStore(ContinuedLog):
     """The requests of one study: in `requests.jsonl` of a directory, or only in memory.
 
     A study that asks nobody writes nothing: its session is written by `start`.
     """
 
     records = RECORDS
-    empty = RequestLog
+    contents: RequestLog
 
     def __init__(self, directory: Path | None, study: EndpointStudy, session: Session):
         """Open the store: a new one, or one with the same study on the same kind of machine.
-
-        The file of another study is replaced when the session begins, if no segment of it is finished.
 
         directory: None keeps the requests in memory.
         Raises StoreError if the file holds requests of another study or answers to other questions, is no store, or
         cannot be read or written.
         """
         path = None if directory is None else directory / REQUESTS
-        super().__init__(path, "finished segments", RequestHeader(study=study), session)
-
-    def must_keep(self, *, is_same_study: bool) -> bool:
-        """Return whether a segment is finished, or pictures of this study may be used up."""
-        return is_same_study or bool(self.contents.segments)
+        super().__init__(path, "finished segments", RequestHeader(study=study), session, RequestLog())

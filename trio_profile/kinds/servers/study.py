@@ -56,12 +56,12 @@ class EndpointStudy(Record):
         None,
         SERVER,
         "Address of the pruned server.",
-        said="the dense one, with --pruned-body",
+        default_help="the dense one, with --pruned-body",
         metavar="URL",
         basic=True,
     )
     model: str | None = option(
-        None, SERVER, "The name of the model, as both servers know it.", said="the only one that they list"
+        None, SERVER, "The name of the model, as both servers know it.", default_help="the only one that they list"
     )
     body: str | None = option(None, SERVER, "Further fields of every request, as a JSON object.", metavar="JSON")
     pruned_body: str | None = option(
@@ -72,7 +72,7 @@ class EndpointStudy(Record):
         SAMPLING,
         "Comma list of loads: how many requests are always under way (closed loop).",
         form="list",
-        said="1,2,4,8,16,32 without --rate",
+        default_help="1,2,4,8,16,32 without --rate",
         metavar="LOADS",
         basic=True,
     )
@@ -97,7 +97,7 @@ class EndpointStudy(Record):
         SAMPLING,
         "End after so many rounds. Start the servers anew, and give the same command again: then the intervals hold "
         "what differs between starts.",
-        said="all rounds",
+        default_help="all rounds",
     )
     requests: int = option(
         100, SAMPLING, "Measured requests of a segment; at least 4 for each one that is under way.", ge=4, le=100_000
@@ -125,7 +125,7 @@ class EndpointStudy(Record):
         INPUT,
         "A directory of pictures. Each use cuts a picture out at another place, so that no two requests are alike.",
         form="path",
-        said="drawn pictures",
+        default_help="drawn pictures",
         basic=True,
     )
     frames: int = option(
@@ -150,7 +150,7 @@ class EndpointStudy(Record):
         None,
         INPUT,
         "How many questions both servers answer: the first ones of the file, or else of the model pocket.",
-        said="all questions of a file, otherwise none",
+        default_help="all questions of a file, otherwise none",
     )
     ttft_limit_ms: Annotated[float, Field(gt=0)] | None = option(
         None, SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."

@@ -9,7 +9,7 @@ from trio_profile.extras.ray.engine import live
 
 def test_without_a_terminal_a_line_is_said(capsys):
     with live() as show:
-        show(Overview((), 4, 1, 7, 125.0))
+        show(Overview(4, 1, 7, {}, 125.0))
     assert capsys.readouterr().err.startswith("trio-profile: 4 of 12 runs measured")
 
 

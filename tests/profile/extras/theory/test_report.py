@@ -11,6 +11,7 @@ from trio_profile.extras.theory import document as analysis
 from trio_profile.extras.theory import report as pages
 from trio_profile.extras.theory.document import Overlap, TheoryDocument
 from trio_profile.findings.blocks import Chart
+from trio_profile.records.documents import read_document
 from trio_profile.render import latex, markdown, render
 
 PUBLISHED = Path(__file__).parents[4] / "reports" / "pocket" / "theory" / "theory.json"
@@ -81,7 +82,7 @@ def test_layers_without_a_value_have_no_point(document: TheoryDocument):
 
 
 def test_the_published_report_fits_the_terminal():
-    report = pages.report(TheoryDocument.model_validate_json(PUBLISHED.read_bytes()))
+    report = pages.report(read_document(PUBLISHED, TheoryDocument))
     shown = in_terminal(report)
     assert "Agreement with" in shown and "0.29 [0.21, 0.36]" in shown
     assert not list(too_wide(report))

@@ -35,8 +35,8 @@ def test_a_reader_of_the_words_finds_the_one_answer(hops: int):
     for seed in range(60):
         shown = scene(seed)
         asked = ask(shown, hops, rng)
-        assert answers(shown, asked.text) == [{value} for value in asked.found]
-        assert asked.answer == asked.found[-1]
+        assert answers(shown, asked.text) == [{value} for value in asked.values]
+        assert asked.answer == asked.values[-1]
         assert len(set(asked.route)) == hops
         assert set(asked.text.split()) | {asked.answer} <= set(WORDS)
 

@@ -1,6 +1,7 @@
 """`pocket-video`: it answers about clips, and takes nothing else."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ def test_it_answers_what_pocket_was_never_shown():
     """A question about each kind of thing."""
     workload = build(Study(model="pocket-video", fidelity_inputs=10))
     assert workload.shape.visual_tokens == FRAMES * 144 + 1
-    workload = workload.with_questions(workload.questions[:3])
+    workload = replace(workload, questions=workload.questions[:3])
     assert all(fidelity.reference(workload, 0, 0).correct)
 
 

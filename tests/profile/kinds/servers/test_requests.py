@@ -66,11 +66,3 @@ def test_requests_without_their_segment_do_not_count(tmp_path):
 def test_pictures_of_an_interrupted_segment_are_used_up(tmp_path):
     stored(tmp_path).append(PicturesUsed(next=99))
     assert RequestStore(tmp_path, study(), session("second")).contents.next_picture == 99
-
-
-def test_a_study_without_a_finished_segment_gives_way_to_another(tmp_path):
-    stored(tmp_path, arms=())
-    store = RequestStore(tmp_path, study(seed=1), session("second"))
-    store.start()
-    text = (tmp_path / REQUESTS).read_text()
-    assert '"id":"second"' in text and '"id":"first"' not in text
