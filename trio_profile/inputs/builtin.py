@@ -298,14 +298,14 @@ def _llava_onevision_config() -> LlavaOnevisionConfig:
     )
 
 
-def _qwen_config() -> Qwen2_5_VLConfig:
+def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_heads: int) -> Qwen2_5_VLConfig:
     return Qwen2_5_VLConfig(
         text_config={
-            "hidden_size": 3584,
-            "intermediate_size": 18944,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 28,
-            "num_key_value_heads": 4,
+            "hidden_size": hidden,
+            "intermediate_size": intermediate,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": key_heads,
             "vocab_size": 152064,
             "max_position_embeddings": 128000,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
@@ -313,9 +313,9 @@ def _qwen_config() -> Qwen2_5_VLConfig:
         vision_config={
             "depth": 32,
             "hidden_size": 1280,
-            "intermediate_size": 3420,
+            "intermediate_size": 3420 if hidden < 8192 else 3456,
             "num_heads": 16,
-            "out_hidden_size": 3584,
+            "out_hidden_size": hidden,
             "patch_size": 14,
             "spatial_merge_size": 2,
             "temporal_patch_size": 2,
@@ -405,7 +405,14 @@ BUILTIN: dict[str, Builtin] = {
     "qwen2.5-vl-7b": Builtin(
         "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",
         Qwen2_5_VLForConditionalGeneration,
-        _qwen_config,
+        partial(_qwen_config, 3584, 18944, 28, 28, 4),
+        _qwen_picture,
+        1296,
+    ),
+    "qwen2.5-vl-72b": Builtin(
+        "Qwen2.5-VL-72B at its true size, the same picture",
+        Qwen2_5_VLForConditionalGeneration,
+        partial(_qwen_config, 8192, 29568, 80, 64, 8),
         _qwen_picture,
         1296,
     ),

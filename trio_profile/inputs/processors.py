@@ -2,14 +2,13 @@
 
 The processors of some families need torchvision for videos alone, and transformers then refuses the whole processor
 [transformers 5.23, `Qwen2VLVideoProcessor requires the Torchvision library`]. Here such a processor loads: its pictures
-go through transformers' PIL image processor, and its videos are refused. With a torchvision that works, nothing
-changes.
+go through transformers' PIL image processor, and its videos through `videos.video_reader`. With a torchvision that
+works, nothing changes.
 """
 
 from typing import Any
 
 from transformers import AutoConfig, AutoProcessor
-from transformers.image_processing_utils import BaseImageProcessor
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from transformers.processing_utils import MODALITY_TO_AUTOPROCESSOR_MAPPING, ProcessorMixin
@@ -18,7 +17,7 @@ from transformers.utils.import_utils import is_torchvision_available
 from trio_core.models import families
 from trio_core.models.adapter import Adapter, adapters
 from trio_profile.errors import StudyError
-from trio_profile.optional import torchvision_fault
+from trio_profile.inputs.videos import FrameByFrame, NoVideos, video_reader
 
 VIDEO = "video_processor"
 """The name of the part that reads videos, in every processor of transformers."""
@@ -70,43 +69,19 @@ def _family_of(checkpoint: str) -> type[Adapter] | None:
     return None if cls is None else adapters.get(cls.__name__)
 
 
-class NoVideos(BaseImageProcessor):
-    """Stands where torchvision would read videos.
-
-    num_frames, fps: how many frames to take from a video. SmolVLM's chat template asks for them.
-    """
-
-    model_input_names: list[str] = []  # noqa: RUF012 - as transformers declares it
-    num_frames: int | None = None
-    fps: float | None = None
-
-    def __call__(self, *_: object, **__: object) -> Any:
-        """Raises ValueError."""
-        fault = torchvision_fault()
-        why = f"cannot be imported here ({fault})" if fault else "is not installed"
-        raise ValueError(
-            f"a video needs torchvision, which {why}: give pictures, or install the build of torchvision that belongs "
-            "to this torch"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Nothing to save."""
-        return {}
-
-
 class _WithoutVideos(ProcessorMixin):
     """The changes in a processor class that has no video processor to load. It comes before that class."""
 
     def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
         """The class of an argument. transformers finds no class of video processors without torchvision."""
-        if isinstance(argument, NoVideos):
-            return NoVideos
+        if isinstance(argument, NoVideos | FrameByFrame):
+            return type(argument)
         return super().check_argument_for_proper_class(argument_name, argument)
 
     @classmethod
     def _get_arguments_from_pretrained(cls, pretrained_model_name_or_path: Any, *_: Any, **options: Any) -> list[Any]:
         return [
-            NoVideos()
+            video_reader(pretrained_model_name_or_path)
             if name == VIDEO
             else MODALITY_TO_AUTOPROCESSOR_MAPPING[name].from_pretrained(pretrained_model_name_or_path, **options)
             for name in cls.get_attributes()
