@@ -4,6 +4,7 @@ Whatever is missing here, such as a browser or an extra, is named once at the en
 """
 
 import gc
+import sys
 
 import hypothesis
 import pytest
@@ -20,8 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Install the import hook: it must be there before trio_core is imported."""
+    """Install the import hook. Raise UsageError if trio_core is imported already: its shapes would go unchecked."""
     if config.getoption("--shapes"):
+        if "trio_core" in sys.modules:
+            raise pytest.UsageError("--shapes: these paths import trio_core too early; choose tests by -k")
         from jaxtyping import install_import_hook
 
         install_import_hook("trio_core", "beartype.beartype")

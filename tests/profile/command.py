@@ -20,7 +20,7 @@ def complaint(capsys, *arguments: object) -> str:
     assert run([*map(str, arguments)]) == 2
     captured = capsys.readouterr()
     lines = _without_progress(captured.err.splitlines())
-    assert len(lines) == 1
+    assert len(lines) == 1, lines
     assert lines[0].startswith("trio-profile: error: ")
     assert captured.out == ""
     return lines[0]

@@ -55,9 +55,9 @@ class Decode(Pass):
         frame = self.frames.get(index)
         return self.add(index, hidden, None), self.cut(kwargs, frame, hidden, index)
 
-    def length(self, queries: int) -> int:
+    def length(self, queries: int | Tensor) -> int:
         """Tokens before this step, and the step's own."""
-        return self.cached + queries
+        return self.cached + int(queries)
 
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
         """[B, Q]: the position ids of the step's tokens, less the tokens that their sample dropped."""

@@ -86,8 +86,11 @@ class Pass(ABC):
         """[B, T]: the position ids of the tokens that a layer runs on."""
 
     @abstractmethod
-    def length(self, queries: int) -> int:
-        """Tokens of the full sequence, cached and dropped ones included. queries: those that a layer runs on."""
+    def length(self, queries: int | Tensor) -> int:
+        """Tokens of the full sequence, cached and dropped ones included.
+
+        queries: those that a layer runs on. While torch traces, a size is a tensor.
+        """
 
     def check_arguments(self, layer: nn.Module, hidden: HiddenBSD, rest: tuple[Any, ...], kwargs: Kwargs) -> None:
         """Raise UnsupportedInput for an argument of a layer that describes the full sequence and that we cannot cut.

@@ -113,7 +113,7 @@ class Prefill(Pass):
             self.previous = self._call(layer, hidden.to(device_of(layer, hidden)), cut)
         return hidden, cut
 
-    def length(self, queries: int) -> int:
+    def length(self, queries: int | Tensor) -> int:
         """Tokens of the prompt."""
         del queries
         return self.whole.full_length
