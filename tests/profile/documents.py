@@ -39,7 +39,6 @@ from trio_profile.analysis.evaluation import (
 )
 from trio_profile.analysis.flops import FormulaTotal, Gammas
 from trio_profile.analysis.grid import CellTokens, TokenMaps
-from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.layers import (
     Bounds,
     Efficiency,
@@ -136,13 +135,11 @@ def layers_document() -> LayersDocument:
 
 
 def layers_at(*retentions: float) -> LayersDocument:
-    """The same prefill at several retentions, with the idle stage that near full retention has."""
+    """The same prefill at several retentions."""
     one = layers_document()
     shares = [Retention(**dict.fromkeys(Retention.model_fields, share)) for share in retentions]
     cells = tuple(one.cells[0].model_copy(update={"retention": share}) for share in shares)
-    idle = IdleStage(method="trio", nominal_retention=retentions[-1], layer=2, tokens=576, dropped=3)
-    update = {**dict(cells[0]), "cells": cells, "clamped_above": {"trio": 0.53}, "idle_stages": [idle]}
-    return one.model_copy(update=update)
+    return one.model_copy(update={**dict(cells[0]), "cells": cells})
 
 
 def _efficiency(factor: float) -> Efficiency:
@@ -301,7 +298,7 @@ def swept(
         cells.append(examples.measurement(retention=retention).model_copy(update={"timings": tuple(timings)}))
     sessions = [examples.session(id=f"{number}", environment=examples.environment()) for number in range(processes)]
     rounds = examples.rounds_of(*cells)
-    return summarise(asked, examples.environment(), examples.dense(), cells, sessions=sessions, rounds=rounds)
+    return summarise(examples.contents_of(asked, cells, examples.dense(), sessions, rounds))
 
 
 # --- tokens of the usual size ----------------------------------------------------------------------------------------

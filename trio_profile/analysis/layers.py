@@ -1,13 +1,7 @@
 """The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned, at each retention."""
 
-from collections.abc import Sequence
-
-from pydantic import Field
-
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.flops import Factor, FormulaTotal, Gammas
-from trio_profile.analysis.ladders import IdleStage
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import Record, Retention
@@ -187,30 +181,10 @@ class LayersDocument(PrefillTimes, StudyDocument):
     The fields of `PrefillTimes` are those of the lowest retention: of the only one, if the study has one.
 
     cells: the times at each retention, the lowest first.
-    clamped_above: by method, the retention above which the budgets cannot keep their proportion. It is empty if no cell
-        is above it.
-    idle_stages: stages that drop next to no tokens, but score all of them.
     trace: path of trace.json, which Perfetto and Chrome open.
     report: path of report.html.
     """
 
     cells: tuple[PrefillTimes, ...]
-    clamped_above: dict[str, float] = Field(default_factory=dict)
-    idle_stages: list[IdleStage] = Field(default_factory=list)
     trace: str | None = None
     report: str | None = None
-
-
-def ladders(cells: Sequence[PrefillTimes]) -> list[CellSummary]:
-    """Return the budgets of each cell, as `analysis.ladders` reads them."""
-    return [
-        CellSummary(
-            method=cell.method,
-            status="done",
-            nominal_retention=cell.retention.nominal,
-            retention=cell.retention,
-            layers=cell.stage_layers,
-            budgets=cell.budgets,
-        )
-        for cell in cells
-    ]

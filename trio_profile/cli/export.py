@@ -46,13 +46,13 @@ def command(
     if figure is not None:
         if format is not None or pairs or requests or cells:
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs, --requests or --cells")
-        form = exporting.picture_of(out, to)
+        form = exporting.form_of(out, to, exporting.PICTURES, "svg")
         _require_file(out, form)
         content, found = exporting.figure(directory, figure, form)
     else:
         if to is not None:
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")
-        form = exporting.format_of(out, format)
+        form = exporting.form_of(out, format, exporting.ENDINGS)
         _require_file(out, form)
         content, found = exporting.exported(directory, form, pairs=pairs, requests=requests, cells=cells)
     _deliver(content, found, out, form)

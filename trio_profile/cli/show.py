@@ -75,7 +75,7 @@ def _show_doubts(directory: Path, form: printing.Form, *, strict: bool) -> None:
     from trio_profile.records.store import Store
 
     contents = Store(directory).read()
-    found = doubts(contents.study, contents.measurements, contents.dense, contents.sessions, contents.rounds)
+    found = doubts(contents)
     printing.warn(contents.dropped)
     printing.show(
         form,

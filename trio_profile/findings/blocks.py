@@ -320,17 +320,15 @@ class Confidence:
     """How far the numbers of a report can be trusted.
 
     why: the reason, in a few words.
-    about: a part of what the report says, such as the speed; empty for all of it.
     """
 
     level: Literal["high", "medium", "low"]
     why: str
-    about: str = ""
 
     @property
     def title(self) -> str:
-        """Its subject and its level."""
-        return f"Confidence{self.about and f' in the {self.about}'}: {self.level}"
+        """Its level in words."""
+        return f"Confidence: {self.level}"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from trio_profile.analysis.compare import Comparison, Row
 from trio_profile.analysis.recommendation import CONTROL, keeps_answers
 from trio_profile.findings import doubts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Page, Report, Sentences, Table
-from trio_profile.findings.study_page import budget_notes, finished_cells, notes, report_of
+from trio_profile.findings.study_page import finished_cells, notes, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, grid, table
 from trio_profile.quantities import entries, right_answers
 from trio_profile.quantities.closeness import DIVERGENCE
@@ -16,7 +16,7 @@ from trio_profile.text import listed
 
 _LICENCE = Column("licence", lambda row, _: _licence(row.method))
 _TRAINED = Column("trained?", lambda row, _: Entry(source["trained"]) if (source := source_of(row.method)) else NOTHING)
-_WORK = ("selection", "MACs without selection", "f(n)", "overhead factor of the formula", "f(n) with the factor")
+_WORK = ("selection", "MACs without selection", "f(n)", "overhead factor of the formula")
 
 
 def report(document: Comparison) -> Report:
@@ -44,17 +44,14 @@ def verdict_page(document: Comparison) -> Page:
 
 
 def missing_page(document: Comparison) -> Page:
-    """The cells that could not run, each reason once, and the budgets that could not be kept."""
+    """The cells that could not run, each reason once."""
     cells: dict[str, list[str]] = {}
     for row in (row for row in document.rows if row.status != "done"):
         name = f"{row.method} at {units.percent(row.nominal_retention)}"
         cells.setdefault(row.reason or "no reason was recorded", []).append(name)
-    parts = {
-        "What could not run": [f"{listed(names)}: {reason}." for reason, names in cells.items()],
-        "Budgets": list(budget_notes(document.clamped_above, document.idle_stages)),
-    }
-    blocks = [Sentences(heading, lines, detail=True) for heading, lines in parts.items() if lines]
-    return Page("refused", "Refused", "", blocks, folded="Show what could not run, and which budgets are special")
+    lines = [f"{listed(names)}: {reason}." for reason, names in cells.items()]
+    blocks = [Sentences("What could not run", lines, detail=True)] if lines else []
+    return Page("refused", "Refused", "", blocks, folded="Show what could not run")
 
 
 def kinds_page(document: Comparison) -> Page:

@@ -16,7 +16,8 @@ def report(document: Preview) -> Report:
         blocks.append(Table("What each cell costs, in MACs", _COLUMNS, rows, keys=2))
     if document.refused:
         refused = [
-            [Entry(cell.variant), Entry(units.percent(cell.retention)), Entry(cell.reason)] for cell in document.refused
+            [Entry(refusal.cell.variant), Entry(units.percent(refusal.cell.retention)), Entry(refusal.reason)]
+            for refusal in document.refused
         ]
         blocks.append(Table("What cannot run", ("cell", "asked", "reason"), refused, keys=2, prose=True))
     how = (
@@ -70,8 +71,8 @@ def _tasks(document: Preview) -> list[Table]:
 def _row(cell: PreviewCell) -> list[Entry]:
     return [
         Entry(cell.variant),
-        Entry(units.percent(cell.retention.nominal)),
-        Entry(units.percent(cell.retention.layer_average, 2)),
+        Entry(units.percent(cell.retention)),
+        Entry(units.percent(cell.layer_average, 2)),
         Entry(", ".join(map(str, cell.layers))),
         Entry(", ".join(map(str, cell.budgets))),
         Entry(units.count(cell.fastv_macs)),

@@ -1,11 +1,10 @@
 """What the reports of all grids share: the heading, and the folded pages of tokens, doubts, environment and words."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from trio_profile import units
-from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.pairs import json_with_pairs
 from trio_profile.findings import doubts, recommendation
 from trio_profile.findings.blocks import Entry, Page, Report, Table, Terms
@@ -13,7 +12,7 @@ from trio_profile.findings.definitions import environment_terms, numbers_page
 from trio_profile.findings.tokens import tokens_page
 from trio_profile.records.run import Run
 from trio_profile.records.schema import Cell, Record, Session, Study
-from trio_profile.text import as_text, listed
+from trio_profile.text import as_text
 
 _VERSIONS = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
 """The fields of an environment that are versions."""
@@ -55,23 +54,6 @@ def finished_cells(summaries: Iterable[Any]) -> list[Cell]:
 def notes(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     """What readers must know of how prefills ran, each sentence once. told: what ran, with its notes."""
     return list(dict.fromkeys(f"{name}: {note}." for name, found in told for note in found))
-
-
-def budget_notes(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) -> Iterator[str]:
-    """Where budgets cannot keep their proportion, and which stages drop next to no tokens."""
-    limits, places = dict[str, list[str]](), dict[str, list[str]]()
-    for method, limit in clamped_above.items():
-        limits.setdefault(units.percent(limit, 0), []).append(method)
-    for stage in idle:
-        where = (
-            f"{stage.dropped} of {stage.tokens} after layer {stage.layer} at {units.percent(stage.nominal_retention)}"
-        )
-        places.setdefault(where, []).append(stage.method)
-    for limit, methods in limits.items():
-        yield f"Above about {limit} retention the budgets of {listed(methods)} cannot keep their proportion."
-    if places:
-        stages = listed([f"{where} ({', '.join(dict.fromkeys(methods))})" for where, methods in places.items()])
-        yield f"Stages that drop next to no tokens, and pay for the scores of all: {stages}."
 
 
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:

@@ -10,7 +10,7 @@ from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings import break_even, charts, doubts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sentences, Table
 from trio_profile.findings.charts import colour_of
-from trio_profile.findings.study_page import budget_notes, finished_cells, notes, report_of
+from trio_profile.findings.study_page import finished_cells, notes, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, Grid, grid, grid_of, table
 from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.right_answers import of_kind
@@ -41,8 +41,6 @@ def verdict_page(document: SweepDocument) -> Page:
         blocks.append(break_even.table(document, _picked(document)))
     if lines := [*recommendation.further(document.recommendation), *_reminders(document)]:
         blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
-    if lines := list(budget_notes(document.clamped_above, document.idle_stages)):
-        blocks.append(Sentences("Budgets", lines, detail=True))
     return Page("verdict", "Verdict", "", blocks)
 
 
@@ -172,9 +170,6 @@ def _reminders(document: SweepDocument) -> Iterator[str]:
         named = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in failures[:4]])
         yield f"Failed: {len(failures)} of {units.number_of(planned, 'cell')} ({named}{' …' if failures[4:] else ''})."
     yield from notes((cell.method, cell.notes) for cell in cells)
-    if left_out := document.uncounted_selections:
-        where = listed([f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in left_out])
-        yield f"The break-even with the overhead factor as counted leaves out {where}: not counted there."
     if planned > len(cells):
         yield f"Not measured yet: {planned - len(cells)} of {units.number_of(planned, 'cell')}."
     if document.doubts:
@@ -196,7 +191,6 @@ def _kept_table(document: SweepDocument) -> Table:
 def _kept(found: AccuracyKept) -> Entry:
     if found.status == "inconclusive":
         return Entry("not enough questions to say", tone="absent")
-    if found.status != "crossing" or found.retention is None or found.ci95 is None:
+    if found.retention is None or found.ci95 is None:
         return Entry("at every retention measured" if found.status == "always" else "at no retention measured")
-    faster = "" if found.prefill_speedup is None else f"prefill {units.times(found.prefill_speedup)}"
-    return Entry(units.percent_within(found.retention, found.ci95), note=faster)
+    return Entry(units.percent_within(found.retention, found.ci95))

@@ -1,4 +1,4 @@
-"""The work by the paper's formula on visual tokens, F_inf + F_ov, and the same with the counted overhead factor."""
+"""The work by the paper's formula on visual tokens, F_inf + F_ov, and the counted overhead factor."""
 
 from trio_profile import units
 from trio_profile.quantities import entries
@@ -28,10 +28,6 @@ FASTV_MACS = Quantity(
             "overhead factor of the formula",
             lambda cell, _: _overhead_factor(cell) if cell.fastv_overhead_macs else NOTHING,
             "overhead factor",
-        ),
-        Column(
-            "f(n) with the factor",
-            lambda cell, dense: entries.ratio(cell.fastv_macs_counted_gamma, dense and dense.fastv_macs, 0),
         ),
     ),
 )

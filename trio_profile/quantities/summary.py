@@ -41,7 +41,6 @@ class CellSummary(Record):
     fastv_macs: F_inf + F_ov by the paper's formulas on visual tokens.
     fastv_overhead_macs: F_ov alone.
     gamma: the assumed and the counted γ.
-    fastv_macs_counted_gamma: fastv_macs with the counted γ in place of the assumed one; None without F_ov.
     counted_macs: half of torch's FLOPs, the selections included.
     selection_macs: the part of `counted_macs` that the selections cost.
     fvcore_macs: MACs by fvcore; None if its tracer cannot follow the model.
@@ -100,7 +99,6 @@ class CellSummary(Record):
     fastv_macs: int | None = None
     fastv_overhead_macs: int | None = None
     gamma: Gamma | None = None
-    fastv_macs_counted_gamma: int | None = None
     counted_macs: int | None = None
     selection_macs: int | None = None
     fvcore_macs: int | None = None

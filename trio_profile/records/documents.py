@@ -57,7 +57,7 @@ def write_document(path: Path, document: Record) -> None:
 
 
 def read_document(path: Path, kind: type[_Document]) -> _Document:
-    """Read a document of the class `kind`. Further fields of a newer minor version are ignored.
+    """Read a document of the class `kind`. Further fields of another minor version are ignored.
 
     Raises StoreError if the file is missing, if it is not such a document, or if its major version is another one.
     """
@@ -66,7 +66,7 @@ def read_document(path: Path, kind: type[_Document]) -> _Document:
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        return kind.model_validate_json(text, extra="ignore" if _is_newer(text) else None)
+        return kind.model_validate_json(text, extra="ignore" if _has_other_version(text) else None)
     except StoreError as error:
         raise StoreError(f"{path}: {error}") from error
     except ValidationError as error:
@@ -75,10 +75,12 @@ def read_document(path: Path, kind: type[_Document]) -> _Document:
         raise StoreError(f"{path} is no {path.stem} document of trio-profile: {where}: {message.lower()}") from error
 
 
-def _is_newer(text: bytes) -> bool:
-    """Return whether a document has a newer minor version. Raises StoreError if the file is not JSON."""
+def _has_other_version(text: bytes) -> bool:
+    """Return whether a document has another minor version. Raises StoreError if it is not JSON, or of another major."""
     try:
         raw = parse_json(text)
     except ValueError as error:
         raise StoreError(f"it is no document: {error}") from error
-    return isinstance(raw, dict) and is_newer_minor(raw.get("version"))
+    if not isinstance(raw, dict):
+        return False
+    return is_newer_minor(raw.get("version")) or raw["version"] != VERSION

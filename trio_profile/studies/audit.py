@@ -35,9 +35,9 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> A
 
 def _with_sweep(document: AuditDocument, claims: Claims, directory: Path) -> AuditDocument:
     """Return the document with the measured values of a sweep. Raises StudyError if the sweep has none of them."""
-    from trio_profile.analysis.sweep import from_store  # slow to import: scipy
+    from trio_profile.analysis.sweep import summarise  # slow to import: scipy
 
-    sweep = from_store(Store(directory).read())
+    sweep = summarise(Store(directory).read())
     found = with_measured(document, claims, sweep)
     if not any(finding.measured for finding in found.claims):
         raise StudyError(

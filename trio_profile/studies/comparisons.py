@@ -101,7 +101,9 @@ def prepare_ablate(study: Study) -> Study:
     """
     for name, value in (("task_path", study.task_path), ("limit", study.limit)):
         if value is not None:
-            raise StudyError(f"{name} = {value!r}: no task is named; give --tasks pope,gqa or --suite trio, or omit it")
+            raise StudyError(
+                f"{name} = {value!r}: no task is named; give --tasks pope,gqa or --suite trio:llava-1.5-7b, or omit it"
+            )
     if any(study.ablations.values()):
         return with_inputs(study)
     variants = variants_of(study, tuple(study.ablations))

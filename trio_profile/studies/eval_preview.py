@@ -9,7 +9,7 @@ from trio_profile.inputs.environment import collect
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.schema import Study
 from trio_profile.studies import preview as cells
-from trio_profile.studies.suites import Chosen, chosen
+from trio_profile.studies.suites import chosen
 
 
 def preview(study: Study, watch: Watch = ignore) -> Preview:
@@ -20,26 +20,15 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
     """
     suite = chosen(study)
     try:
-        found = cells.preview(study, watch)
+        document = cells.preview(study, watch)
     except StudyError as error:
         if study.model in catalogue.models() or Path(study.model).is_dir():
             raise
-        found = Preview(environment=collect("cpu"), study=study, shape=None, cells=(), seconds_reason=str(error))
-    setting = suite.table.setting if suite else ""
-    return found.model_copy(update={"tasks": _tasks(study, suite), "setting": setting})
-
-
-def _tasks(study: Study, suite: Chosen | None) -> tuple[PlannedTask, ...]:
-    """Return the tasks, each with what the suite says of it."""
-    known = {column.task: column for column in suite.columns()} if suite else {}
-    return tuple(
-        PlannedTask(
-            task=task,
-            benchmark=known[task].name,
-            needs=suite.suite.benchmarks[known[task].name].needs,
-            differs=known[task].differs,
-        )
-        if suite and task in known
-        else PlannedTask(task=task)
-        for task in dict.fromkeys(study.tasks)
-    )
+        document = Preview(environment=collect("cpu"), study=study, shape=None, cells=(), seconds_reason=str(error))
+    tasks = {task: PlannedTask(task=task) for task in study.tasks}
+    for column in suite.columns() if suite else ():
+        if suite and column.task in tasks:
+            needs = suite.suite.benchmarks[column.name].needs
+            planned = PlannedTask(task=column.task, benchmark=column.name, needs=needs, differs=column.differs)
+            tasks[column.task] = planned
+    return document.model_copy(update={"tasks": tuple(tasks.values()), "setting": suite.table.setting if suite else ""})

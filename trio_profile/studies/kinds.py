@@ -15,7 +15,7 @@ KINDS: dict[str, Kind] = {
             "All retentions and the dense model are timed in turn, in random rounds. The same command goes on where it "
             "was.",
             options=(*MODEL, "methods", "retentions", "gamma", *INPUT, *CELLS),
-            document="trio_profile.analysis.sweep:from_store",
+            document="trio_profile.analysis.sweep:summarise",
             report="trio_profile.findings.sweep:report",
             out="runs/sweep",
         ),
@@ -26,7 +26,7 @@ KINDS: dict[str, Kind] = {
             "The controls `random` and `downsample` are always included. A method that cannot run is listed with its "
             "reason.",
             options=(*MODEL, "methods", "retentions", *INPUT, *CELLS),
-            document="trio_profile.analysis.compare:from_store",
+            document="trio_profile.analysis.compare:compare",
             report="trio_profile.findings.compare:report",
             defaults={"methods": (), "retentions": (0.333,)},
             said={"methods": "all methods"},
@@ -150,7 +150,7 @@ KINDS: dict[str, Kind] = {
                 *(*MODEL, "ablations", "retentions", *INPUT, *CELLS),
                 *("suite", "tasks", "task_path", "limit"),
             ),
-            document="trio_profile.analysis.ablate:from_store",
+            document="trio_profile.analysis.ablate:ablate",
             report="trio_profile.findings.ablate:report",
             defaults={"retentions": (0.111,)},
             prepare="trio_profile.studies.comparisons:prepare_ablate",

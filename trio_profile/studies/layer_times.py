@@ -10,18 +10,15 @@ from functools import cached_property
 from trio_core.trace import Trace
 from trio_profile import units
 from trio_profile.analysis.attribution import Part, attribute
-from trio_profile.analysis.ladders import clamped_above, idle_stages
 from trio_profile.analysis.layers import (
     STAGE_PARTS,
     Bounds,
     Efficiency,
-    LayersDocument,
     LayerTimes,
     PartTimes,
     PrefillTimes,
     StageTimes,
     Totals,
-    ladders,
 )
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
@@ -29,7 +26,7 @@ from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.records.estimate import MeasuredShare, Milliseconds
-from trio_profile.records.schema import Pair, Session, Shape, Stopped, Study
+from trio_profile.records.schema import Pair, Shape, Stopped, Study
 from trio_profile.stats.estimates import median_of, ratio_of
 from trio_profile.stats.intervals import median
 from trio_profile.stats.two_way import centre_of
@@ -120,21 +117,6 @@ class LayerMeasurements:
     def milliseconds(self, values: Sequence[float]) -> Milliseconds:
         """Return the median of a duration. values: milliseconds, one for each round or pair."""
         return median_of(Milliseconds, [values], self.samples.stopped)
-
-
-def document(study: Study, session: Session, cells: Sequence[PrefillTimes], shape: Shape) -> LayersDocument:
-    """Return the document of a study. cells: the lowest retention first."""
-    budgets = ladders(cells)
-    limit = clamped_above(budgets, shape.visual_tokens, shape.num_layers)
-    return LayersDocument(
-        sessions=(session,),
-        environment=session.environment,
-        study=study,
-        **dict(cells[0]),
-        cells=tuple(cells),
-        clamped_above={} if limit is None else {cells[0].method: limit},
-        idle_stages=idle_stages(budgets, shape.visual_tokens),
-    )
 
 
 def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:

@@ -23,7 +23,7 @@ from trio_profile.records.files import TRACE
 from trio_profile.records.schema import Study
 from trio_profile.records.timing import pairs_of
 from trio_profile.records.writing import write_whole
-from trio_profile.studies.layer_times import LayerMeasurements, Round, Samples, Work, document, times_of
+from trio_profile.studies.layer_times import LayerMeasurements, Round, Samples, Work, times_of
 
 WARMUPS = 2
 LEAST_ROUNDS = 6
@@ -60,18 +60,20 @@ def run(
         sampled = _sample(workload, cells, study, clock, watch)
     watch(Step("measuring the device's peaks", study.seconds, study.seconds))
     peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
-    found: list[PrefillTimes] = []
+    times: list[PrefillTimes] = []
     for number, (cell, (work, trace)) in enumerate(zip(cells, counted, strict=True)):
         assert trace is not None
         measured = LayerMeasurements(workload, cell, trace, sampled[number], peaks, work, dense_work)
-        found.append(times_of(measured, study))
-    made = document(study, session, found, workload.shape)
+        times.append(times_of(measured, study))
+    document = LayersDocument(
+        sessions=(session,), environment=session.environment, study=study, **dict(times[0]), cells=tuple(times)
+    )
     if directory is None:
-        return made
+        return document
     path = directory / TRACE
     names = _processes([cell.cell.retention for cell in cells])
     write_whole(path, json.dumps(_trace_events({name: one.rounds for name, one in zip(names, sampled, strict=True)})))
-    return made.model_copy(update={"trace": str(path)})
+    return document.model_copy(update={"trace": str(path)})
 
 
 def _processes(retentions: Sequence[float]) -> list[str]:

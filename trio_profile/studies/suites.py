@@ -17,7 +17,6 @@ from trio_profile.judge.audit import source as yaml
 from trio_profile.judge.audit.source import Source
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share, Study
-from trio_profile.text import listed
 
 BUILTIN = Path(__file__).parent.parent / "data" / "suites"
 """The directory of the built-in suites."""
@@ -52,8 +51,6 @@ class SuiteBenchmark(Record):
 class SuiteTable(Record):
     """One table of the paper: one model.
 
-    model_types: the table is for checkpoints whose config.json has one of these.
-    names: the table is for hub repositories and built-in models with one of these in their names.
     visual_tokens: of the dense model, as printed.
     setting: what else the paper sets, in one sentence.
     benchmarks: names of the columns in the paper's order.
@@ -62,8 +59,6 @@ class SuiteTable(Record):
     """
 
     title: str = ""
-    model_types: tuple[Text, ...] = ()
-    names: tuple[Text, ...] = ()
     visual_tokens: Annotated[int, Field(ge=1)] | None = None
     setting: str = ""
     benchmarks: Annotated[tuple[Text, ...], Field(min_length=1)]
@@ -101,14 +96,10 @@ class Chosen(NamedTuple):
         return tuple(
             Benchmark(
                 name=name,
-                task=found.task,
-                metrics=found.metrics,
-                scale=found.scale,
-                printed=found.printed or name,
-                differs=found.differs,
+                printed=benchmark.printed or name,
+                **benchmark.model_dump(include={"task", "metrics", "scale", "differs"}),
             )
-            for name in self.table.benchmarks
-            for found in (self.suite.benchmarks[name],)
+            for name, benchmark in ((name, self.suite.benchmarks[name]) for name in self.table.benchmarks)
         )
 
     def printed(self, tasks: Collection[str]) -> tuple[PrintedAverage, ...]:
@@ -133,14 +124,17 @@ def builtin() -> list[str]:
 def chosen(study: Study) -> Chosen | None:
     """Return the table that a study names; None if it names no suite.
 
-    Without a table's name, the study's model decides. Raises StudyError if there is no such suite or table, or if the
-    file is not valid.
+    Without a table's name it is the only one. Raises StudyError if there is no such suite or table, if it has several
+    and none is named, or if the file is not valid.
     """
     if study.suite is None:
         return None
     name, named = _parts(study.suite)
     suite = read(name)
-    table = named or _table_of(study.model, suite, study.suite)
+    if not named and len(suite.tables) > 1:
+        choices = ", ".join(f"--suite {name}:{table}" for table in suite.tables)
+        raise StudyError(f"suite {name!r} has {len(suite.tables)} tables; name one: {choices}")
+    table = named or next(iter(suite.tables))
     if table not in suite.tables:
         raise StudyError(f"suite {name!r} has no table {table!r}; choose {', '.join(suite.tables)}")
     return Chosen(f"{Path(name).stem}:{table}", suite, suite.tables[table])
@@ -151,17 +145,17 @@ def with_suite(study: Study) -> Study:
 
     The suite then names its table, so that a later session asks the same. The errors are those of `chosen`.
     """
-    found = chosen(study)
-    if found is None:
+    suite = chosen(study)
+    if suite is None:
         return study
     file, _ = _parts(study.suite or "")
     where = file if file in builtin() else str(Path(file).resolve())
     return study.model_copy(
         update={
-            "suite": f"{where}:{found.name.rpartition(':')[2]}",
-            "tasks": study.tasks or tuple(dict.fromkeys(column.task for column in found.columns())),
-            "methods": study.methods or found.table.methods,
-            "retentions": study.retentions or found.table.retentions,
+            "suite": f"{where}:{suite.name.rpartition(':')[2]}",
+            "tasks": study.tasks or tuple(dict.fromkeys(column.task for column in suite.columns())),
+            "methods": study.methods or suite.table.methods,
+            "retentions": study.retentions or suite.table.retentions,
         }
     )
 
@@ -173,7 +167,7 @@ def prepare(study: Study) -> Study:
     """
     study = with_suite(study)
     if not study.tasks:
-        raise StudyError("no task is named: give --tasks pope,gqa, or --suite trio")
+        raise StudyError("no task is named: give --tasks pope,gqa, or --suite trio:llava-1.5-7b")
     model = catalogue.models().get(study.model)
     if model is not None and not model.has_processor:
         raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
@@ -223,30 +217,3 @@ def _parts(suite: str) -> tuple[str, str]:
     """Return the two parts of `NAME:TABLE`; the second is empty if it is not given. A path may contain a colon."""
     name, colon, table = suite.rpartition(":")
     return (name, table) if colon and "/" not in table else (suite, "")
-
-
-def _table_of(model: str, suite: Suite, name: str) -> str:
-    """Return the name of the table that is for a model. Raises StudyError if it is not exactly one."""
-    of_type = _model_type(model)
-    found = [
-        table
-        for table, content in suite.tables.items()
-        if (of_type in content.model_types if of_type else _is_named(model, content.names))
-    ]
-    if len(found) == 1:
-        return found[0]
-    if len(suite.tables) == 1:
-        return next(iter(suite.tables))
-    many = f"has the tables {listed(found)}" if found else "has no table"
-    choices = ", ".join(f"--suite {name}:{table}" for table in suite.tables)
-    raise StudyError(f"suite {name!r} {many} for model {model!r}; name one: {choices}")
-
-
-def _is_named(model: str, names: tuple[str, ...]) -> bool:
-    return any(name.lower() in model.lower() for name in names)
-
-
-def _model_type(model: str) -> str:
-    """Return the model type of a checkpoint directory; empty for anything else."""
-    found = catalogue.read_config(model).get("model_type") if Path(model).is_dir() else None
-    return found if isinstance(found, str) else ""

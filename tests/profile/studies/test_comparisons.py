@@ -40,7 +40,7 @@ def contents(study: Study, tmp_path_factory) -> Contents:
 
 @pytest.fixture(scope="module")
 def ablated(contents: Contents) -> Ablation:
-    return ablate(contents.study, contents.environment, contents.dense, contents.measurements, rounds=contents.rounds)
+    return ablate(contents)
 
 
 def test_the_variants_of_the_paper_are_measured():

@@ -1,6 +1,5 @@
 """Suites: the paper's tables as tasks, methods and retentions, and suites of the user's own."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -34,27 +33,12 @@ def own(tmp_path: Path) -> Path:
 # --- the paper's suite -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("model", "table"),
-    [
-        ("llava-hf/llava-1.5-7b-hf", "llava-1.5-7b"),
-        ("llava-hf/llava-v1.6-vicuna-7b-hf", "llava-next-7b"),
-        ("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl-7b"),
-    ],
-)
-def test_the_model_chooses_the_table_of_the_paper(model: str, table: str):
-    found = suites.with_suite(asked(suite="trio", model=model))
-    assert found.suite == f"trio:{table}"
-    assert len(found.tasks) == len(suites.read("trio").tables[table].benchmarks)
-    assert found == suites.with_suite(found), "a later session asks the same"
-
-
-def test_a_checkpoint_directory_chooses_by_its_config(tmp_path: Path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava_next"}))
-    assert suites.with_suite(asked(suite="trio", model=str(tmp_path))).suite == "trio:llava-next-7b"
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(StudyError, match=r"config\.json cannot be read"):
-        suites.with_suite(asked(suite="trio", model=str(tmp_path)))
+def test_a_suite_of_several_tables_asks_for_one():
+    with pytest.raises(StudyError, match=r"suite 'trio' has 3 tables; name one: --suite trio:llava-1\.5-7b, --suite"):
+        suites.with_suite(asked(suite="trio"))
+    found = suites.with_suite(asked(suite="trio:llava-next-7b"))
+    assert found.suite == "trio:llava-next-7b" and found == suites.with_suite(found)
+    assert len(found.tasks) == len(suites.read("trio").tables["llava-next-7b"].benchmarks)
 
 
 def test_what_the_user_names_wins_over_the_suite():
@@ -152,7 +136,6 @@ def test_a_fault_in_a_suite_is_named_with_its_line(own: Path, text: str, message
     [
         ("trios", "unknown suite 'trios': choose trio, or name a YAML file"),
         ("trio:llava", "suite 'trio' has no table 'llava'; choose llava-1.5-7b, llava-next-7b, qwen2.5-vl-7b"),
-        ("trio", "has no table for model 'pocket'; name one: --suite trio:llava-1.5-7b"),
         ("no.yaml", "no.yaml cannot be read: No such file or directory"),
     ],
 )
