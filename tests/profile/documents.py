@@ -40,7 +40,6 @@ from trio_profile.analysis.evaluation import (
 from trio_profile.analysis.flops import FormulaTotal, Gammas
 from trio_profile.analysis.grid import CellTokens, TokenMaps
 from trio_profile.analysis.layers import (
-    Bounds,
     Efficiency,
     LayersDocument,
     LayerTimes,
@@ -112,16 +111,6 @@ def layers_document() -> LayersDocument:
             dense_named=_exactly(0.994),
             instrumented=ratio(1.02),
             dense_instrumented=ratio(1.01),
-        ),
-        bounds=Bounds(
-            flops_per_second=1e15,
-            bytes_per_second=4e12,
-            mfu=0.4,
-            dense_mfu=0.5,
-            mbu=0.1,
-            dense_mbu=0.08,
-            least_ms=12,
-            dense_least_ms=20,
         ),
         claimed_ratio=2.5,
         attribution=tuple(attribute(2.5, parts)),

@@ -47,34 +47,41 @@ class Score(Record):
     ci95: tuple[float, float] | None = None
 
 
-class TaskSummary(Record):
-    """One task or group of tasks, as one cell answers it. The times are those of questions with a picture.
+class Costs(Record):
+    """The cost of the answers to questions with a picture.
 
-    questions: number of questions.
-    retention: realised retention, the mean over questions.
-    scores: one for each metric and filter.
-    same_answer: share of questions to which the cell and the dense model give the same answer.
-    tokens: tokens of one answer.
-    fastv_macs, kv_bytes: means over the questions with a picture.
-    prefill_ms, ttft_ms: times as in `records.schema.Pair`.
-    total_ms: the whole call of `generate`. It depends on the number of tokens.
-    *_speedup: median of the paired ratios dense / cell.
+    retention: realised retention, the mean over the questions; 1 for the dense model.
+    fastv_macs, kv_bytes: means over the questions.
+    prefill_ms: median, as in `records.schema.Pair`.
+    total_ms: median of the whole call of `generate`. It depends on the number of tokens.
+    *_speedup: median of the paired ratios dense / cell; None for the dense model.
     """
 
-    task: str
-    questions: int
     retention: float | None = None
-    scores: tuple[Score, ...] = ()
-    same_answer: Share | None = None
-    tokens: Tokens | None = None
     fastv_macs: float | None = None
     kv_bytes: float | None = None
     prefill_ms: Milliseconds | None = None
     prefill_speedup: Ratio | None = None
-    ttft_ms: Milliseconds | None = None
-    ttft_speedup: Ratio | None = None
     total_ms: Milliseconds | None = None
     total_speedup: Ratio | None = None
+
+
+class TaskSummary(Costs):
+    """One task or group of tasks, as one cell answers it.
+
+    questions: number of questions.
+    scores: one for each metric and filter.
+    same_answer: share of questions to which the cell and the dense model give the same answer.
+    tokens: tokens of one answer.
+    """
+
+    task: str
+    questions: int
+    scores: tuple[Score, ...] = ()
+    same_answer: Share | None = None
+    tokens: Tokens | None = None
+    ttft_ms: Milliseconds | None = None
+    ttft_speedup: Ratio | None = None
 
 
 class BenchmarkScore(Record):
@@ -95,12 +102,11 @@ class BenchmarkScore(Record):
     ci95: tuple[float, float] | None = None
 
 
-class BesideDefault(Record):
-    """The scores of a variant of a method beside those of the unchanged method, on the same questions.
+class Scores(Record):
+    """The scores of a cell by column, beside those of the dense model or of another reference.
 
-    benchmarks: the scores by column; their field `dense` is the score of the unchanged method.
-    average: the mean of variant / unchanged over the columns; None if a share is missing.
-    average_ci95: its interval; None if a column's score has none.
+    average: the mean of the shares of the reference, as the paper's column "Average"; None if a share is missing.
+    average_ci95: its interval, from resampled pictures; None if a column's score has none.
     """
 
     benchmarks: tuple[BenchmarkScore, ...]
@@ -108,38 +114,22 @@ class BesideDefault(Record):
     average_ci95: tuple[float, float] | None = None
 
 
-class EvaluatedCell(Record):
+class EvaluatedCell(Scores, Costs):
     """One row of the table: a method at a retention, or the dense model.
 
     cell: the method, the retention and the options; None for the dense model.
     remark: what readers must know of the method wherever its results are shown.
     notes: what readers must know of how the prefills ran, each note once.
-    retention: realised retention, the mean over all questions with a picture; 1 for the dense model.
     tasks: the results by task.
-    benchmarks: the scores by column.
-    average: the mean of the shares of dense, as the paper's column "Average"; None if a share is missing.
-    average_ci95: its interval, from resampled pictures; None if a column's score has none.
-    beside_default: how a variant of a method differs from the unchanged method; None for any other row.
-    fastv_macs, kv_bytes: means over all questions with a picture.
-    prefill_ms, total_ms: medians over all questions with a picture.
-    prefill_speedup, total_speedup: medians of the paired ratios dense / cell; None for the dense model.
+    beside_default: the scores of a variant of a method beside those of the unchanged method, on the same questions;
+        None for any other row. Their field `dense` is the score of the unchanged method.
     """
 
     cell: Cell | None
     remark: str = ""
     notes: tuple[str, ...] = ()
-    retention: float | None = None
     tasks: tuple[TaskSummary, ...]
-    benchmarks: tuple[BenchmarkScore, ...]
-    average: float | None = None
-    average_ci95: tuple[float, float] | None = None
-    beside_default: BesideDefault | None = None
-    fastv_macs: float | None = None
-    kv_bytes: float | None = None
-    prefill_ms: Milliseconds | None = None
-    prefill_speedup: Ratio | None = None
-    total_ms: Milliseconds | None = None
-    total_speedup: Ratio | None = None
+    beside_default: Scores | None = None
 
 
 class Refusal(Record):

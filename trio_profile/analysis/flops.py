@@ -155,7 +155,6 @@ class FlopsDocument(StudyDocument):
     analytic_macs: the claim and all terms together, with decoder attention counted as `causal` says.
     formula_totals: the paper's formula with each overhead factor; empty for a method without F_ov.
     decoding: the forwards after the prefill.
-    elements: how many numbers the decoder's layers compute without a product, by part. No convention counts them.
     ledger: every operator of the prefill that ran with a formula.
     uncounted: every operator of the prefill that ran without one.
     printed: the printed figure that the user gave; None without one.
@@ -181,7 +180,6 @@ class FlopsDocument(StudyDocument):
     gammas: Gammas | None
     formula_totals: tuple[FormulaTotal, ...] = ()
     decoding: Decoding
-    elements: dict[str, int]
     ledger: tuple[CountedOp, ...]
     uncounted: tuple[UncountedOp, ...]
     printed: PrintedClaim | None = None

@@ -78,26 +78,6 @@ class Totals(Record):
     dense_instrumented: Ratio
 
 
-class Bounds(Record):
-    """The measured peaks of the device, and how close the prefill comes to them.
-
-    flops_per_second: speed of a large matrix product.
-    bytes_per_second: speed of a large copy.
-    mfu, dense_mfu: counted FLOPs per second of the prefill / flops_per_second.
-    mbu, dense_mbu: bytes of all weights per second of the prefill / bytes_per_second.
-    least_ms, dense_least_ms: the least possible time of a prefill with this work on this device.
-    """
-
-    flops_per_second: float
-    bytes_per_second: float
-    mfu: float
-    dense_mfu: float
-    mbu: float
-    dense_mbu: float
-    least_ms: float
-    dense_least_ms: float
-
-
 class Efficiency(Record):
     """A row of the paper's efficiency table: the work of one prefill, and the times of its parts, added up.
 
@@ -148,7 +128,7 @@ class PrefillTimes(Record):
 
     method, retention: of the pruned prefill.
     layers, stages, parts: the times of the prefill's parts.
-    totals, bounds: the whole prefill.
+    totals: the whole prefill.
     claimed_ratio: dense work / pruned work by the paper's formula.
     attribution: the steps from the claimed ratio to the prefill's speed-up.
     decode: the time after the prefill.
@@ -164,7 +144,6 @@ class PrefillTimes(Record):
     stages: tuple[StageTimes, ...]
     parts: tuple[PartTimes, ...]
     totals: Totals
-    bounds: Bounds
     claimed_ratio: float
     attribution: tuple[Step, ...]
     decode: PartTimes

@@ -291,13 +291,10 @@ def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
         ("counted less formula", "not counted" if residual is None else unit.exact(residual)),
     ]
     blocks.append(Terms("Decoding", rows))
-    elements = [(part, units.count(count)) for part, count in document.elements.items()]
-    blocks.append(Terms(f"Elements computed without a product: no {unit.name}", elements))
     return Page(
         "numbers",
         "Retention, γ and decoding",
-        "Several numbers are called retention, and several overhead factors stand for γ. Each row names one of them. "
-        "Elements are those of the decoder's layers.",
+        "Several numbers are called retention, and several overhead factors stand for γ. Each row names one of them.",
         blocks,
     )
 

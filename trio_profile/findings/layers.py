@@ -211,28 +211,17 @@ def stages_page(cell: PrefillTimes) -> Page:
 
 
 def _whole(cell: PrefillTimes) -> list[list[Entry]]:
-    """Rows for the whole prefill: its time, how much of it is named, and how near it comes to the device's peaks."""
-    totals, bounds = cell.totals, cell.bounds
+    """Rows for the whole prefill: its time, and how much of it is named."""
+    totals = cell.totals
     rows: list[tuple[str, Callable[[Any], Entry], Any, Any]] = [
         ("time, without time stamps inside", entries.milliseconds, totals.dense_prefill_ms, totals.prefill_ms),
         ("share in layers, modules and stages", entries.share, totals.dense_named, totals.named),
         ("with time stamps, over without", _ratio, totals.dense_instrumented, totals.instrumented),
-        (f"MFU, of {units.count(bounds.flops_per_second, 'FLOP/s')} measured", _percent, bounds.dense_mfu, bounds.mfu),
-        ("MBU, every weight read once", _percent, bounds.dense_mbu, bounds.mbu),
-        ("least time at the measured peaks", _time, bounds.dense_least_ms, bounds.least_ms),
     ]
     return [[Entry(name), entry(dense), entry(pruned)] for name, entry, dense, pruned in rows]
 
 
 PAGES: tuple[Callable[[PrefillTimes], Page], ...] = (walk_page, layers_page, stages_page)
-
-
-def _percent(share: float) -> Entry:
-    return Entry(units.percent(share))
-
-
-def _time(ms: float) -> Entry:
-    return Entry(units.milliseconds(ms))
 
 
 def _ratio(over_rounds: Measured) -> Entry:

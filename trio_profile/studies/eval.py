@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trio_profile.analysis.benchmarks import columns
-from trio_profile.analysis.eval import compare_with, evaluate_row
+from trio_profile.analysis.benchmarks import columns, scores
+from trio_profile.analysis.eval import evaluate_row
 from trio_profile.analysis.evaluation import EvaluatedCell, Evaluation, Refusal
 from trio_profile.analysis.question_scores import Results
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
@@ -76,32 +76,30 @@ def _score_rows(model: Model, submissions: Path, study: Study) -> dict[str, Resu
     """Return lmms-eval's results for each row that is left, by `dense` or the id of the cell."""
     results: dict[str, Results] = {}
     while left := [row for row in model.answerer.rows if row not in results]:
-        row, found = model.score(left[0], submissions, study.limit, study.seed)
-        results[row] = found
+        row, of_row = model.score(left[0], submissions, study.limit, study.seed)
+        results[row] = of_row
     return results
 
 
 def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], model: Model) -> Evaluation:
     """Return the document. Only questions that the tasks ask now count."""
-    study, found = plan.study, store.contents
+    study, contents = plan.study, store.contents
     answers = list({key_of(answered): answered for answered in model.answers.values()}.values())
     dense = results.get(DENSE)
     suite = chosen(study)
     benchmarks = columns(next(iter(results.values())), suite.columns() if suite else ())
 
-    def row(planned: PlannedCell | None) -> EvaluatedCell:
-        cell = None if planned is None else planned.cell
-        own = results[DENSE if cell is None else cell.id]
-        remark = "" if planned is None else planned.method.reference.remark
-        found = evaluate_row(cell, answers, own, None if cell is None else dense, benchmarks, remark)
-        default = None if cell is None else results.get(cell.model_copy(update={"options": {}}).id)
-        if cell is None or not cell.options or default is None:
-            return found
-        return found.model_copy(update={"beside_default": compare_with(default, own, benchmarks, answers)})
+    def row(planned: PlannedCell) -> EvaluatedCell:
+        cell, own = planned.cell, results[planned.cell.id]
+        evaluated = evaluate_row(cell, answers, own, dense, benchmarks, planned.method.reference.remark)
+        default = results.get(cell.model_copy(update={"options": {}}).id)
+        if not cell.options or default is None:
+            return evaluated
+        return evaluated.model_copy(update={"beside_default": scores(benchmarks, own, default, answers)})
 
     return Evaluation(
-        sessions=tuple(found.sessions),
-        environment=found.sessions[0].environment,
+        sessions=tuple(contents.sessions),
+        environment=contents.sessions[0].environment,
         lmms_eval=version("lmms-eval"),
         study=study,
         suite=suite.name if suite else None,
@@ -109,12 +107,12 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], mod
         asked=study.tasks,
         limit=study.limit,
         benchmarks=benchmarks,
-        dense=None if dense is None else row(None),
+        dense=None if dense is None else evaluate_row(None, answers, dense, None, benchmarks),
         cells=tuple(row(planned) for planned in model.answerer.cells),
         refused=tuple(
-            Refusal(cell=cell, reason=found.refused[cell.id].reason)
+            Refusal(cell=cell, reason=contents.refused[cell.id].reason)
             for cell in study.cells()
-            if cell.id in found.refused
+            if cell.id in contents.refused
         ),
     )
 

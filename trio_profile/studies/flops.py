@@ -126,7 +126,6 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         gammas=gammas,
         formula_totals=() if cell is None else factors.formula_totals(shape, cell, gammas, inference),
         decoding=_decoding(shape, counts.visual, plan.workload.new_tokens - 1, counts.decoded),
-        elements=_elements(shape, counts.visual),
         ledger=tuple(
             CountedOp(op=part.op, calls=part.calls, flops=part.flops, formula=part.formula)
             for part in breakdown.operators
@@ -270,9 +269,3 @@ def _decoding(shape: Shape, visual: tuple[int, ...], steps: int, counted: int | 
     return Decoding(
         steps=steps, macs=macs, counted_macs=counted, residual_macs=None if counted is None else counted - macs
     )
-
-
-def _elements(shape: Shape, visual: tuple[int, ...]) -> formula.Terms:
-    """Return how many numbers the decoder's layers compute without a product, by part."""
-    layers = [formula.layer_elements(n + shape.text_tokens, shape) for n in visual]
-    return {part: shape.batch * sum(layer[part] for layer in layers) for part in layers[0]}

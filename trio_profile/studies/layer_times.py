@@ -12,7 +12,6 @@ from trio_profile import units
 from trio_profile.analysis.attribution import Part, attribute
 from trio_profile.analysis.layers import (
     STAGE_PARTS,
-    Bounds,
     Efficiency,
     LayerTimes,
     PartTimes,
@@ -23,12 +22,10 @@ from trio_profile.analysis.layers import (
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
 from trio_profile.records.estimate import MeasuredShare, Milliseconds
 from trio_profile.records.schema import Pair, Shape, Stopped, Study
 from trio_profile.stats.estimates import median_of, ratio_of
-from trio_profile.stats.intervals import median
 from trio_profile.stats.two_way import centre_of
 from trio_profile.studies import factors
 
@@ -65,9 +62,13 @@ class Samples:
     pairs: list[Pair] = field(default_factory=list)
     stopped: Stopped = "budget"
 
+    def middle(self) -> Round:
+        """Return the round of median length."""
+        return sorted(self.rounds, key=lambda r: r.pruned.whole_ms)[len(self.rounds) // 2]
+
     def half_width(self) -> float:
         """Return the relative half width of the prefill's speed-up."""
-        return centre_of([[one.dense_bare_ms / one.pruned_bare_ms for one in self.rounds]]).half_width()
+        return centre_of([[r.dense_bare_ms / r.pruned_bare_ms for r in self.rounds]]).half_width()
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,6 @@ class LayerMeasurements:
     cell: the cell that was measured.
     trace: the pruning that really ran.
     samples: its prefills and generations.
-    peaks: the measured peaks of the device.
     work, dense_work: the exact quantities of the pruned and the dense prefill.
     """
 
@@ -100,7 +100,6 @@ class LayerMeasurements:
     cell: PlannedCell
     trace: Trace
     samples: Samples
-    peaks: Roofline
     work: Work
     dense_work: Work
 
@@ -134,7 +133,6 @@ def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
         stages=stages,
         parts=parts,
         totals=_totals(measured),
-        bounds=_bounds(measured),
         claimed_ratio=claimed,
         attribution=tuple(attribute(claimed, prefill_parts)),
         decode=decode,
@@ -255,39 +253,16 @@ def _totals(measured: LayerMeasurements) -> Totals:
     )
 
 
-def _bounds(measured: LayerMeasurements) -> Bounds:
-    """Return the measured peaks, and how close both prefills come to them."""
-    peaks, rounds = measured.peaks, measured.samples.rounds
-    weights = sum(p.numel() * p.element_size() for p in measured.workload.model.parameters())
-
-    def shares(flops: int, times_ms: Sequence[float]) -> tuple[float, float]:
-        seconds = median(times_ms) / 1000
-        return flops / seconds / peaks.flops_per_second, weights / seconds / peaks.bytes_per_second
-
-    mfu, mbu = shares(2 * measured.work.macs, [r.pruned_bare_ms for r in rounds])
-    dense_mfu, dense_mbu = shares(2 * measured.dense_work.macs, [r.dense_bare_ms for r in rounds])
-    return Bounds(
-        flops_per_second=peaks.flops_per_second,
-        bytes_per_second=peaks.bytes_per_second,
-        mfu=mfu,
-        dense_mfu=dense_mfu,
-        mbu=mbu,
-        dense_mbu=dense_mbu,
-        least_ms=peaks.least_ms(2 * measured.work.macs, weights),
-        dense_least_ms=peaks.least_ms(2 * measured.dense_work.macs, weights),
-    )
-
-
 def _durations(timelines: Sequence[Timeline]) -> Durations:
     """Return the milliseconds of each region and gap in each prefill. Repeated runs of a module are added."""
-    found: Durations = {}
+    durations: Durations = {}
     for index, timeline in enumerate(timelines):
         for region in timeline.regions:
-            values = found.setdefault((region.kind, region.name, region.layer), [0.0] * len(timelines))
+            values = durations.setdefault((region.kind, region.name, region.layer), [0.0] * len(timelines))
             values[index] += region.duration_ms
         for name, gap in timeline.gaps_ms.items():
-            found.setdefault(("gap", name, None), [0.0] * len(timelines))[index] = gap
-    return found
+            durations.setdefault(("gap", name, None), [0.0] * len(timelines))[index] = gap
+    return durations
 
 
 def _attribution_parts(
@@ -298,13 +273,13 @@ def _attribution_parts(
     def macs(tokens: int) -> int:
         return formula.layer_macs(tokens, shape)
 
-    found = [Part(name=part.name, dense_ms=part.dense_ms.value, pruned_ms=part.ms.value) for part in parts]
+    all_parts = [Part(name=part.name, dense_ms=part.dense_ms.value, pruned_ms=part.ms.value) for part in parts]
     runs: dict[int, list[LayerTimes]] = {}
     for layer in layers:
         runs.setdefault(layer.tokens, []).append(layer)
     for run in runs.values():
         first, last = run[0].layer, run[-1].layer
-        found.append(
+        all_parts.append(
             Part(
                 name=f"layers {first} to {last}" if last > first else f"layer {first}",
                 dense_ms=sum(layer.dense_forward_ms.value for layer in run),
@@ -314,5 +289,5 @@ def _attribution_parts(
         )
     for name in ("selection", "compaction"):
         spent = sum(getattr(stage, f"{name}_ms").value for stage in stages)
-        found.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
-    return found
+        all_parts.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
+    return all_parts
