@@ -56,7 +56,7 @@ class Group(Record):
 
 
 class Ablation(GridDocument):
-    """What `trio-profile ablate --json` prints.
+    """The output of `trio-profile ablate --json`.
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
     """

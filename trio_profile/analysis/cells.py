@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question, correct_shares, difference, mean_share
 from trio_profile.analysis.times import SPEEDUPS, speedup_centres, summarise_times, why_stopped
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.quantities.summary import CellSummary, DenseSummary, Gamma
 from trio_profile.records.estimate import Milliseconds, Nats, Ratio, Share
 from trio_profile.records.schema import Dense, Fidelity, Measurement, Study
-from trio_profile.stats.intervals import machine_spread, mean_interval, median, median_interval, quantile_interval
+from trio_profile.stats.intervals import machine_spread, mean_interval
 
 _OF_A_CELL = ("remark", "notes", "retention", "layers", "budgets", "fastv_overhead_macs", "discarded")
 """Fields that the summary of a cell copies from its record."""
@@ -68,16 +66,9 @@ def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> d
         return {}
     questions = len(fidelity.kl_nats) // fidelity.draws
     divergences = by_question(fidelity.kl_nats, questions)
-
-    def nats(value: float, interval: tuple[float, float]) -> Nats:
-        return Nats(value=value, ci95=interval, samples=questions, stopped="budget")
-
+    interval = mean_interval(divergences, clusters=pictures)
     closeness: dict[str, Nats | Share] = {
-        "kl_nats": nats(median(divergences.tolist()), median_interval(divergences.tolist(), clusters=pictures)),
-        "kl_nats_mean": nats(float(divergences.mean()), mean_interval(divergences, clusters=pictures)),
-        "kl_nats_p95": nats(
-            float(np.quantile(divergences, 0.95)), quantile_interval(divergences, 0.95, clusters=pictures)
-        ),
+        "kl_nats_mean": Nats(value=float(divergences.mean()), ci95=interval, samples=questions, stopped="budget"),
         "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share, pictures),
     }
     if fidelity.same:

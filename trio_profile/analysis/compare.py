@@ -26,7 +26,7 @@ class Row(CellSummary):
 
 
 class Comparison(GridDocument):
-    """What `trio-profile compare --json` prints.
+    """The output of `trio-profile compare --json`.
 
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.

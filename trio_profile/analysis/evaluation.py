@@ -148,7 +148,7 @@ class PrintedAverage(Record):
 
 
 class Evaluation(StudyDocument):
-    """What `trio-profile eval --json` prints.
+    """The output of `trio-profile eval --json`.
 
     lmms_eval: version of lmms-eval.
     suite: name of the suite, with its table: `trio:llava-1.5-7b`; None without one.
@@ -178,12 +178,12 @@ class Evaluation(StudyDocument):
 # What the averages say: which row to use
 
 Outcome = Literal["better", "worse", "same", "unknown"]
-"""What an interval says: `same` is not measurably different, `unknown` is without an interval."""
+"""The meaning of an interval: `same` is not measurably different, `unknown` is without an interval."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the averages say. Controls are never picked.
+    """The conclusion from the averages. Controls are never picked.
 
     pick: of the rows that are measurably faster than dense and keep the scores, the one with the fastest prefill. If no
         row keeps them, the one with the highest average. None if nothing can be said.

@@ -142,7 +142,7 @@ class PrintedClaim(Record):
 
 
 class FlopsDocument(StudyDocument):
-    """What `trio-profile flops --json` prints.
+    """The output of `trio-profile flops --json`.
 
     method, retention: None for the dense model.
     layers, budgets: the schedule's stages, and the tokens kept at each.

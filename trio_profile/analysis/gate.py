@@ -52,7 +52,7 @@ class Command(Record):
 
 
 class GateDocument(Document):
-    """What `trio-profile gate --json` prints.
+    """The output of `trio-profile gate --json`.
 
     sessions: those of the new side; empty for a pytest-benchmark file.
     environment: machine and software of the new side, as its file describes them.

@@ -1,4 +1,4 @@
-"""What the documents of sweeps, comparisons and ablations share: each is a grid of cells beside the dense model."""
+"""Sweeps, comparisons and ablations have a grid as document: cells beside the dense model. Here is what they share."""
 
 from collections.abc import Sequence
 from typing import Any

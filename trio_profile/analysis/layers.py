@@ -155,7 +155,7 @@ class PrefillTimes(Record):
 
 
 class LayersDocument(PrefillTimes, StudyDocument):
-    """What `trio-profile layers --json` prints.
+    """The output of `trio-profile layers --json`.
 
     The fields of `PrefillTimes` are those of the lowest retention: of the only one, if the study has one.
 

@@ -42,7 +42,7 @@ class PlannedTask(Record):
 
 
 class Preview(StudyDocument):
-    """What `--dry-run` prints.
+    """The output of `--dry-run`.
 
     shape: sizes of the model and of its input; None if the model cannot be loaded.
     tasks: kind `eval` only. The tasks.

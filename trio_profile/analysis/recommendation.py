@@ -1,4 +1,4 @@
-"""What to deploy: the fastest cell that keeps the right answers, and how far this can be trusted.
+"""The cell to deploy: the fastest cell that keeps the right answers, and how far this can be trusted.
 
 Controls are simple rules for comparison. They are never recommended.
 """
@@ -22,7 +22,7 @@ POSSIBLE_LOSS = (0.05, 0.10)
 """If the interval allows a larger loss than the first, confidence is medium; than the second, it is low."""
 _LEVELS: tuple[Literal["high", "medium", "low"], ...] = ("high", "medium", "low")
 _Weak = tuple[int, str]
-"""What weakens a recommendation: the place of the level in `_LEVELS`, and the reason."""
+"""A reason for less confidence: the place of the level in `_LEVELS`, and the reason."""
 
 
 class Pick(Record):
@@ -50,7 +50,7 @@ class Confidence(Record):
 
 
 class Recommendation(Record):
-    """What follows from all cells of a study. Controls are left out; where answers are known, so are cells without.
+    """The conclusion from all cells of a study. Controls are left out; where answers are known, so are cells without.
 
     status: `use` if a cell pays and keeps the answers; `cost_alone` if no answers are known, so that only the speed is
         judged; `answers_lost` if every cell that pays loses more than two points of right answers; `slower` if no cell

@@ -24,7 +24,7 @@ from trio_profile.text import as_text
 
 Several = Sequence[SweepDocument | Comparison]
 About = Literal["machine", "versions", "code", "model", "input", "options", "files"]
-"""What a difference between studies is about."""
+"""The subject of a difference between studies."""
 
 EXACT = ("counted_macs", "selection_macs", "fastv_macs", "kv_bytes", "budgets")
 """The exact quantities that are compared."""
@@ -97,7 +97,7 @@ class SideCell(Record):
 
 
 class SideBySide(Document):
-    """What `trio-profile report A B … --json` prints.
+    """The output of `trio-profile report A B … --json`.
 
     sessions: of all studies, in their order.
     sides: the studies, in the order in which they were named.
@@ -157,8 +157,8 @@ def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
 def _unlike_fields(sides: Sequence[Side]) -> Iterator[StudyDifference]:
     for about, names in _FIELDS.items():
         for name in names:
-            asked = name in Study.model_fields
-            yield from _unlike(about, name, [getattr(s.study if asked else s.environment, name) for s in sides])
+            of_study = name in Study.model_fields
+            yield from _unlike(about, name, [getattr(s.study if of_study else s.environment, name) for s in sides])
     yield from _unlike("code", "commit", [", ".join(side.code) for side in sides])
     for name in _OF_THE_DENSE_MODEL:
         if name != "text_tokens" or len({side.study.text_tokens for side in sides}) == 1:
@@ -189,11 +189,11 @@ def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[StudyDi
 
 def _digests(sessions: Sequence[Session], group: str) -> frozenset[tuple[str, str]]:
     """The files of a group with the digest of each. Empty if no session has one."""
-    found = (
-        frozenset((name, one.sha256) for name, one in session.inputs.items() if name.partition("/")[0] == group)
+    by_session = (
+        frozenset((name, digest.sha256) for name, digest in session.inputs.items() if name.partition("/")[0] == group)
         for session in sessions
     )
-    return next((digests for digests in found if digests), frozenset())
+    return next((digests for digests in by_session if digests), frozenset())
 
 
 def _code(sessions: Sequence[Session]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ COSTS = tuple(quantity for quantity in QUANTITIES.values() if quantity.label and
 
 
 class SweepDocument(GridDocument):
-    """What `trio-profile sweep --json` prints.
+    """The output of `trio-profile sweep --json`.
 
     cells: the measured cells, in the study's order.
     break_even: the break-even of the study's first method, by quantity.

@@ -101,8 +101,8 @@ def default_of(kind: Kind, name: str) -> str:
     """The default of a field for a kind of study, as the help says it. Empty if it has none."""
     study = kind.load("study")
     value = kind.defaults.get(name, study.model_fields[name].default)
-    if name in kind.said and value == ():
-        return kind.said[name]
+    if name in kind.empty_words and value == ():
+        return kind.empty_words[name]
     return said(study, name, kind.defaults.get(name))
 
 

@@ -10,7 +10,6 @@ from trio_profile.findings.charts import line
 from trio_profile.findings.study_page import finished_cells, notes, report_of
 from trio_profile.findings.table import Key, grid, table
 from trio_profile.quantities import entries
-from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.quantity import Column
 from trio_profile.records.estimate import Estimate
 from trio_profile.text import listed
@@ -137,7 +136,7 @@ def _table(document: Ablation) -> Table:
     of = {id(row): group.name for group in document.groups for row in group.rows}
     shown = grid(document, document.summaries)
     columns: list[str | Column] = ["right", _TO_DEFAULT, "prefill", "MACs", "mean KL, nats"]
-    columns += ["total", "KV", "to dense", shown.changed, *DIVERGENCE[1:], "counted within", "selection of dense"]
+    columns += ["total", "KV", "to dense", shown.changed, "counted within", "selection of dense"]
     columns += ["tokens kept", *([_PAPER] if any(row.printed is not None for row in document.summaries) else [])]
     keys: Sequence[str | Key] = [Key("ablation", lambda _, __, row: Entry(of[id(row)])), _VARIANT]
     keys = [*keys, "asked"] if len(set(document.study.retentions)) > 1 else keys

@@ -8,7 +8,6 @@ from trio_profile.findings.blocks import Block, Page, Report, Sentences, Table
 from trio_profile.findings.study_page import finished_cells, notes, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, grid, table
 from trio_profile.quantities import entries, right_answers
-from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.quantities.quantity import Column
 from trio_profile.records.facts import source_of
@@ -79,7 +78,7 @@ def _table(document: Comparison) -> Table:
         *_WORK,
         "tokens kept",
         shown.changed,
-        *DIVERGENCE,
+        "mean KL, nats",
         *FURTHER_COLUMNS,
     ]
     known = "Methods that keep the right answers first, the fastest on top" if shown.answered else "The fastest on top"

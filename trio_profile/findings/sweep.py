@@ -12,7 +12,6 @@ from trio_profile.findings.blocks import Block, Chart, Entry, Page, Report, Sent
 from trio_profile.findings.charts import colour_of
 from trio_profile.findings.study_page import finished_cells, notes, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, Grid, grid, grid_of, table
-from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.right_answers import of_kind
 from trio_profile.text import listed
 
@@ -82,13 +81,13 @@ def answers_page(document: SweepDocument) -> Page:
     blocks: list[Block] = []
     if cells.answered and any(cell.status == "done" for cell in document.cells):
         kinds = [of_kind(kind) for kind in cells.dense.accuracy_by_kind]
-        columns = ["right", "points lost", "changed answers", "changed tokens", *DIVERGENCE, *kinds]
+        columns = ["right", "points lost", "changed answers", "changed tokens", "mean KL, nats", *kinds]
         by_retention = table(
             cells, "Answers by retention", columns, in_sight="mean KL, nats", with_dense=True, detail=True
         )
         blocks = [charts.accuracy(document), _kept_table(document), by_retention]
-    elif any(cell.kl_nats is not None for cell in document.cells):
-        blocks = [table(cells, "Closeness to dense", ["changed tokens", *DIVERGENCE], detail=True)]
+    elif any(cell.kl_nats_mean is not None for cell in document.cells):
+        blocks = [table(cells, "Closeness to dense", ["changed tokens", "mean KL, nats"], detail=True)]
     return Page(
         "answers",
         "Answers",
@@ -150,7 +149,7 @@ def _summary(document: SweepDocument) -> Table:
     methods = document.study.methods
     shown = grid(document, sorted(document.cells, key=lambda cell: methods.index(cell.method)))
     in_sight = [name for name in IN_SIGHT if name != "total" or document.study.new_tokens > 1]
-    columns = [*in_sight, "f(n)", shown.changed, *DIVERGENCE, *FURTHER_COLUMNS, "tokens kept"]
+    columns = [*in_sight, "f(n)", shown.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"]
     caption = "Speed-up [95 % interval], and cost relative to dense"
     keys = ["method", "reached"][len(methods) == 1 :]
     switch = 0 if len(methods) > 1 and len(document.cells) > MOST_SHOWN else None

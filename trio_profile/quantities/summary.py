@@ -54,9 +54,7 @@ class CellSummary(Record):
     host_waits: how often the host waited for a value in one prefill.
     energy: joules of a prefill and of a decoded token.
 
-    kl_nats: KL(dense ‖ pruned) of the next token's distribution: the median over questions or pictures.
-    kl_nats_mean, kl_nats_p95: its mean and its 95th percentile. A method that fails at few questions has a small
-        median, but a large mean.
+    kl_nats_mean: KL(dense ‖ pruned) of the next token's distribution: the mean over questions or pictures.
     top1_agreement: share of questions or pictures with the same most likely next token.
     answer_agreement: share of questions with the same generated answer.
     accuracy: share of questions that are answered right.
@@ -111,9 +109,7 @@ class CellSummary(Record):
     launches: int | None = None
     host_waits: int | None = None
     energy: Energy | None = None
-    kl_nats: Nats | None = None
     kl_nats_mean: Nats | None = None
-    kl_nats_p95: Nats | None = None
     top1_agreement: Share | None = None
     answer_agreement: Share | None = None
     accuracy: Accuracy | None = None

@@ -108,11 +108,11 @@ class Answerer:
 
     def _answer_in_turn(self, question: Question, inputs: Inputs) -> AnsweredQuestion:
         """Answer a question once by all, in an order that is drawn from the seed and the question alone."""
-        shown = bool(question.pictures)
-        order = self.rows if shown else [DENSE]
+        has_picture = bool(question.pictures)
+        order = self.rows if has_picture else [DENSE]
         random.Random(f"{self.study.seed} {question.task} {question.split} {question.document}").shuffle(order)
         by_id = {planned.cell.id: planned for planned in self.cells}
-        visual = int(self.workload.adapter.visual_tokens(inputs["input_ids"]).sum()) if shown else 0
+        visual = int(self.workload.adapter.visual_tokens(inputs["input_ids"]).sum()) if has_picture else 0
         dense: Answer | None = None
         answers: dict[str, PrunedAnswer] = {}
         for row in order:
@@ -130,13 +130,13 @@ class Answerer:
             split=question.split,
             document=question.document,
             prompt=question.prompt,
-            picture=self._number_of(pixels) if shown else None,
+            picture=self._number_of(pixels) if has_picture else None,
             pixels=pixels,
             visual_tokens=visual,
             order=tuple(row for row in order if row == DENSE or row in answers),
             dense=dense,
             dense_fastv_macs=self._fastv_macs([visual] * self.workload.shape.num_layers),
-            answers=tuple(answers[planned.cell.id] for planned in self.cells if shown),
+            answers=tuple(answers[planned.cell.id] for planned in self.cells if has_picture),
         )
 
     def _number_of(self, pixels: str) -> int:

@@ -38,10 +38,10 @@ def _with_sweep(document: AuditDocument, claims: Claims, directory: Path) -> Aud
     from trio_profile.analysis.sweep import summarise  # slow to import: scipy
 
     sweep = summarise(Store(directory).read())
-    found = with_measured(document, claims, sweep)
-    if not any(finding.measured for finding in found.claims):
+    audited = with_measured(document, claims, sweep)
+    if not any(finding.measured for finding in audited.claims):
         raise StudyError(
             f"{directory} is a study of {sweep.study.model} and holds no setting for which {document.name} claims a "
             "ratio: give a sweep of the same model, method and retention, or leave --measured out"
         )
-    return found
+    return audited

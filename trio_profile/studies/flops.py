@@ -204,7 +204,7 @@ def _other_counts(workload: Workload, study: Study, prefill: Prefill, cell: Plan
 
     cell: with the method of the prefill; None for the dense model. A number that its schedule refuses is left out.
     """
-    found: list[OtherCount] = []
+    others: list[OtherCount] = []
     for tokens, sources in _count_sources(workload).items():
         if tokens == workload.shape.visual_tokens:
             continue
@@ -217,21 +217,21 @@ def _other_counts(workload: Workload, study: Study, prefill: Prefill, cell: Plan
                 continue
             visual, overhead = other.schedule.tokens_by_layer, other.fastv_overhead_macs(shape, study.gamma)
         same = replace(prefill, shape=shape, visual_by_layer=visual, overhead_macs=overhead)
-        found.append(OtherCount(same, "; ".join(sources)))
-    return found
+        others.append(OtherCount(same, "; ".join(sources)))
+    return others
 
 
 def _count_sources(workload: Workload) -> dict[int, list[str]]:
     """Return who counts so, by the number: the picture without line ends, its base crop alone, or as papers count."""
-    found: dict[int, list[str]] = {}
+    by_number: dict[int, list[str]] = {}
     layout = lay_out(workload.adapter, workload.inputs)
     if layout is not None and (line_ends := sum(grid.rows for grid in layout.grids if grid.newline)):
-        found[workload.shape.visual_tokens - line_ends] = [f"the picture without its {line_ends} line ends"]
+        by_number[workload.shape.visual_tokens - line_ends] = [f"the picture without its {line_ends} line ends"]
         base = layout.grids[0]
-        found.setdefault(base.rows * base.columns, []).append("its base crop alone")
+        by_number.setdefault(base.rows * base.columns, []).append("its base crop alone")
     for tokens, sources in known_counts(workload.shape).items():
-        found.setdefault(tokens, []).extend(sources)
-    return found
+        by_number.setdefault(tokens, []).extend(sources)
+    return by_number
 
 
 def _totals(counts: CountedPrefill, macs: int) -> CountedTotals:

@@ -29,7 +29,7 @@ KINDS: dict[str, Kind] = {
             document="trio_profile.analysis.compare:compare",
             report="trio_profile.findings.compare:report",
             defaults={"methods": (), "retentions": (0.333,)},
-            said={"methods": "all methods"},
+            empty_words={"methods": "all methods"},
             prepare="trio_profile.studies.comparisons:prepare_compare",
             keep_refusals=True,
             out="runs/compare",
@@ -53,7 +53,10 @@ KINDS: dict[str, Kind] = {
             rows="cells",
             extra="eval",
             defaults={"methods": (), "retentions": ()},
-            said={"methods": "the suite's; without a suite trio", "retentions": "the suite's; without a suite 0.333"},
+            empty_words={
+                "methods": "the suite's; without a suite trio",
+                "retentions": "the suite's; without a suite 0.333",
+            },
             prepare="trio_profile.studies.suites:prepare",
             preview="trio_profile.studies.eval_preview:preview",
             keep_refusals=True,
@@ -101,7 +104,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["flops"],
             rows="terms",
             defaults={"methods": (), "retentions": (), "device": "cpu"},
-            said={
+            empty_words={
                 "methods": "trio if --retention is given; otherwise the dense model",
                 "retentions": "the dense model alone",
             },

@@ -69,7 +69,7 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
             write_document(out / kind.file, document)
             if not getattr(document, "pairs_left", 0):  # otherwise the same command goes on
                 write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
-        return write_report(read(out), out)
+        return write_report(out)
 
 
 def refuse(draft: asked.Draft, out: Path | None, *, resume: bool = True) -> None:
@@ -85,9 +85,9 @@ def refuse(draft: asked.Draft, out: Path | None, *, resume: bool = True) -> None
         _refuse_others(out, kind)
         is_kept = Store(out).exists() if kind.file == MEASUREMENTS else bool(_study_files(out))
         if is_kept and (out / STUDY).is_file() and isinstance(study, Study):
-            there, here = asked.stored(out / STUDY), study.identity()
-            same = {name: value for name, value in here.items() if name not in draft.open}
-            require_same("study", there.model_dump(), same, out)
+            kept, new = asked.stored(out / STUDY), study.identity()
+            same = {name: value for name, value in new.items() if name not in draft.open}
+            require_same("study", kept.model_dump(), same, out)
     if kind.runs_a_model:
         require_reachable(study.model)
 
@@ -105,7 +105,7 @@ def _measure(study: AnyStudy, kind: Kind, out: Path, watch: Watch) -> Any:
         with suppress(ProfileError):  # nothing is finished, or nothing can be written: the first error says more
             if kind.so_far:
                 write_document(out / kind.file, kind.load("so_far")(study, out))
-                write_report(read(out), out)
+                write_report(out)
                 if isinstance(error, ProfileError):
                     error.args = (f"{error}; {out / REPORT} shows the finished pairs",)
         raise
@@ -136,9 +136,9 @@ def write_report_again(directory: Path, out: Path | None = None, claims: str | N
     """
     _study_file(directory)  # no lock is put into a directory without a study
     if out is not None:
-        return _write_page(replace(read(directory), claims=claims), out)
+        return write_report(directory, out, claims)
     with lock_directory(directory):
-        return _write_page(replace(read(directory), claims=claims), directory / REPORT)
+        return write_report(directory, claims=claims)
 
 
 def write_report_if_free(directory: Path) -> Path:
@@ -147,7 +147,7 @@ def write_report_if_free(directory: Path) -> Path:
     Raises StoreError if it cannot be written.
     """
     with suppress(LockedError), lock_directory(directory):
-        write_report(read(directory), directory)
+        write_report(directory)
     return directory / REPORT
 
 
@@ -166,17 +166,13 @@ def findings(finished: Finished, **display: Any) -> Report:
     return with_printed(report, document, finished.claims)
 
 
-def write_report(finished: Finished, directory: Path) -> Finished:
-    """Write report.html, and return the document with the path of the page.
+def write_report(directory: Path, out: Path | None = None, claims: str | None = None) -> Finished:
+    """Read the study in a directory, write its page, and return it with the path of the page.
 
-    The document inside the page has no path, because pages are moved.
+    The document inside the page has no path, because pages are moved. The arguments are those of `write_report_again`.
     """
-    return _write_page(finished, directory / REPORT)
-
-
-def _write_page(finished: Finished, path: Path) -> Finished:
-    """Write the page of a study, and return the study with the path in its document."""
-    html.write_page(findings(finished), path)
+    finished = replace(read(directory), claims=claims)
+    path = html.write_page(findings(finished), directory / REPORT if out is None else out)
     return replace(finished, document=finished.document.model_copy(update={"report": str(path)}))
 
 
@@ -198,8 +194,8 @@ def _study_files(directory: Path) -> list[str]:
     files = dict.fromkeys(kind.file for kind in KINDS.values())
     for name in files:
         require_regular(directory / name)
-    found = [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
-    return found or [MEASUREMENTS] * bool(worker_files(directory))
+    kept = [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
+    return kept or [MEASUREMENTS] * bool(worker_files(directory))
 
 
 def _is_unfinished(out: Path, kind: Kind) -> bool:

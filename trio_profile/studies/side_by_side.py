@@ -22,15 +22,15 @@ def write(directories: Sequence[Path], out: Path | None = None) -> tuple[SideByS
     Raises StoreError if a directory holds no study, or if the file cannot be written or is no page of trio-profile.
     Raises StudyError for a study of a kind that has no cells to compare.
     """
-    found = [running.read(directory) for directory in directories]
-    for directory, study in zip(directories, found, strict=True):
+    studies = [running.read(directory) for directory in directories]
+    for directory, study in zip(directories, studies, strict=True):
         if study.kind.name not in COMPARED:
             kinds = " and ".join(COMPARED)
             raise StudyError(f"{directory} is a study of kind {study.kind.name!r}; several on a page must be {kinds}")
     names = names_of(directories)
-    document = side_by_side(names, [study.document for study in found])
+    document = side_by_side(names, [study.document for study in studies])
     path = html.write_page(report(document), Path(_file_name(names)) if out is None else out)
-    warnings = [f"{name}: {line}" for name, study in zip(names, found, strict=True) for line in study.warnings]
+    warnings = [f"{name}: {line}" for name, study in zip(names, studies, strict=True) for line in study.warnings]
     return document.model_copy(update={"report": str(path)}), warnings
 
 

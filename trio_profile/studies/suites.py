@@ -23,7 +23,7 @@ BUILTIN = Path(__file__).parent.parent / "data" / "suites"
 CONTROLS = ("grid", "random")
 """Methods that a paper compares with in another table. A table need not ask for them to have their averages."""
 METHODS, RETENTIONS = ("trio",), (0.333,)
-"""What an evaluation without a suite asks for."""
+"""The methods and retentions of an evaluation without a suite."""
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 Metric = Annotated[str, Field(pattern="^[^,]+,[^,]+$")]
