@@ -93,10 +93,6 @@ def layers_document() -> LayersDocument:
         Part(name="layers 3 to 4", dense_ms=20, pruned_ms=6, macs_ratio=0.2),
         Part(name="selection", dense_ms=0, pruned_ms=4),
     ]
-    generation = [
-        Part(name="prefill", dense_ms=40, pruned_ms=30),
-        Part(name="decode of 7 tokens", dense_ms=70, pruned_ms=69),
-    ]
     cell = PrefillTimes(
         method="trio",
         retention=Retention(nominal=0.5, layer_average=0.5, final_layer=0.2, realised=0.5),
@@ -115,7 +111,6 @@ def layers_document() -> LayersDocument:
         claimed_ratio=2.5,
         attribution=tuple(attribute(2.5, parts)),
         decode=PartTimes(name="decode of 7 tokens", ms=ms(69), dense_ms=ms(70)),
-        total_attribution=tuple(attribute(2.5, generation)),
         stage_layers=(2,),
         budgets=(64,),
         efficiency=_efficiency(0.21),
@@ -201,14 +196,14 @@ def evaluation() -> Evaluation:
     return Evaluation(
         environment=examples.environment(),
         lmms_eval="0.7.3",
-        study=examples.study(verb="eval", methods=("fastv", "trio", "vtw"), retentions=(0.333, 0.111)),
+        study=examples.study(
+            verb="eval", methods=("fastv", "trio", "vtw"), retentions=(0.333, 0.111), tasks=("gqa", "mme", "pope")
+        ),
         suite="trio:llava-1.5-7b",
         printed=(
             PrintedAverage(method="fastv", retention=0.333, average=0.890),
             PrintedAverage(method="trio", retention=0.333, average=0.988),
         ),
-        asked=("gqa", "mme", "pope"),
-        limit=None,
         benchmarks=BENCHMARKS,
         dense=evaluated("", 1.0, UNPRUNED, 1.0),
         cells=cells,

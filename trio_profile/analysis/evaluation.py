@@ -154,8 +154,6 @@ class Evaluation(StudyDocument):
     suite: name of the suite, with its table: `trio:llava-1.5-7b`; None without one.
     printed: the averages that the suite's paper prints; empty without a suite, and if not all benchmarks of its table
         are asked.
-    asked: the tasks that the study names.
-    limit: number of questions of each task; None for all.
     benchmarks: the columns of the table.
     dense: the dense model's row; None if the study leaves it out.
     cells: a row for each cell, in the study's order.
@@ -166,8 +164,6 @@ class Evaluation(StudyDocument):
     lmms_eval: str
     suite: str | None = None
     printed: tuple[PrintedAverage, ...] = ()
-    asked: tuple[str, ...]
-    limit: int | None
     benchmarks: tuple[Benchmark, ...]
     dense: EvaluatedCell | None
     cells: tuple[EvaluatedCell, ...]

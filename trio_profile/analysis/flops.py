@@ -3,7 +3,6 @@
 from typing import Literal
 
 from trio_profile.cost.conventions import Match, Printed, figure, find
-from trio_profile.cost.formula import Causal
 from trio_profile.cost.reconciliation import Term
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import StudyDocument
@@ -151,8 +150,7 @@ class FlopsDocument(StudyDocument):
     complete: whether every operator with a product was counted.
     selection_counted: whether the selections ran and were counted. On the meta device nothing is selected, and the
         declared work stands in their place.
-    causal: whether causal attention is counted whole or halved.
-    analytic_macs: the claim and all terms together, with decoder attention counted as `causal` says.
+    analytic_macs: the claim and all terms together, with decoder attention counted as the study says.
     formula_totals: the paper's formula with each overhead factor; empty for a method without F_ov.
     decoding: the forwards after the prefill.
     ledger: every operator of the prefill that ran with a formula.
@@ -175,7 +173,6 @@ class FlopsDocument(StudyDocument):
     residual_macs: int
     complete: bool
     selection_counted: bool
-    causal: Causal
     analytic_macs: int
     gammas: Gammas | None
     formula_totals: tuple[FormulaTotal, ...] = ()

@@ -132,7 +132,6 @@ class PrefillTimes(Record):
     claimed_ratio: dense work / pruned work by the paper's formula.
     attribution: the steps from the claimed ratio to the prefill's speed-up.
     decode: the time after the prefill.
-    total_attribution: the steps from the claimed ratio to the speed-up of a whole generation.
     stage_layers, budgets: the schedule's stages, and the visual tokens kept at each.
     notes: what readers must know of how the prefill ran.
     efficiency: its row of the paper's efficiency table.
@@ -147,7 +146,6 @@ class PrefillTimes(Record):
     claimed_ratio: float
     attribution: tuple[Step, ...]
     decode: PartTimes
-    total_attribution: tuple[Step, ...]
     stage_layers: tuple[int, ...]
     budgets: tuple[int, ...]
     notes: tuple[str, ...] = ()

@@ -13,8 +13,6 @@ class PreviewCell(Record):
     layer_average: the schedule's share, averaged over the decoder's layers.
     layers, budgets: the stages, and the visual tokens that each keeps.
     fastv_macs: F_inf + F_ov by the paper's formulas.
-    fastv_overhead_macs: F_ov alone.
-    selection_macs: the work of the selections by the method's own formula.
     """
 
     variant: str
@@ -23,8 +21,6 @@ class PreviewCell(Record):
     layers: tuple[int, ...]
     budgets: tuple[int, ...]
     fastv_macs: int
-    fastv_overhead_macs: int
-    selection_macs: int
 
 
 class PlannedTask(Record):

@@ -6,7 +6,7 @@ yes and no (POPE), the total of MME, and the letters of MMBench.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose, isfinite
 from typing import Any
@@ -85,7 +85,6 @@ def _logged(results: Results, task: str, key: str) -> Logged:
 
 
 _Found = Iterator[tuple[float, QuestionScores]]
-_Rule = Callable[[str, Logged], _Found]
 
 
 def _mean(_: str, logged: Logged) -> _Found:

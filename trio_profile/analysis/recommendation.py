@@ -235,16 +235,8 @@ def _weak_losses(paying: Sequence[CellSummary]) -> Iterator[_Weak]:
 
 
 def _pick(cell: CellSummary) -> Pick:
-    assert cell.prefill_speedup is not None
-    return Pick(
-        method=cell.method,
-        retention=cell.nominal_retention,
-        realised=cell.realised,
-        prefill_speedup=cell.prefill_speedup,
-        total_speedup=cell.total_speedup,
-        accuracy_difference=cell.accuracy_difference,
-        remark=cell.remark,
-    )
+    fields = {name: getattr(cell, name) for name in Pick.model_fields if name != "retention"}
+    return Pick(retention=cell.nominal_retention, **fields)
 
 
 def _overlap(first: CellSummary, second: CellSummary) -> bool:

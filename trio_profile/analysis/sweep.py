@@ -26,8 +26,7 @@ class SweepDocument(GridDocument):
     cells: the measured cells, in the study's order.
     break_even: the break-even of the study's first method, by quantity.
     break_even_by_method: the same for each method.
-    accuracy_kept: for the first method, the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
-    accuracy_kept_by_method: the same for each method.
+    accuracy_kept_by_method: the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
     recommendation: the cell to deploy, if any.
     """
 
@@ -35,7 +34,6 @@ class SweepDocument(GridDocument):
     recommendation: Recommendation
     break_even: dict[str, BreakEven]
     break_even_by_method: dict[str, dict[str, BreakEven]]
-    accuracy_kept: dict[str, AccuracyKept]
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]]
 
     @property
@@ -61,7 +59,6 @@ def summarise(contents: Contents) -> SweepDocument:
         recommendation=recommend(cells, shared["doubts"]),
         break_even=break_even[study.methods[0]],
         break_even_by_method=break_even,
-        accuracy_kept=kept[study.methods[0]],
         accuracy_kept_by_method=kept,
     )
 

@@ -46,9 +46,10 @@ def command(
     if figure is not None:
         if format is not None or pairs or requests or cells:
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs, --requests or --cells")
-        form = exporting.form_of(out, to, exporting.PICTURES, "svg")
+        picture: Literal["svg", "pdf", "png"] = exporting.form_of(out, to, exporting.PICTURES, "svg")
+        form = picture
         _require_file(out, form)
-        content, found = exporting.figure(directory, figure, form)
+        content, found = exporting.figure(directory, figure, picture)
     else:
         if to is not None:
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")

@@ -42,7 +42,11 @@ def report(document: Evaluation) -> Report:
     facts = [document.environment.device_name, study.dtype]
     facts += [] if document.suite is None else [f"suite {document.suite}"]
     facts += [f"lmms-eval {document.lmms_eval}", *pixel_facts(study)]
-    facts += [] if document.limit is None else [f"the first {units.number_of(document.limit, 'question')} of a task"]
+    facts += (
+        []
+        if document.study.limit is None
+        else [f"the first {units.number_of(document.study.limit, 'question')} of a task"]
+    )
     return Report(
         subject=listed(names) if len(names) < 4 else f"{len(names)} methods",
         model=study.model,
@@ -251,7 +255,7 @@ def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[
         yield f"{listed(without)}: no question has a picture, so every row has the dense model's answers."
     known = {column.task for column in document.benchmarks}
     if without := [
-        task.task for task in tasks if task.scores and task.task in document.asked and task.task not in known
+        task.task for task in tasks if task.scores and task.task in document.study.tasks and task.task not in known
     ]:
         yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
     if document.dense is None:

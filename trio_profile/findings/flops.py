@@ -125,7 +125,7 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
         lines.append(
             "The meta device selects no tokens: the cost of the selection is declared by the method, not counted."
         )
-    if document.causal == "half":
+    if document.study.causal == "half":
         lines.append(
             f"With causal attention halved, the formula and its steps make {unit.exact(document.analytic_macs)}."
         )

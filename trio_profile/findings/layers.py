@@ -84,7 +84,7 @@ def walk_page(cell: PrefillTimes) -> Page:
 def _summary(cell: PrefillTimes) -> list[str]:
     """The claim, the measured prefill, where the time between them goes, and the whole generation."""
     totals, decode = cell.totals, cell.decode
-    speedup = totals.prefill_speedup
+    speedup, whole = totals.prefill_speedup, cell.efficiency.total_speedup
     return [
         f"The formula claims {units.times(cell.claimed_ratio)}. Measured, the prefill is "
         f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
@@ -95,7 +95,7 @@ def _summary(cell: PrefillTimes) -> list[str]:
         _shares(cell),
         f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
         f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
-        f"{units.times(cell.total_attribution[-1].speedup)} as fast as dense.",
+        f"{units.times_within(whole.value, whole.ci95)} as fast as dense.",
         *_with_factor(cell),
     ]
 
@@ -187,7 +187,6 @@ def stages_page(cell: PrefillTimes) -> Page:
         name.replace("_", " "): lambda stage, name=name: entries.milliseconds(getattr(stage, f"{name}_ms"))
         for name in STAGE_PARTS
     }
-    whole = cell.total_attribution
     parts: dict[str, Callable[[PartTimes], Entry]] = {
         "part": lambda part: Entry(part.name),
         "dense": lambda part: entries.milliseconds(part.dense_ms),
@@ -204,7 +203,6 @@ def stages_page(cell: PrefillTimes) -> Page:
             tabulate("Outside the layers", parts, cell.parts, compact=True),
             Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
             tabulate("From the claim to the measurement, step by step", _STEP, cell.attribution, compact=True),
-            tabulate("The same of the whole generation", _STEP, (whole[0], whole[-1]), compact=True),
         ],
         folded="Show the parts of each stage, and the modules beside the layers",
     )

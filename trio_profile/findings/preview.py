@@ -5,7 +5,7 @@ from trio_profile.analysis.preview import Preview, PreviewCell
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.text import listed
 
-_COLUMNS = ("cell", "asked", "average", "after layers", "tokens kept", "f(n)", "F_ov", "selection")
+_COLUMNS = ("cell", "asked", "average", "after layers", "tokens kept", "f(n)")
 
 
 def report(document: Preview) -> Report:
@@ -22,8 +22,7 @@ def report(document: Preview) -> Report:
         blocks.append(Table("What cannot run", ("cell", "asked", "reason"), refused, keys=2, prose=True))
     how = (
         "“asked” is the retention that was asked for. “average” is the retention that whole numbers of tokens reach, "
-        "averaged over the decoder's layers. f(n) is the paper's formula for the prefill, and F_ov is the paper's "
-        "overhead in it. “selection” is the work of the selections as the method declares it."
+        "averaged over the decoder's layers. f(n) is the paper's formula for the prefill."
     )
     page = Page("preview", "Planned cells", how, blocks)
     return Report(f"Dry run of {document.study.verb}", document.study.model, [document.environment.device_name], [page])
@@ -76,6 +75,4 @@ def _row(cell: PreviewCell) -> list[Entry]:
         Entry(", ".join(map(str, cell.layers))),
         Entry(", ".join(map(str, cell.budgets))),
         Entry(units.count(cell.fastv_macs)),
-        Entry(units.count(cell.fastv_overhead_macs)),
-        Entry(units.count(cell.selection_macs)),
     ]

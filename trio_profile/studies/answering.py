@@ -62,7 +62,6 @@ class Answerer:
     cells: the cells that can run. A cell that is refused is taken out.
     refuse: called with a cell that is refused.
     pictures: the number of each picture by its hash.
-    next_picture: the number of the next new picture. A damaged store has gaps, so it is not the number of pictures.
     """
 
     def __init__(self, plan: Plan, cells: Sequence[PlannedCell], refuse: Refuse, clock: Clock | None = None):
@@ -70,7 +69,6 @@ class Answerer:
         self.cells = list(cells)
         self.refuse = refuse
         self.pictures: dict[str, int] = {}
-        self.next_picture = 0
         self._clock = clock or clock_for(plan.workload.device)
         self._is_warm = False
         for planned in tuple(self.cells):
@@ -141,10 +139,8 @@ class Answerer:
 
     def _number_of(self, pixels: str) -> int:
         """Return the number of a picture. A new picture gets the next number."""
-        if pixels not in self.pictures:
-            self.pictures[pixels] = self.next_picture
-            self.next_picture += 1
-        return self.pictures[pixels]
+        # A damaged store has gaps, so the next number is not the number of pictures.
+        return self.pictures.setdefault(pixels, 1 + max(self.pictures.values(), default=-1))
 
     def _leave_out(self, planned: PlannedCell, error: TrioError) -> None:
         """Refuse a cell. Raises the error if it was the last one."""

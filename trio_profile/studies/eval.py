@@ -68,7 +68,6 @@ def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) ->
     for answered in store.contents.questions.values():
         if answered.picture is not None:
             answerer.pictures[answered.pixels] = answered.picture
-            answerer.next_picture = max(answerer.next_picture, answered.picture + 1)
     return answerer
 
 
@@ -104,8 +103,6 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], mod
         study=study,
         suite=suite.name if suite else None,
         printed=suite.printed(study.tasks) if suite else (),
-        asked=study.tasks,
-        limit=study.limit,
         benchmarks=benchmarks,
         dense=None if dense is None else evaluate_row(None, answers, dense, None, benchmarks),
         cells=tuple(row(planned) for planned in model.answerer.cells),

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trio_core.errors import TrioError, UnsupportedInput
-from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable
 from trio_profile.analysis.flops import (
     Claimed,
@@ -121,7 +120,6 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         residual_macs=walk.residual_macs,
         complete=not any(part.has_product for part in breakdown.uncounted),
         selection_counted=not counts.on_meta,
-        causal=study.causal,
         analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, counts.visual, study.causal),
         gammas=gammas,
         formula_totals=() if cell is None else factors.formula_totals(shape, cell, gammas, inference),
@@ -148,7 +146,11 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
     if on_meta:
         if method is not None:
             check_prunable(workload.model, method)
-            _require_whole_tower(method)
+            if method.thins_tower:
+                raise UnsupportedInput(
+                    f"device meta: method {method.name!r} chooses by pixels which patches enter the vision tower, and "
+                    "meta has no pixels; count on the cpu"
+                )
         tokens = [n + shape.text_tokens for n in visual]
         breakdown, decoded = flops_meta.count(workload.adapter, workload.inputs, tokens, workload.new_tokens - 1)
     else:
@@ -159,15 +161,6 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
     thinned = method is not None and method.thins_tower  # then the tower counts as it ran
     known = {} if thinned else vision_terms(workload.model, workload.inputs)
     return CountedPrefill(cell, workload, breakdown, visual, realised, decoded, known, on_meta)
-
-
-def _require_whole_tower(method: Method) -> None:
-    """Raise UnsupportedInput for a method whose choice, and with it the work of the tower, depends on the pixels."""
-    if method.thins_tower:
-        raise UnsupportedInput(
-            f"device meta: method {method.name!r} chooses by pixels which patches enter the vision tower, and meta has "
-            "no pixels; count on the cpu"
-        )
 
 
 def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[list[Match], PrintedClaim | None]:

@@ -123,9 +123,6 @@ def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
     shape, cell = measured.workload.shape, measured.cell
     layers, stages, parts = _layers(measured), _stages(measured), _parts(measured)
     claimed = factors.dense_macs(shape) / cell.fastv_macs(shape, study.gamma)
-    prefill_parts = _attribution_parts(shape, layers, stages, parts)
-    decode = _decode(measured, study.new_tokens)
-    decoded = Part(name=decode.name, dense_ms=decode.dense_ms.value, pruned_ms=decode.ms.value)
     return PrefillTimes(
         method=cell.cell.method,
         retention=cell.retention(measured.trace.realised_retention),
@@ -134,9 +131,8 @@ def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
         parts=parts,
         totals=_totals(measured),
         claimed_ratio=claimed,
-        attribution=tuple(attribute(claimed, prefill_parts)),
-        decode=decode,
-        total_attribution=tuple(attribute(claimed, [*prefill_parts, decoded])),
+        attribution=tuple(attribute(claimed, _attribution_parts(shape, layers, stages, parts))),
+        decode=_decode(measured, study.new_tokens),
         stage_layers=cell.schedule.layers,
         budgets=cell.schedule.budgets,
         notes=measured.trace.notes,
@@ -183,7 +179,7 @@ def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
         runs = [getattr(pair, side) for pair in measured.samples.pairs]
         return measured.milliseconds([run.total_ms - run.ttft_ms for run in runs])
 
-    name = f"decode of {units.number_of(new_tokens - 1, 'token')}" if new_tokens > 1 else "without a further token"
+    name = f"decode of {units.number_of(new_tokens - 1, 'token')}"
     return PartTimes(name=name, ms=after_first_token("pruned"), dense_ms=after_first_token("dense"))
 
 

@@ -118,14 +118,12 @@ def _plan(study: Study, kind: Kind) -> tuple[Plan, str | None]:
 
 
 def _cell(planned: PlannedCell, plan: Plan) -> PreviewCell:
-    schedule, shape, gamma = planned.schedule, plan.workload.shape, plan.study.gamma
+    schedule = planned.schedule
     return PreviewCell(
         variant=planned.cell.variant,
         retention=planned.cell.retention,
         layer_average=schedule.layer_average,
         layers=schedule.layers,
         budgets=schedule.budgets,
-        fastv_macs=planned.fastv_macs(shape, gamma),
-        fastv_overhead_macs=planned.fastv_overhead_macs(shape, gamma),
-        selection_macs=planned.selection_macs(shape),
+        fastv_macs=planned.fastv_macs(plan.workload.shape, plan.study.gamma),
     )

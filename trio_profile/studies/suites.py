@@ -20,8 +20,6 @@ from trio_profile.records.study import Share, Study
 
 BUILTIN = Path(__file__).parent.parent / "data" / "suites"
 """The directory of the built-in suites."""
-CONTROLS = ("grid", "random")
-"""Methods that a paper compares with in another table. A table need not ask for them to have their averages."""
 METHODS, RETENTIONS = ("trio",), (0.333,)
 """The methods and retentions of an evaluation without a suite."""
 Text = Annotated[str, Field(min_length=1)]
@@ -204,12 +202,6 @@ def _checked(source: Source) -> Suite:
                 )
         if len(set(table.benchmarks)) < len(table.benchmarks):
             source.refuse((*place, "benchmarks"), "one stands twice; name each benchmark once")
-        for retention, averages in table.averages.items():
-            if retention not in table.retentions:
-                source.refuse((*place, "averages"), f"{retention:g} is none of the table's retentions")
-            for method in averages:
-                if method not in (*table.methods, *CONTROLS):
-                    source.refuse((*place, "averages"), f"{method!r} is none of the table's methods, and no control")
     return suite
 
 

@@ -120,12 +120,15 @@ def test_the_cheapest_retention_that_keeps_a_share_of_the_answers():
     asked = study()
     unpruned, told = answered([measurement(retention=r) for r in asked.retentions])
     found = document(asked, told, unpruned=unpruned)
-    assert list(found.accuracy_kept) == ["0.99", "0.97", "0.95"]
+    assert list(found.accuracy_kept_by_method["trio"]) == ["0.99", "0.97", "0.95"]
     reached = [one.retention.realised for one in told if one.retention is not None]
-    for share, kept in found.accuracy_kept.items():
+    for share, kept in found.accuracy_kept_by_method["trio"].items():
         assert kept.status == "crossing" and kept.ci95 is not None and kept.retention is not None
         assert kept.ci95[0] <= min(r for r in reached if r >= 0.8 * float(share)) <= kept.ci95[1]
-    assert found.accuracy_kept["0.99"].retention >= found.accuracy_kept["0.95"].retention  # type: ignore[operator]
+    assert (
+        found.accuracy_kept_by_method["trio"]["0.99"].retention
+        >= found.accuracy_kept_by_method["trio"]["0.95"].retention
+    )  # type: ignore[operator]
 
 
 def test_the_draws_of_a_method_are_averaged_question_by_question():
@@ -140,5 +143,5 @@ def test_the_draws_of_a_method_are_averaged_question_by_question():
 
 def test_without_answers_a_document_has_no_accuracy():
     found = document(study(retentions=(0.11, 0.55)))
-    assert found.accuracy_kept == {}
+    assert found.accuracy_kept_by_method["trio"] == {}
     assert found.cells[0].accuracy is None and found.dense is not None and found.dense.accuracy is None

@@ -19,7 +19,8 @@ def alone(document: Evaluation) -> Evaluation:
     """The same where the dense model was not asked."""
     row = evaluated("", 0.333, UNPRUNED, 1.0)
     only = row.model_copy(update={"cell": Cell(method="trio", retention=0.333)})
-    return document.model_copy(update={"dense": None, "cells": (only,), "printed": (), "limit": 100})
+    study = document.study.model_copy(update={"limit": 100})
+    return document.model_copy(update={"study": study, "dense": None, "cells": (only,), "printed": ()})
 
 
 def kept(row: EvaluatedCell, average: float) -> EvaluatedCell:

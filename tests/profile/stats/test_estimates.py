@@ -30,7 +30,7 @@ def test_the_quotient_of_two_ratios_adds_their_distances_in_quadrature():
         Ratio(value=value, ci95=(value / wide, value * wide), samples=n, sessions=n, stopped="budget")
         for value, wide, n in ((2.0, np.exp(0.03), 8), (3.0, np.exp(0.04), 6))
     )
-    found = quotient_of(new, base)
+    found = quotient_of(base, new)
     assert (found.value, found.samples, found.sessions) == (1.5, 6, 6)
     assert found.ci95 == pytest.approx((1.5 * np.exp(-0.05), 1.5 * np.exp(0.05)))
 

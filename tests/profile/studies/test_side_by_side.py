@@ -69,4 +69,4 @@ def test_a_study_has_as_many_parts_of_its_path_as_tell_it_from_the_others(paths,
 
 def test_the_file_of_many_studies_has_a_short_name(kept, monkeypatch):
     monkeypatch.setattr("trio_profile.studies.side_by_side._LONGEST_NAME", 8)
-    assert write(kept)[0].report == "report-first-and-1-more.html"
+    assert write(kept)[0].report == "report-first-se.html"
