@@ -13,9 +13,9 @@ from trio_profile.analysis.benchmarks import scores
 from trio_profile.analysis.evaluation import Benchmark, Costs, EvaluatedCell, Score, TaskSummary
 from trio_profile.analysis.question_scores import Results, number
 from trio_profile.records.answers import DENSE, AnsweredQuestion, PrunedAnswer
-from trio_profile.records.estimate import Milliseconds, Share, Tokens
+from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell
-from trio_profile.stats.estimates import median_of, ratio_of
+from trio_profile.stats.estimates import median_of
 
 _TIMES = ("prefill_ms", "ttft_ms", "total_ms")
 
@@ -100,7 +100,7 @@ def _measured(row: str, answers: Sequence[AnsweredQuestion]) -> dict[str, Any]:
         return fields
     for name in _TIMES:
         ratios = [getattr(b, name) / getattr(a, name) for a, b in zip(answers_of_row, dense, strict=True)]
-        fields[f"{name.removesuffix('_ms')}_speedup"] = ratio_of([ratios], "budget")
+        fields[f"{name.removesuffix('_ms')}_speedup"] = median_of(Ratio, [ratios], "budget")
     same = np.array([float(a.text == b.text) for a, b in zip(answers_of_row, dense, strict=True)])
     # A question without a picture stands alone.
     pictures = [-number if question.picture is None else question.picture for number, question in enumerate(timed, 1)]

@@ -58,7 +58,7 @@ KINDS: dict[str, Kind] = {
                 "retentions": "the suite's; without a suite 0.333",
             },
             prepare="trio_profile.studies.suites:prepare",
-            preview="trio_profile.studies.eval_preview:preview",
+            preview="trio_profile.studies.preview:preview_tasks",
             keep_refusals=True,
         ),
         Kind(

@@ -23,9 +23,9 @@ from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.timeline import Timeline
-from trio_profile.records.estimate import MeasuredShare, Milliseconds
+from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import Pair, Shape, Stopped, Study
-from trio_profile.stats.estimates import median_of, ratio_of
+from trio_profile.stats.estimates import median_of
 from trio_profile.stats.two_way import centre_of
 from trio_profile.studies import factors
 
@@ -168,7 +168,7 @@ def _efficiency(measured: LayerMeasurements, gamma: float) -> Efficiency:
         **{f"{name}_ms": added(measured.pruned, "stage", "within a stage", name=name) for name in STAGE_PARTS},
         total_ms=measured.milliseconds([pair.pruned.total_ms or 0.0 for pair in pairs]),
         dense_total_ms=measured.milliseconds([pair.dense.total_ms or 0.0 for pair in pairs]),
-        total_speedup=ratio_of([[pair.ratio("total_ms") or 0.0 for pair in pairs]], measured.samples.stopped),
+        total_speedup=median_of(Ratio, [[pair.ratio("total_ms") or 0.0 for pair in pairs]], measured.samples.stopped),
     )
 
 
@@ -241,11 +241,11 @@ def _totals(measured: LayerMeasurements) -> Totals:
     return Totals(
         prefill_ms=measured.milliseconds([r.pruned_bare_ms for r in rounds]),
         dense_prefill_ms=measured.milliseconds([r.dense_bare_ms for r in rounds]),
-        prefill_speedup=ratio_of([[r.dense_bare_ms / r.pruned_bare_ms for r in rounds]], stopped),
+        prefill_speedup=median_of(Ratio, [[r.dense_bare_ms / r.pruned_bare_ms for r in rounds]], stopped),
         named=named([r.pruned for r in rounds]),
         dense_named=named([r.dense for r in rounds]),
-        instrumented=ratio_of([[r.pruned.whole_ms / r.pruned_bare_ms for r in rounds]], stopped),
-        dense_instrumented=ratio_of([[r.dense.whole_ms / r.dense_bare_ms for r in rounds]], stopped),
+        instrumented=median_of(Ratio, [[r.pruned.whole_ms / r.pruned_bare_ms for r in rounds]], stopped),
+        dense_instrumented=median_of(Ratio, [[r.dense.whole_ms / r.dense_bare_ms for r in rounds]], stopped),
     )
 
 

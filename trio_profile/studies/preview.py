@@ -1,13 +1,15 @@
 """The dry run: plan a study and time a few runs of its model. Nothing is written."""
 
 import time
+from pathlib import Path
 
 import torch
 
 from trio_profile.analysis.evaluation import Refusal
-from trio_profile.analysis.preview import Preview, PreviewCell
+from trio_profile.analysis.preview import PlannedTask, Preview, PreviewCell
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
 from trio_profile.errors import StudyError
+from trio_profile.inputs import catalogue
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.large_weights import LARGE
 from trio_profile.inputs.models import require_memory
@@ -20,6 +22,7 @@ from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.schema import Shape, Study
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
+from trio_profile.studies.suites import chosen
 
 COUNT_RUNS, DENSE_RUNS = 8, 14
 """How many prefills the exact counts of a cell take, and those of the dense model, which has new pictures too."""
@@ -127,3 +130,25 @@ def _cell(planned: PlannedCell, plan: Plan) -> PreviewCell:
         budgets=schedule.budgets,
         fastv_macs=planned.fastv_macs(plan.workload.shape, plan.study.gamma),
     )
+
+
+def preview_tasks(study: Study, watch: Watch = ignore) -> Preview:
+    """Return the tasks that a study would ask, and the cells with their work.
+
+    A model of the hub may be out of reach. Then the work of the cells is left out, with the reason. The errors are
+    those that the study itself raises before it measures.
+    """
+    suite = chosen(study)
+    try:
+        document = preview(study, watch)
+    except StudyError as error:
+        if study.model in catalogue.models() or Path(study.model).is_dir():
+            raise
+        document = Preview(environment=collect("cpu"), study=study, shape=None, cells=(), seconds_reason=str(error))
+    tasks = {task: PlannedTask(task=task) for task in study.tasks}
+    for column in suite.columns() if suite else ():
+        if suite and column.task in tasks:
+            needs = suite.suite.benchmarks[column.name].needs
+            planned = PlannedTask(task=column.task, benchmark=column.name, needs=needs, differs=column.differs)
+            tasks[column.task] = planned
+    return document.model_copy(update={"tasks": tuple(tasks.values()), "setting": suite.table.setting if suite else ""})

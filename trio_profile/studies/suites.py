@@ -49,15 +49,12 @@ class SuiteBenchmark(Record):
 class SuiteTable(Record):
     """One table of the paper: one model.
 
-    visual_tokens: of the dense model, as printed.
     setting: what else the paper sets, in one sentence.
     benchmarks: names of the columns in the paper's order.
     averages: the printed averages over all benchmarks in per cent, by retention and method. A method need not be one of
         `methods`.
     """
 
-    title: str = ""
-    visual_tokens: Annotated[int, Field(ge=1)] | None = None
     setting: str = ""
     benchmarks: Annotated[tuple[Text, ...], Field(min_length=1)]
     retentions: Annotated[tuple[Share, ...], Field(min_length=1)]
@@ -68,13 +65,10 @@ class SuiteTable(Record):
 class Suite(Record):
     """A suite.
 
-    title, source: of the paper.
     benchmarks: by the head of their column.
     tables: by name.
     """
 
-    title: str = ""
-    source: str = ""
     benchmarks: Annotated[dict[Name, SuiteBenchmark], Field(min_length=1)]
     tables: Annotated[dict[Name, SuiteTable], Field(min_length=1)]
 

@@ -3,14 +3,14 @@ import pytest
 
 from trio_profile.errors import MeasurementError
 from trio_profile.records.estimate import Accuracy, Milliseconds, Ratio
-from trio_profile.stats.estimates import difference_between, median_of, quotient_of, ratio_of
+from trio_profile.stats.estimates import difference_between, median_of, quotient_of
 from trio_profile.stats.intervals import share_interval
 from trio_profile.stats.two_way import centre_of
 
 
 def test_the_median_of_several_processes_is_the_geometric_mean_of_their_medians():
     groups = [[1.0, 2.0, 9.0], [8.0, 8.0], [4.0]]
-    found = ratio_of(groups, "budget")
+    found = median_of(Ratio, groups, "budget")
     assert isinstance(found, Ratio) and found.value == pytest.approx(4.0)
     assert found.ci95 == centre_of(groups).interval() and found.value**2 == pytest.approx(np.prod(found.ci95))
     assert (found.samples, found.sessions, found.stopped) == (6, 3, "budget")
