@@ -1,11 +1,7 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.estimate import Interval, Milliseconds, Ratio, Share, Tokens
+from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record
 
 
@@ -169,52 +165,3 @@ class Evaluation(StudyDocument):
     cells: tuple[EvaluatedCell, ...]
     refused: tuple[Refusal, ...] = ()
     report: str | None = None
-
-
-# What the averages say: which row to use
-
-Outcome = Literal["better", "worse", "same", "unknown"]
-"""The meaning of an interval: `same` is not measurably different, `unknown` is without an interval."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The conclusion from the averages. Controls are never picked.
-
-    pick: of the rows that are measurably faster than dense and keep the scores, the one with the fastest prefill. If no
-        row keeps them, the one with the highest average. None if nothing can be said.
-    keeps: whether `pick` keeps the scores: its average is at most two points (MOST_LOST) below dense.
-    may_lose: the largest loss of `pick` that the interval of its average allows, as a share of dense.
-    """
-
-    pick: EvaluatedCell | None
-    keeps: bool
-    may_lose: float
-
-
-def outcome(bounds: Interval | None, level: float) -> Outcome:
-    """Return what an interval says about a level: 1 for a share of dense, 0 for a difference."""
-    if bounds is None:
-        return "unknown"
-    return "better" if bounds[0] > level else "worse" if bounds[1] < level else "same"
-
-
-def verdict(rows: Sequence[EvaluatedCell]) -> Verdict:
-    """Return what the averages of the pruned rows say."""
-    # An audit imports this module, and statistics take as long to import as a whole audit takes.
-    from trio_profile.analysis.recommendation import CONTROL, MOST_LOST
-
-    judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
-    faster = [row for row in judged if row.prefill_speedup is not None and row.prefill_speedup.ci95[0] > 1]
-    kept = [row for row in faster if _average(row) >= 1 - MOST_LOST]
-    pick = max(kept, key=_speedup) if kept else max(faster, key=_average, default=None)
-    may_lose = 0.0 if pick is None or pick.average_ci95 is None else max(0.0, 1 - pick.average_ci95[0])
-    return Verdict(pick, bool(kept), may_lose)
-
-
-def _average(row: EvaluatedCell) -> float:
-    return row.average or 0.0
-
-
-def _speedup(row: EvaluatedCell) -> float:
-    return row.prefill_speedup.value if row.prefill_speedup is not None else 0.0

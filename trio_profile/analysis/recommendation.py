@@ -4,11 +4,13 @@ Controls are simple rules for comparison. They are never recommended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Literal
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.doubts import Doubt
+from trio_profile.analysis.evaluation import EvaluatedCell
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Record
 
@@ -176,6 +178,28 @@ def _limits(best: CellSummary, same: Sequence[CellSummary]) -> tuple[CellSummary
             return floor, cell
         floor = cell
     return floor, None
+
+
+# Rows of an evaluation
+
+
+def best_row(rows: Sequence[EvaluatedCell]) -> EvaluatedCell | None:
+    """Return the fastest row that is faster than dense and keeps the scores; None if nothing can be said.
+
+    If no row keeps the scores, it is the one with the highest average. Controls are never picked.
+    """
+    judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
+    speedups = [
+        (row.prefill_speedup.value, row) for row in judged if row.prefill_speedup and row.prefill_speedup.ci95[0] > 1
+    ]
+    if kept := [(speedup, row) for speedup, row in speedups if keeps_scores(row)]:
+        return max(kept, key=itemgetter(0))[1]
+    return max((row for _, row in speedups), key=lambda row: row.average or 0.0, default=None)
+
+
+def keeps_scores(row: EvaluatedCell) -> bool:
+    """Whether the average of a row is at most two points below dense."""
+    return (row.average or 0.0) >= 1 - MOST_LOST
 
 
 # Confidence

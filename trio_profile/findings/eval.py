@@ -13,23 +13,20 @@ from trio_profile.analysis.evaluation import (
     Evaluation,
     Score,
     TaskSummary,
-    outcome,
-    verdict,
 )
-from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
+from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS, best_row, keeps_scores
 from trio_profile.findings import pareto
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.findings.recommendation import licence
 from trio_profile.findings.study_page import notes, pixel_facts
 from trio_profile.findings.table import Grid, Key, grid, table
 from trio_profile.quantities import entries
-from trio_profile.quantities.entries import NOTHING, Tone
+from trio_profile.quantities.entries import NOTHING
 from trio_profile.quantities.quantity import Column
 from trio_profile.records.estimate import Milliseconds, Tokens
 from trio_profile.records.schema import Cell
 from trio_profile.text import listed
 
-_TONES: dict[str, Tone] = {"better": "gain", "worse": "loss"}
 _DENSE = Cell(method="dense", retention=1.0)
 _NEAR = 0.0005
 """Two retentions closer than this are the same one."""
@@ -232,15 +229,14 @@ def score_table(document: Evaluation) -> Table:
 
 def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
     """What to use, and how sure that is."""
-    found = verdict(rows)
-    pick = found.pick
+    pick = best_row(rows)
     if pick is None:
         judged = [row for row in rows if row.prefill_speedup and row.average_ci95 and row.remark != CONTROL]
         yield from ["No method is measurably faster than dense in prefill."] if judged else []
-    elif found.keeps:
+    elif keeps_scores(pick):
         yield f"Use {_described(pick)}."
-        if found.may_lose > POSSIBLE_LOSS[0]:
-            yield f"This is uncertain: it may lose up to {units.percent(found.may_lose)}. Ask more questions."
+        if pick.average_ci95 and (may_lose := 1 - pick.average_ci95[0]) > POSSIBLE_LOSS[0]:
+            yield f"This is uncertain: it may lose up to {units.percent(may_lose)}. Ask more questions."
     else:
         most = units.percent(MOST_LOST)
         yield f"No cell is faster and loses at most {most} on average. The one that loses least is {_described(pick)}."
@@ -318,7 +314,7 @@ def _score(score: BenchmarkScore | None, column: Benchmark) -> Entry:
     title, largest = "", max(abs(score.value), abs(score.dense or 0.0), column.scale / 10)
     if score.difference is not None:
         title = f"{units.task_score_difference(score.difference, largest, score.ci95)} to dense"
-    tone = _TONES.get(outcome(score.ci95, 0.0), "")
+    tone = entries.tone(score.ci95, 0) if score.ci95 else ""
     return Entry(units.task_score(score.value, largest), title=title, tone=tone, order=score.value)
 
 
@@ -327,7 +323,7 @@ def _average(row: EvaluatedCell) -> Entry:
     if row.average is None or row.average_ci95 is None:
         return _share(row.average)
     _, bracket, bounds = units.percent_within(row.average, row.average_ci95).partition("[")
-    tone = _TONES.get(outcome(row.average_ci95, 1.0), "")
+    tone = entries.tone(row.average_ci95, 1)
     return Entry(units.percent(row.average), f"{bracket}{bounds}", tone=tone, order=row.average)
 
 
@@ -355,10 +351,9 @@ def _difference(score: Score) -> Entry:
     """How a metric differs from dense."""
     if score.difference is None:
         return NOTHING
-    said = outcome(score.ci95, 0.0)
-    if score.higher_is_better is False:
-        said = {"better": "worse", "worse": "better"}.get(said, said)
-    tone = _TONES.get(said, "") if score.higher_is_better is not None else ""
+    low, high = score.ci95 or (0.0, 0.0)
+    bounds = (low, high) if score.higher_is_better else (-high, -low)
+    tone = "" if score.higher_is_better is None else entries.tone(bounds, 0)
     text = units.task_score_difference(score.difference, score.value, score.ci95)
     return Entry(text, tone=tone, order=score.difference)
 
