@@ -1,4 +1,4 @@
-"""The doubts about a study: reasons not to trust its numbers. Each is a row: question, test, threshold, next step.
+"""The doubts about a study: reasons not to trust its numbers. Each is a row: test, threshold, sentence, next step.
 
 A wide interval is no doubt: it is visible. Thresholds come from the tools or the measurements that are named next to
 them.
@@ -57,7 +57,6 @@ class Row(Generic[Subject]):
     """One doubt: how it is tested, and what is said if it is raised.
 
     kind: its name.
-    question: what the test asks. A yes is a doubt.
     test: returns the facts of each case, of the subject. Facts may have a `kind`, a `cell` or a `threshold` of their
         own.
     threshold: the largest number without a doubt; with `at_least`, the smallest one. None: each case is a doubt, and
@@ -66,7 +65,6 @@ class Row(Generic[Subject]):
     """
 
     kind: str
-    question: str
     test: Callable[[Subject], Iterable[Facts]]
     threshold: float | None
     sentence: str
@@ -239,7 +237,6 @@ def _failures(contents: Contents) -> Iterator[Facts]:
 ROWS: tuple[Row[Contents], ...] = (
     Row(
         "cached",
-        "Is a repeated picture faster than a picture that the model has not seen before?",
         _cached,
         CACHED,
         "a dense prefill of a new picture takes {slower} longer than a prefill of the repeated picture (at most 10 % "
@@ -248,7 +245,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "commits",
-        "Did several versions of the code measure the study?",
         _commits,
         1,
         "{found} versions of the code measured the study ({codes}): a difference between its cells may come from them",
@@ -256,7 +252,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "rounds",
-        "Has a cell too few rounds for an interval?",
         _few_rounds,
         LEAST_ROUNDS,
         f"{{rounds}} of prefills is too few for an interval, which needs {LEAST_ROUNDS}",
@@ -265,7 +260,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "sessions",
-        "Is the spread between processes unknown?",
         _one_process,
         2,
         "{few} of {cells} measured in one process: another run may differ by more than the interval",
@@ -274,7 +268,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "threads",
-        "Did waiting threads spin?",
         _spinning,
         0,
         "in {sessions} waiting threads spun instead of sleeping: beside other work, times are much too long and vary",
@@ -283,7 +276,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "busy",
-        "Did other processes use the machine when a session began?",
         _busy_start,
         BUSY_START,
         "other processes used {share} of the machine's CPU time at the start of {sessions}; from 10 % on, times are "
@@ -292,7 +284,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "clock",
-        "Was the GPU slow during some rounds? Such a round was discarded, or it is among the samples.",
         _slow_clock,
         0,
         "in {slow} the GPU ran below {clock} of its clock{reasons}; {discarded} of them were discarded",
@@ -300,7 +291,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "strangers",
-        "Did other processes use the GPU?",
         lambda contents: [{"found": max((measured.strangers for measured in _counted(contents)), default=0)}],
         0,
         "{found} other processes used the GPU: their work is in these times",
@@ -308,7 +298,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "busy",
-        "Did other processes take the CPU in more than half of the runs, so that medians are those of disturbed runs?",
         _busy_runs,
         0.5,
         "other processes had the CPU in {share} of all runs, for {waited} of their time",
@@ -316,7 +305,6 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "sessions",
-        "Did a cell fail in a process, so that it has the times of fewer processes than other cells?",
         _failures,
         None,
         "it was measured in {found} of {threshold} processes, and then it failed: {reason}",

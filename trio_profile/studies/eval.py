@@ -5,8 +5,7 @@ lmms-eval scores the answers of each. Each answer is kept as soon as it is given
 session goes on from there.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,8 +45,9 @@ def run(
     store = AnswerStore(directory, study, open_session(study.device, inputs=input_digests(study)))
     answerer = open_answerer(plan, store, clock)
     model = Model(answerer, store, tasks, watch)
-    with _submissions(directory) as place:
-        results = _score_rows(model, place, study)
+    # The files that tasks write have no other place without a directory.
+    with TemporaryDirectory() if directory is None else nullcontext(directory / SUBMISSIONS) as place:
+        results = _score_rows(model, Path(place), study)
     return _evaluation(plan, store, results, model)
 
 
@@ -112,13 +112,3 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], mod
             if cell.id in contents.refused
         ),
     )
-
-
-@contextmanager
-def _submissions(directory: Path | None) -> Iterator[Path]:
-    """Yield the directory for files that tasks write. Without a study's directory it is removed at the end."""
-    if directory is not None:
-        yield directory / SUBMISSIONS
-        return
-    with TemporaryDirectory() as temporary:
-        yield Path(temporary)

@@ -234,7 +234,6 @@ def _unfinished(seen: Measured) -> Iterator[Facts]:
 ROWS: tuple[Row[Measured], ...] = (
     Row(
         "client saturated",
-        "Is it the client that is slow?",
         _saturated,
         BUSY,
         "at {load} the client uses {share} of a CPU, so it may be the client that is slow",
@@ -242,7 +241,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "queueing at the client",
-        "Is the event loop of the client late?",
         _late(lambda _, segment: segment.lag_ms, event_loop=True),
         LATE,
         "at {load} the event loop of the client is late by {delay} of the median time to the first token{cause}",
@@ -250,7 +248,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "queueing at the client",
-        "Do requests leave the client late?",
         _late(lambda seen, segment: delay_ms(seen.requests[segment.number]), event_loop=False),
         LATE,
         "at {load} requests leave the client late, by {delay} of the median time to the first token",
@@ -258,7 +255,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "failed requests",
-        "Did requests fail?",
         _failures,
         0,
         "{failed} to the {arm} server failed, most often: {error}. Times are those of the other requests, so high "
@@ -267,7 +263,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "unanswered questions",
-        "Did a server not answer a question?",
         _unanswered,
         0,
         "the {arm} server did not answer {failed}, which count as wrong, most often: {error}",
@@ -275,7 +270,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "no right answers",
-        "Does the dense server answer no question right?",
         _no_right_answers,
         None,
         "the dense server answers none of {asked} right, so they do not say whether pruning keeps the answers",
@@ -283,17 +277,15 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "unequal answers",
-        "Do the mean lengths of answers differ by more than 2 %?",
         _lengths,
         0.02,
         "an answer has {dense} tokens dense and {pruned} pruned, on average, so throughput and total time compare "
         "unequal work",
         "ask for equal lengths: --body '{{\"ignore_eos\": true}}' if the servers know it, or fewer --new-tokens",
     ),
-    Row("prompt length", "Was nothing pruned?", _prompts, None, "{what}", "look into the log of the pruned server"),
+    Row("prompt length", _prompts, None, "{what}", "look into the log of the pruned server"),
     Row(
         "overload",
-        "Does a server end less than 90 % of the requests that arrive in the open loop?",
         _overload,
         0.9,
         "at {load} the {arm} server answers {share} of what arrives, so its queue grows, and its times depend on how "
@@ -303,7 +295,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "prefix cache",
-        "Were more prompt tokens cached than the text that all requests share, about 10 %?",
         _prefixes,
         0.1,
         "the {arm} server took {share} of the prompt tokens from its prefix cache",
@@ -311,7 +302,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "prefix cache",
-        "Does a server answer a repeated picture faster?",
         _pictures,
         1.0,
         "the {arm} server answers a repeated picture {faster} faster, so it caches pictures",
@@ -319,7 +309,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "few requests",
-        "Is a percentile one of the largest values?",
         _percentiles,
         None,
         "a segment has {answers}, so its {names} percentile is one of its largest values",
@@ -327,7 +316,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "one piece",
-        "Did most of the answers come in one piece?",
         _pieces,
         0.5,
         "{share} of the answers of the {arm} server came in one piece, so the time to the first token is that of the "
@@ -336,7 +324,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "unsteady warm-up",
-        "Did the warm-up of more than a quarter of the segments not become stable?",
         _warm_ups,
         0.25,
         "in {share} of the segments the times of the warm-up did not become stable",
@@ -344,7 +331,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "no steady gain",
-        "Is a gain on the other side of 1 than the fitted line?",
         _contradictions,
         0,
         "the gain in {quantity} at {word} {loads} is on the other side of 1 than the fitted line, so no single load is "
@@ -353,7 +339,6 @@ ROWS: tuple[Row[Measured], ...] = (
     ),
     Row(
         "unfinished",
-        "Are segments missing?",
         _unfinished,
         0,
         "{are} not measured yet",
