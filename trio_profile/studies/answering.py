@@ -87,7 +87,9 @@ class Answerer:
 
         Raises MeasurementError if it does not fit into memory. Raises a TrioError if no cell can run.
         """
-        inputs = placed(ask_in_messages(self.workload.processor, question.messages, question.pictures), self.model)
+        inputs = placed(
+            ask_in_messages(self.workload.processor, question.messages, question.pictures), self.workload.model
+        )
         try:
             if not self._is_warm:
                 self._answer_in_turn(question, inputs)
@@ -98,11 +100,6 @@ class Answerer:
                 f"document {question.document} of task {question.task!r} does not fit into the memory of "
                 f"{self.study.device}; choose a smaller --dtype or another --device"
             ) from error
-
-    @property
-    def model(self) -> Any:
-        """The model."""
-        return self.workload.model
 
     def _answer_in_turn(self, question: Question, inputs: Inputs) -> AnsweredQuestion:
         """Answer a question once by all, in an order that is drawn from the seed and the question alone."""
@@ -155,7 +152,7 @@ class Answerer:
 
     def _pruned(self, planned: PlannedCell, question: Question, inputs: Inputs) -> PrunedAnswer:
         """Return the answer of one cell."""
-        with prune(self.model, drawn_for(planned.method, question.document)) as trace:
+        with prune(self.workload.model, drawn_for(planned.method, question.document)) as trace:
             answer = self._generate(question, inputs)
         return PrunedAnswer(
             **dict(answer),
@@ -184,10 +181,10 @@ class Answerer:
         def generate() -> None:
             nonlocal hook
             # `timed` has marked the end of the prefill when this hook runs, because its own hook is older.
-            with self.model.register_forward_hook(after_prefill) as hook:
+            with self.workload.model.register_forward_hook(after_prefill) as hook:
                 # A checkpoint may set a temperature, but greedy answers have none.
                 generated.append(
-                    self.model.generate(
+                    self.workload.model.generate(
                         **inputs,
                         max_new_tokens=question.most_new_tokens,
                         do_sample=False,
@@ -200,7 +197,7 @@ class Answerer:
                 )
 
         hook: Any = None
-        times = timed(self.model, self.workload.adapter, generate, self._clock)
+        times = timed(self.workload.model, self.workload.adapter, generate, self._clock)
         new = generated[0][0, inputs["input_ids"].shape[1] :]
         return Answer(
             text=self._text(new, question.until),

@@ -13,7 +13,7 @@ from trio_profile.inputs import catalogue
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.large_weights import LARGE
 from trio_profile.inputs.models import require_memory
-from trio_profile.inputs.workload import ASKED_TOGETHER, Workload
+from trio_profile.inputs.workload import ASKED_TOGETHER
 from trio_profile.profilers import fidelity, rounds
 from trio_profile.profilers.clock import clock_for
 from trio_profile.progress import Step, Watch, ignore
@@ -29,8 +29,6 @@ COUNT_RUNS, DENSE_RUNS = 8, 14
 COUNT_SHARE = 0.23
 """Beside their prefills, the counts of a cell spend this share of the time that the imports take: both are Python's. In
 CPU time 2.0 to 2.1 s and 8.0 to 9.7 s, of `pocket` and of `pocket-deep`."""
-FEW_QUESTIONS = 2
-"""How many questions a CPU answers here. It needs as long for each as in a larger batch."""
 FIXED_SHARE = 0.3
 """The share of a run that pruning does not shorten: the vision tower, the head and the fixed time of each layer."""
 _UNKNOWN = {"eval": "the number of questions is known only after the tasks are loaded"}
@@ -56,19 +54,9 @@ def _seconds(plan: Plan, kind: Kind, imports: float) -> float:
     # Each process runs some cells to warm up, and all of them in a round; the first one also lets them generate.
     a_round = sum(shares) + rounds.dense_runs(len(shares))
     least = a_round * (2 * prefill * (study.processes or 1) + generation)
-    return counting + answers * _asking(workload, study, prefill) + max(study.seconds * len(study.blocks()), least)
-
-
-def _asking(workload: Workload, study: Study, prefill: float) -> float:
-    """Return the seconds of the dense model's answers to all questions. prefill: the seconds of a prefill."""
-    if not workload.questions:
-        return prefill * (study.fidelity_inputs or 0)
-    few = workload.with_questions(
-        workload.questions[: FEW_QUESTIONS if workload.device.type == "cpu" else ASKED_TOGETHER]
-    )
-    start = time.perf_counter()
-    fidelity.reference(few, 0, study.seed)
-    return (time.perf_counter() - start) * len(workload.questions) / len(few.questions)
+    each = generation / (1 if workload.device.type == "cpu" else ASKED_TOGETHER) if workload.questions else prefill
+    asking = answers * each * (len(workload.questions) or study.fidelity_inputs or 0)
+    return counting + asking + max(study.seconds * len(study.blocks()), least)
 
 
 def cost_share(planned: PlannedCell, shape: Shape) -> float:

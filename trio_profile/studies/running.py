@@ -129,8 +129,7 @@ def read(directory: Path) -> Finished:
     if file == MEASUREMENTS:
         contents = Store(directory).read()
         kind = find(contents.study.verb)
-        document = kind.load("document")(contents).model_copy(update={"runs": tuple(contents.runs)})
-        return Finished(kind, document, tuple(contents.dropped))
+        return Finished(kind, kind.load("document")(contents), tuple(contents.dropped))
     kind = next(kind for kind in KINDS.values() if kind.file == file)
     return Finished(kind, read_document(directory / kind.file, kind.load("document")))
 
