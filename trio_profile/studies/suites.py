@@ -132,38 +132,25 @@ def chosen(study: Study) -> Chosen | None:
     return Chosen(f"{Path(name).stem}:{table}", suite, suite.tables[table])
 
 
-def with_suite(study: Study) -> Study:
-    """Return the study with its suite's tasks, methods and retentions, where the study names none.
-
-    The suite then names its table, so that a later session asks the same. The errors are those of `chosen`.
-    """
-    suite = chosen(study)
-    if suite is None:
-        return study
-    file, _ = _parts(study.suite or "")
-    where = file if file in builtin() else str(Path(file).resolve())
-    return study.model_copy(
-        update={
-            "suite": f"{where}:{suite.name.rpartition(':')[2]}",
-            "tasks": study.tasks or tuple(dict.fromkeys(column.task for column in suite.columns())),
-            "methods": study.methods or suite.table.methods,
-            "retentions": study.retentions or suite.table.retentions,
-        }
-    )
-
-
 def prepare(study: Study) -> Study:
-    """Return the study of an evaluation with its suite's tasks, methods and retentions.
+    """Return the study of an evaluation with its suite's tasks, methods and retentions, where it names none.
 
-    Raises StudyError if it has no tasks, or if its model has no processor. Raises as `chosen` does.
+    The suite then names its table, so that a later session asks the same. Raises StudyError if the study has no tasks,
+    or if its model has no processor. Raises as `chosen` does.
     """
-    study = with_suite(study)
+    suite, methods, retentions = chosen(study), METHODS, RETENTIONS
+    if suite is not None:
+        methods, retentions = suite.table.methods, suite.table.retentions
+        file, _ = _parts(study.suite or "")
+        where = file if file in builtin() else str(Path(file).resolve())
+        tasks = study.tasks or tuple(dict.fromkeys(column.task for column in suite.columns()))
+        study = study.model_copy(update={"suite": f"{where}:{suite.name.rpartition(':')[2]}", "tasks": tasks})
     if not study.tasks:
         raise StudyError("no task is named: give --tasks pope,gqa, or --suite trio:llava-1.5-7b")
     model = catalogue.models().get(study.model)
     if model is not None and not model.has_processor:
         raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
-    return study.model_copy(update={"methods": study.methods or METHODS, "retentions": study.retentions or RETENTIONS})
+    return study.model_copy(update={"methods": study.methods or methods, "retentions": study.retentions or retentions})
 
 
 def read(name: str) -> Suite:

@@ -35,18 +35,18 @@ def own(tmp_path: Path) -> Path:
 
 def test_a_suite_of_several_tables_asks_for_one():
     with pytest.raises(StudyError, match=r"suite 'trio' has 3 tables; name one: --suite trio:llava-1\.5-7b, --suite"):
-        suites.with_suite(asked(suite="trio"))
-    found = suites.with_suite(asked(suite="trio:llava-next-7b"))
-    assert found.suite == "trio:llava-next-7b" and found == suites.with_suite(found)
+        suites.prepare(asked(suite="trio"))
+    found = suites.prepare(asked(suite="trio:llava-next-7b"))
+    assert found.suite == "trio:llava-next-7b" and found == suites.prepare(found)
     assert len(found.tasks) == len(suites.read("trio").tables["llava-next-7b"].benchmarks)
 
 
 def test_what_the_user_names_wins_over_the_suite():
-    found = suites.with_suite(
+    found = suites.prepare(
         asked(suite="trio:qwen2.5-vl-7b", methods=("fastv",), retentions=(0.2,), tasks=("pope", "mine"))
     )
     assert (found.methods, found.retentions, found.tasks) == (("fastv",), (0.2,), ("pope", "mine"))
-    assert suites.with_suite(asked(suite="trio:qwen2.5-vl-7b")).methods == ("dart", "trio")
+    assert suites.prepare(asked(suite="trio:qwen2.5-vl-7b")).methods == ("dart", "trio")
 
 
 def test_every_method_of_the_suite_exists_and_its_averages_are_those_of_the_claims():
@@ -95,7 +95,7 @@ def test_the_columns_say_how_a_task_differs_from_the_paper():
 
 
 def test_a_suite_of_ones_own_is_a_file(own: Path):
-    found = suites.with_suite(asked(suite=str(own)))
+    found = suites.prepare(asked(suite=str(own)))
     assert found.tasks == ("shapes",) and found.retentions == (0.5, 0.25) and found.suite == f"{own}:mine"
     again = suites.chosen(found)
     assert again is not None and again.name == "own:mine" and again.printed(["shapes"]) == ()
