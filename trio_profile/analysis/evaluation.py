@@ -69,6 +69,7 @@ class TaskSummary(Costs):
     scores: one for each metric and filter.
     same_answer: share of questions to which the cell and the dense model give the same answer.
     tokens: tokens of one answer.
+    ttft_ms: median of the time to the first token.
     """
 
     task: str

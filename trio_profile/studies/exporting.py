@@ -51,9 +51,8 @@ def exported(
             raise StudyError(f"{directory} holds no requests: a study of kind {study.kind.name!r} asks no server")
         return _of_requests(directory, format), study
     if pairs and not getattr(study.document, "pairs", ()):
-        raise StudyError(
-            f"{directory} holds no pairs: no cell of this study of kind {study.kind.name!r} has been timed"
-        )
+        kind = study.kind.name
+        raise StudyError(f"{directory} holds no pairs: kind {kind!r} is not timed cell by cell, or no cell is finished")
     if format == "json":
         return _json(study, pairs=pairs), study
     if format in ("md", "latex"):

@@ -67,7 +67,7 @@ def test_pairs_are_rows_or_columns_of_the_document(kept):
         ("sweep", "csv", {"cells": True}, "--cells takes --format md or latex; csv holds every cell anyway"),
         ("sweep", "csv", {"pairs": True, "requests": True}, "--pairs and --requests: export one of them at a time"),
         ("sweep", "csv", {"requests": True}, "holds no requests: a study of kind 'sweep' asks no server"),
-        ("layers", "csv", {"pairs": True}, "holds no pairs: no cell of this study of kind 'layers'"),
+        ("layers", "csv", {"pairs": True}, "holds no pairs: kind 'layers' is not timed"),
         ("flops", "latex", {"cells": True}, "a study of kind 'flops' has no cells"),
     ],
 )
