@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from trio_profile.cost.conventions import Match, Printed, figure, find
+from trio_profile.cost.conventions import Match, figure, find
 from trio_profile.cost.reconciliation import Term
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import StudyDocument
@@ -37,33 +37,22 @@ class CountedTotals(Record):
     fvcore_residual_macs: int | None = None
 
 
-class CountedOp(Record):
-    """An operator with a formula that ran.
+class Operator(Record):
+    """An operator that ran.
 
     op: its name.
     calls: how often it ran.
-    flops: the work of all calls.
-    formula: who wrote the formula, `torch` or `trio-profile`.
+    flops: the work of all calls; 0 without a formula.
+    output_bytes: bytes that all calls returned.
+    formula: who wrote the formula, `torch` or `trio-profile`; None if it has none.
+    product: whether it may multiply matrices. If so, and if it has no formula, the total is incomplete.
     """
 
     op: str
     calls: int
     flops: int
-    formula: str
-
-
-class UncountedOp(Record):
-    """An operator without a formula that ran.
-
-    op: its name.
-    calls: how often it ran.
-    output_bytes: bytes that all calls returned.
-    product: whether it may multiply matrices. If so, the total is incomplete.
-    """
-
-    op: str
-    calls: int
     output_bytes: int
+    formula: str | None
     product: bool
 
 
@@ -124,18 +113,13 @@ class PrintedClaim(Record):
     """A printed figure that the user gave, and the steps from it to the counted work.
 
     figure: the printed number.
-    convention, name: the convention that it is compared with, as a code and in words.
-    printed: whether the convention gives it by rounding, by truncation, or not at all.
-    visual_tokens: the number of visual tokens that the figure counts; None for the input's own.
+    convention: the code of the convention that it is compared with.
     terms: the steps.
     residual_macs: what the terms do not explain.
     """
 
     figure: int
     convention: str
-    name: str
-    printed: Printed
-    visual_tokens: int | None = None
     terms: tuple[Term, ...]
     residual_macs: int
 
@@ -177,8 +161,8 @@ class FlopsDocument(StudyDocument):
     gammas: Gammas | None
     formula_totals: tuple[FormulaTotal, ...] = ()
     decoding: Decoding
-    ledger: tuple[CountedOp, ...]
-    uncounted: tuple[UncountedOp, ...]
+    ledger: tuple[Operator, ...]
+    uncounted: tuple[Operator, ...]
     printed: PrintedClaim | None = None
     conventions: tuple[Match, ...] = ()
     num_layers: int

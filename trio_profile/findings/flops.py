@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.flops import CountedOp, Factor, FlopsDocument, UncountedOp
+from trio_profile.analysis.flops import Factor, FlopsDocument, Operator
 from trio_profile.cost.conventions import Convention, Match
 from trio_profile.cost.reconciliation import Term
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Terms, Waterfall
@@ -249,13 +249,13 @@ def counters_page(document: FlopsDocument, unit: Unit) -> Page:
 
 def ledger_page(document: FlopsDocument, unit: Unit) -> Page:  # noqa: ARG001
     """Every operator that was dispatched."""
-    counted: dict[str, Callable[[CountedOp], Entry]] = {
+    counted: dict[str, Callable[[Operator], Entry]] = {
         "operator": lambda part: Entry(part.op),
         "calls": lambda part: Entry(units.exact(part.calls)),
         "FLOPs": lambda part: Entry(units.exact(part.flops)),
-        "whose formula": lambda part: Entry(part.formula),
+        "whose formula": lambda part: Entry(part.formula or ""),
     }
-    uncounted: dict[str, Callable[[UncountedOp], Entry]] = {
+    uncounted: dict[str, Callable[[Operator], Entry]] = {
         "operator": lambda part: Entry(part.op, tone="loss" if part.product else ""),
         "calls": lambda part: Entry(units.exact(part.calls)),
         "output": lambda part: Entry(units.size(part.output_bytes)),

@@ -66,6 +66,7 @@ class Answerer:
 
     def __init__(self, plan: Plan, cells: Sequence[PlannedCell], refuse: Refuse, clock: Clock | None = None):
         self.plan, self.study, self.workload = plan, plan.study, plan.workload
+        self.model: Any = plan.workload.model
         self.cells = list(cells)
         self.refuse = refuse
         self.pictures: dict[str, int] = {}
@@ -73,7 +74,7 @@ class Answerer:
         self._is_warm = False
         for planned in tuple(self.cells):
             try:
-                check_prunable(self.workload.model, planned.method)
+                check_prunable(self.model, planned.method)
             except TrioError as error:
                 self._leave_out(planned, error)
 
@@ -87,9 +88,7 @@ class Answerer:
 
         Raises MeasurementError if it does not fit into memory. Raises a TrioError if no cell can run.
         """
-        inputs = placed(
-            ask_in_messages(self.workload.processor, question.messages, question.pictures), self.workload.model
-        )
+        inputs = placed(ask_in_messages(self.workload.processor, question.messages, question.pictures), self.model)
         try:
             if not self._is_warm:
                 self._answer_in_turn(question, inputs)
@@ -152,7 +151,7 @@ class Answerer:
 
     def _pruned(self, planned: PlannedCell, question: Question, inputs: Inputs) -> PrunedAnswer:
         """Return the answer of one cell."""
-        with prune(self.workload.model, drawn_for(planned.method, question.document)) as trace:
+        with prune(self.model, drawn_for(planned.method, question.document)) as trace:
             answer = self._generate(question, inputs)
         return PrunedAnswer(
             **dict(answer),
@@ -181,10 +180,10 @@ class Answerer:
         def generate() -> None:
             nonlocal hook
             # `timed` has marked the end of the prefill when this hook runs, because its own hook is older.
-            with self.workload.model.register_forward_hook(after_prefill) as hook:
+            with self.model.register_forward_hook(after_prefill) as hook:
                 # A checkpoint may set a temperature, but greedy answers have none.
                 generated.append(
-                    self.workload.model.generate(
+                    self.model.generate(
                         **inputs,
                         max_new_tokens=question.most_new_tokens,
                         do_sample=False,
@@ -197,7 +196,7 @@ class Answerer:
                 )
 
         hook: Any = None
-        times = timed(self.workload.model, self.workload.adapter, generate, self._clock)
+        times = timed(self.model, self.workload.adapter, generate, self._clock)
         new = generated[0][0, inputs["input_ids"].shape[1] :]
         return Answer(
             text=self._text(new, question.until),

@@ -1,19 +1,18 @@
 """The kind `flops`: the claimed work of one prefill, the counted work, and the terms between them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from trio_core.errors import TrioError, UnsupportedInput
 from trio_core.pruning import check_prunable
 from trio_profile.analysis.flops import (
     Claimed,
-    CountedOp,
     CountedTotals,
     Decoding,
     FlopsDocument,
+    Operator,
     PrintedClaim,
-    UncountedOp,
 )
 from trio_profile.cost import formula
 from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
@@ -101,6 +100,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
     gammas = None if cell is None else factors.gammas(shape, cell, study.gamma, counts.counted.selection)
     inference = PAPER.value(prefill) - prefill.overhead_macs
     matches, printed = _printed(study, counts, prefill)
+    operators = [Operator(**asdict(part), product=part.has_product) for part in breakdown.operators]
     return FlopsDocument(
         sessions=(session,),
         environment=session.environment,
@@ -118,21 +118,14 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         counted=_totals(counts, walk.counted_macs),
         terms=walk.terms,
         residual_macs=walk.residual_macs,
-        complete=not any(part.has_product for part in breakdown.uncounted),
+        complete=not any(part.product and not part.formula for part in operators),
         selection_counted=not counts.on_meta,
         analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, counts.visual, study.causal),
         gammas=gammas,
         formula_totals=() if cell is None else factors.formula_totals(shape, cell, gammas, inference),
         decoding=_decoding(shape, counts.visual, plan.workload.new_tokens - 1, counts.decoded),
-        ledger=tuple(
-            CountedOp(op=part.op, calls=part.calls, flops=part.flops, formula=part.formula)
-            for part in breakdown.operators
-            if part.formula
-        ),
-        uncounted=tuple(
-            UncountedOp(op=part.op, calls=part.calls, output_bytes=part.output_bytes, product=part.has_product)
-            for part in breakdown.uncounted
-        ),
+        ledger=tuple(part for part in operators if part.formula),
+        uncounted=tuple(part for part in operators if not part.formula),
         printed=printed,
         conventions=tuple(matches),
     )
@@ -184,9 +177,6 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
     return matches, PrintedClaim(
         figure=int(claim),
         convention=convention_match.code,
-        name=convention_match.name,
-        printed=convention_match.printed,
-        visual_tokens=convention_match.visual_tokens,
         terms=walk.terms,
         residual_macs=walk.residual_macs,
     )
