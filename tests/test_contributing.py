@@ -172,7 +172,7 @@ def test_a_column_is_one_name_in_a_list():
     (lines,) = code_of("Add a column to a table")
     study = examples.study(("trio", "grid"), retentions=(0.3,), verb="compare")
     cells = [examples.measurement("trio", 0.3), examples.measurement("grid", 0.3)]
-    document = compare_cells(study, examples.environment(), examples.dense(), cells, sessions=[examples.session()])
+    document = compare_cells(examples.contents_of(study, cells, examples.dense()))
     with_the_column = with_lines(compare, lines)
     assert all("peak" in drawn for drawn in everywhere(with_the_column.report(document)))
     before, after = (blocks(made.report(document), Table)[0].columns for made in (compare, with_the_column))

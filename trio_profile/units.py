@@ -50,11 +50,6 @@ def percent(share: float, digits: int = 1) -> str:
     return _minus(f"{100 * share:.{digits}f} %")
 
 
-def signed_percent(share: float) -> str:
-    """A change as a percentage with its sign: −0.021 → `−2.1 %`."""
-    return f"{'+' if share >= 0 else '−'}{percent(abs(share))}"
-
-
 def percent_of_all(share: float, digits: int = 1) -> str:
     """A share between 0 and 1: 0.9 → `90.0 %`. Only all is `100 %`, and only none is `0 %`; others get more digits."""
     return f"{_percentage(share, _share_digits([share], digits))} %"

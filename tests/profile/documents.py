@@ -39,9 +39,7 @@ from trio_profile.analysis.evaluation import (
 )
 from trio_profile.analysis.flops import FormulaTotal, Gammas
 from trio_profile.analysis.grid import CellTokens, TokenMaps
-from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.layers import (
-    Bounds,
     Efficiency,
     LayersDocument,
     LayerTimes,
@@ -95,10 +93,6 @@ def layers_document() -> LayersDocument:
         Part(name="layers 3 to 4", dense_ms=20, pruned_ms=6, macs_ratio=0.2),
         Part(name="selection", dense_ms=0, pruned_ms=4),
     ]
-    generation = [
-        Part(name="prefill", dense_ms=40, pruned_ms=30),
-        Part(name="decode of 7 tokens", dense_ms=70, pruned_ms=69),
-    ]
     cell = PrefillTimes(
         method="trio",
         retention=Retention(nominal=0.5, layer_average=0.5, final_layer=0.2, realised=0.5),
@@ -114,20 +108,9 @@ def layers_document() -> LayersDocument:
             instrumented=ratio(1.02),
             dense_instrumented=ratio(1.01),
         ),
-        bounds=Bounds(
-            flops_per_second=1e15,
-            bytes_per_second=4e12,
-            mfu=0.4,
-            dense_mfu=0.5,
-            mbu=0.1,
-            dense_mbu=0.08,
-            least_ms=12,
-            dense_least_ms=20,
-        ),
         claimed_ratio=2.5,
         attribution=tuple(attribute(2.5, parts)),
         decode=PartTimes(name="decode of 7 tokens", ms=ms(69), dense_ms=ms(70)),
-        total_attribution=tuple(attribute(2.5, generation)),
         stage_layers=(2,),
         budgets=(64,),
         efficiency=_efficiency(0.21),
@@ -136,13 +119,11 @@ def layers_document() -> LayersDocument:
 
 
 def layers_at(*retentions: float) -> LayersDocument:
-    """The same prefill at several retentions, with the idle stage that near full retention has."""
+    """The same prefill at several retentions."""
     one = layers_document()
     shares = [Retention(**dict.fromkeys(Retention.model_fields, share)) for share in retentions]
     cells = tuple(one.cells[0].model_copy(update={"retention": share}) for share in shares)
-    idle = IdleStage(method="trio", nominal_retention=retentions[-1], layer=2, tokens=576, dropped=3)
-    update = {**dict(cells[0]), "cells": cells, "clamped_above": {"trio": 0.53}, "idle_stages": [idle]}
-    return one.model_copy(update=update)
+    return one.model_copy(update={**dict(cells[0]), "cells": cells})
 
 
 def _efficiency(factor: float) -> Efficiency:
@@ -215,14 +196,14 @@ def evaluation() -> Evaluation:
     return Evaluation(
         environment=examples.environment(),
         lmms_eval="0.7.3",
-        study=examples.study(verb="eval", methods=("fastv", "trio", "vtw"), retentions=(0.333, 0.111)),
+        study=examples.study(
+            verb="eval", methods=("fastv", "trio", "vtw"), retentions=(0.333, 0.111), tasks=("gqa", "mme", "pope")
+        ),
         suite="trio:llava-1.5-7b",
         printed=(
             PrintedAverage(method="fastv", retention=0.333, average=0.890),
             PrintedAverage(method="trio", retention=0.333, average=0.988),
         ),
-        asked=("gqa", "mme", "pope"),
-        limit=None,
         benchmarks=BENCHMARKS,
         dense=evaluated("", 1.0, UNPRUNED, 1.0),
         cells=cells,
@@ -301,7 +282,7 @@ def swept(
         cells.append(examples.measurement(retention=retention).model_copy(update={"timings": tuple(timings)}))
     sessions = [examples.session(id=f"{number}", environment=examples.environment()) for number in range(processes)]
     rounds = examples.rounds_of(*cells)
-    return summarise(asked, examples.environment(), examples.dense(), cells, sessions=sessions, rounds=rounds)
+    return summarise(examples.contents_of(asked, cells, examples.dense(), sessions, rounds))
 
 
 # --- tokens of the usual size ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ The work is exact (the cost model at integer schedules); times are that work plu
 import io
 from base64 import b64encode
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -20,6 +20,7 @@ from PIL import Image
 from trio_profile.analysis.ablate import Ablation, ablate
 from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.cost.formula import fastv_inference, fastv_overhead, kv_bytes, layer_macs
+from trio_profile.records.contents import Contents
 from trio_profile.records.schema import (
     Cell,
     Counted,
@@ -340,7 +341,20 @@ def document(
     whole = None if without_dense else unpruned or dense()
     names = dict.fromkeys([SESSION, *(one.session for one in rounds)])
     sessions = [session(id=name, environment=where) for name in names]
-    return summarise(asked, where, whole, list(measurements), sessions=sessions, rounds=rounds)
+    return summarise(contents_of(asked, measurements, whole, sessions, rounds))
+
+
+def contents_of(
+    asked: Study,
+    cells: Iterable[Measurement] = (),
+    unpruned: Dense | None = None,
+    sessions: Iterable[Session] | None = None,
+    rounds: Iterable[Round] = (),
+) -> Contents:
+    """The contents of a store whose cells have these records with their times."""
+    opened = [session()] if sessions is None else list(sessions)
+    timed = {one.cell.id: one for one in cells}
+    return Contents(asked, sessions=opened, dense=unpruned, rounds=list(rounds), _timed=timed)
 
 
 def schedule(retention: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
@@ -389,7 +403,7 @@ def ablation() -> Ablation:
     other = [False] * 4 + [True] * 120 + [False] * 76
     unpruned = Dense(**{**dict(dense()), "correct": (True,) * 150 + (False,) * 50})
     cells = [answering({"k_pos": 1}, worse), answering({}, default), answering({"k_pos": 2}, other)]
-    return ablate(asked, environment(), unpruned, cells, sessions=[session()])
+    return ablate(contents_of(asked, cells, unpruned))
 
 
 def answering(options: dict, correct: list[bool]) -> Measurement:

@@ -3,14 +3,15 @@
 A variant changes one option of the method. The unchanged method is the default variant of each group.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import product
 
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, summarise_cells
-from trio_profile.analysis.grid import GridDocument, document_of, fields_of, in_order
+from trio_profile.analysis.grid import GridDocument, fields_of
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
-from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Options, Record, Round, Session, Study
+from trio_profile.records.schema import Cell, Options, Record
 
 PRINTED: dict[str, dict[str, float]] = {
     "k_pos": {"1": 92.1, "2": 94.6, "3": 94.6, "4": 94.9, "5": 94.9, "6": 94.8, "7": 94.7, "8": 94.8},
@@ -55,7 +56,7 @@ class Group(Record):
 
 
 class Ablation(GridDocument):
-    """What `trio-profile ablate --json` prints.
+    """The output of `trio-profile ablate --json`.
 
     groups: the ablations. The unchanged method is measured once and is a row of each group.
     """
@@ -68,48 +69,25 @@ class Ablation(GridDocument):
         return [row for group in self.groups for row in group.rows]
 
 
-def ablate(
-    study: Study,
-    environment: Environment,
-    dense: Dense | None,
-    measurements: Sequence[Measurement],
-    sessions: Sequence[Session] = (),
-    rounds: Sequence[Round] = (),
-) -> Ablation:
-    """Derive the ablations of the study's first method from its records. The arguments are those of `summarise`.
-
-    Cells without a record are left out.
-    """
-    by_cell = {measurement.cell.id: measurement for measurement in measurements}
+def ablate(contents: Contents) -> Ablation:
+    """Derive the ablations of the study's first method from its records. Cells without a record are left out."""
+    study, dense = contents.study, contents.dense
+    by_cell = {measurement.cell.id: measurement for measurement in contents.measurements}
     summaries = dict(zip(by_cell, summarise_cells(list(by_cell.values()), study, dense), strict=True))
 
-    def row(group: str, variant: str, options: Options, retention: float) -> Row | None:
-        cells = (Cell(method=study.methods[0], retention=retention, options=changes) for changes in (options, {}))
-        measurement, default = (by_cell.get(cell.id) for cell in cells)
-        if measurement is None:
-            return None
-        return Row(
-            **dict(summaries[measurement.cell.id]),
-            variant=variant,
-            options=options,
-            default=not options,
-            default_difference=paired_difference(measurement, default, dense) if options else None,
-            printed=PRINTED.get(group, {}).get(variant),
-        )
+    def rows_of(group: str, variants: dict[str, Options]) -> Iterator[Row]:
+        for retention, (variant, options) in product(sorted(set(study.retentions)), variants.items()):
+            cells = (Cell(method=study.methods[0], retention=retention, options=changes) for changes in (options, {}))
+            measurement, default = (by_cell.get(cell.id) for cell in cells)
+            if measurement is not None:
+                yield Row(
+                    **dict(summaries[measurement.cell.id]),
+                    variant=variant,
+                    options=options,
+                    default=not options,
+                    default_difference=paired_difference(measurement, default, dense) if options else None,
+                    printed=PRINTED.get(group, {}).get(variant),
+                )
 
-    groups = []
-    for name, variants in study.ablations.items():
-        places = [
-            (variant, options, share)
-            for share in sorted(set(study.retentions))
-            for variant, options in variants.items()
-        ]
-        groups.append(Group(name=name, rows=[found for place in places if (found := row(name, *place))]))
-    return Ablation(
-        **fields_of(study, environment, dense, in_order(study, measurements), sessions, rounds), groups=groups
-    )
-
-
-def from_store(contents: Contents) -> Ablation:
-    """Make the document from the contents of a store."""
-    return document_of(ablate, contents)
+    groups = [Group(name=name, rows=list(rows_of(name, variants))) for name, variants in study.ablations.items()]
+    return Ablation(**fields_of(contents), groups=groups)

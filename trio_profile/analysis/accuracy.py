@@ -34,13 +34,11 @@ class AccuracyKept(Record):
     retention: the least retention; None if the share is never kept or the result is inconclusive.
     ci95: interval of the retention, from resampled questions. It ends at 1 if the share may be kept at no retention of
         the sweep, because with all tokens the pruned model equals the dense model.
-    prefill_speedup: the speed-up at `retention`.
     """
 
     status: Literal["crossing", "always", "never", "inconclusive"]
     retention: float | None = None
     ci95: tuple[float, float] | None = None
-    prefill_speedup: float | None = None
 
 
 def by_question(values: Sequence[bool] | Sequence[float], questions: int) -> NDArray[np.float64]:
@@ -81,11 +79,11 @@ def by_kind(shares: NDArray[np.float64], kinds: Sequence[str], pictures: Sequenc
     shares: [Q], the share of right answers to each question.
     kinds: [Q], the kind of each question; empty if it has none.
     """
-    found: dict[str, Accuracy] = {}
+    accuracies: dict[str, Accuracy] = {}
     for name in sorted({kind for kind in kinds if kind}):
         chosen = [number for number, kind in enumerate(kinds) if kind == name]
-        found[name] = accuracy(shares[chosen], [pictures[number] for number in chosen] if pictures else ())
-    return found
+        accuracies[name] = accuracy(shares[chosen], [pictures[number] for number in chosen] if pictures else ())
+    return accuracies
 
 
 def difference(shares: NDArray[np.float64], others: NDArray[np.float64], pictures: Sequence[int] = ()) -> Difference:
@@ -115,9 +113,7 @@ def accuracy_kept(
     pruned: Sequence[NDArray[np.float64]],
     dense: NDArray[np.float64],
     share: float,
-    speedups: Sequence[float],
     pictures: Sequence[int] = (),
-    seed: int = 0,
 ) -> AccuracyKept:
     """Return the least retention from which on a share of the dense accuracy is kept.
 
@@ -131,32 +127,30 @@ def accuracy_kept(
     pruned: R arrays [Q], the share of right answers to each question.
     dense: [Q], the dense model's.
     share: the share of the dense accuracy to keep.
-    speedups: [R], the prefill speed-ups.
     """
     order = np.argsort(retentions)
     ascending = np.asarray(retentions, dtype=float)[order]
     if len(ascending) == 0 or dense.sum() == 0:
         return AccuracyKept(status="inconclusive")
     answers = np.stack([pruned[i] for i in order])
-    found = int(_first_indices(answers.mean(axis=1, keepdims=True), dense.mean(keepdims=True), share)[0])
-    first = _resampled_first_indices(answers, dense, share, pictures, seed)
+    reached = int(_first_indices(answers.mean(axis=1, keepdims=True), dense.mean(keepdims=True), share)[0])
+    first = _resampled_first_indices(answers, dense, share, pictures)
     always, never = (first == 0).mean(), (first == len(ascending)).mean()
     if always >= _CERTAIN:
         return AccuracyKept(status="always", retention=float(ascending[0]))
     if never >= _CERTAIN:
         return AccuracyKept(status="never")
-    if found == len(ascending) or min(always, never) >= _POSSIBLE:
+    if reached == len(ascending) or min(always, never) >= _POSSIBLE:
         return AccuracyKept(status="inconclusive")
     return AccuracyKept(
         status="crossing",
-        retention=float(ascending[found]),
+        retention=float(ascending[reached]),
         ci95=percentile_interval(np.append(ascending, 1.0)[first], method="inverted_cdf"),
-        prefill_speedup=speedups[order[found]],
     )
 
 
 def _resampled_first_indices(
-    answers: NDArray[np.float64], dense: NDArray[np.float64], share: float, pictures: Sequence[int], seed: int
+    answers: NDArray[np.float64], dense: NDArray[np.float64], share: float, pictures: Sequence[int]
 ) -> NDArray[np.intp]:
     """Return `_first_indices` for each resample of the questions. The added questions fill two pictures of usual size.
 
@@ -168,7 +162,7 @@ def _resampled_first_indices(
     more_answers = np.column_stack([answers, np.tile(1 - added, (len(answers), 1))])
     more_dense = np.append(dense, added)
     clusters = (*pictures, *[max(pictures) + 1] * each, *[max(pictures) + 2] * each) if pictures else ()
-    drawn = draws(len(more_dense), _RESAMPLES, seed, clusters)
+    drawn = draws(len(more_dense), _RESAMPLES, clusters=clusters)
     accuracies = np.stack([row[drawn].mean(axis=1) for row in more_answers])
     return _first_indices(accuracies, more_dense[drawn].mean(axis=1), share)
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import numpy as np
 
-from trio_profile.analysis.evaluation import Benchmark, BenchmarkScore
+from trio_profile.analysis.evaluation import Benchmark, BenchmarkScore, Scores
 from trio_profile.analysis.question_scores import QuestionScores, Results, number, question_scores
 from trio_profile.records.answers import AnsweredQuestion
 from trio_profile.records.estimate import Interval
@@ -14,8 +14,6 @@ from trio_profile.stats.intervals import Effects, difference_interval, reach
 
 Pictures = defaultdict[tuple[str, int], int]
 """The number of the picture of each question, by task and by the question's number."""
-Scored = tuple[tuple[BenchmarkScore, ...], float | None, Interval | None]
-"""The scores of one cell by column, their average as a share of dense, and its interval."""
 
 
 def columns(results: Results, known: Sequence[Benchmark] = ()) -> tuple[Benchmark, ...]:
@@ -42,29 +40,29 @@ def columns(results: Results, known: Sequence[Benchmark] = ()) -> tuple[Benchmar
 
 
 def scores(
-    found: Sequence[Benchmark], cell: Results, dense: Results | None, answers: Sequence[AnsweredQuestion]
-) -> Scored:
-    """Return the scores of one cell by column, their average as a share of dense, and its interval.
+    benchmarks: Sequence[Benchmark], cell: Results, dense: Results | None, answers: Sequence[AnsweredQuestion]
+) -> Scores:
+    """Return the scores of one cell by column.
 
     A column for which lmms-eval reports no number is left out. The cell then has no average.
 
-    found: the columns.
+    benchmarks: the columns.
     cell, dense: lmms-eval's results for the cell and for the dense model. `dense` is None if the dense model was not
         asked, and for its own row.
     answers: the answers to all questions. They say which questions show the same picture.
     """
     pictures = _pictures(answers)
-    rows = [scored for column in found if (scored := _score(column, cell, dense, pictures)) is not None]
-    shares = [score.share for score, _ in rows if score.share is not None]
-    if not rows or len(shares) < len(found):
-        return tuple(score for score, _ in rows), None, None
+    rows = [scored for column in benchmarks if (scored := _score(column, cell, dense, pictures)) is not None]
+    columns, shares = tuple(score for score, _ in rows), [score.share for score, _ in rows if score.share is not None]
+    if not rows or len(shares) < len(benchmarks):
+        return Scores(benchmarks=columns)
     average = sum(shares) / len(shares)
     effects = [effect for _, effect in rows if effect is not None]
     if len(effects) < len(rows):
-        return tuple(score for score, _ in rows), average, None
+        return Scores(benchmarks=columns, average=average)
     half = reach(effects) / len(rows)
     # A share of dense is never negative; with few questions the symmetric interval would say so.
-    return tuple(score for score, _ in rows), average, (max(0.0, average - half), average + half)
+    return Scores(benchmarks=columns, average=average, average_ci95=(max(0.0, average - half), average + half))
 
 
 def _first_metric(results: Results, task: str) -> str | None:
@@ -95,21 +93,21 @@ def _score(
     value = _value(cell, column)
     if value is None:
         return None
-    beside = None if dense is None else _value(dense, column)
+    of_dense = None if dense is None else _value(dense, column)
     score = BenchmarkScore(benchmark=column.name, value=value)
-    if dense is None or beside is None:
+    if dense is None or of_dense is None:
         return score, None
-    share = value / beside if beside > 0 else None
-    score = score.model_copy(update={"dense": beside, "share": share, "difference": value - beside})
+    share = value / of_dense if of_dense > 0 else None
+    score = score.model_copy(update={"dense": of_dense, "share": share, "difference": value - of_dense})
     pairs = list(_paired(column, cell, dense))
     if not all(pairs):
         return score, None
     known = [pair for pair in pairs if pair is not None]
-    interval = _difference(column, known, value - beside, pictures)
+    interval = _difference(column, known, value - of_dense, pictures)
     score = score.model_copy(update={"ci95": interval})
     if share is None:
         return score, None
-    return score, _joined([_effects(column, pair, pictures, share, beside) for pair in known])
+    return score, _joined([_effects(column, pair, pictures, share, of_dense) for pair in known])
 
 
 _Pair = tuple[QuestionScores, QuestionScores]

@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from trio_profile.analysis.accuracy import accuracy, by_kind, by_question, correct_shares, difference, mean_share
 from trio_profile.analysis.times import SPEEDUPS, speedup_centres, summarise_times, why_stopped
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.quantities.summary import CellSummary, DenseSummary, Gamma
 from trio_profile.records.estimate import Milliseconds, Nats, Ratio, Share
 from trio_profile.records.schema import Dense, Fidelity, Measurement, Study
-from trio_profile.stats.intervals import machine_spread, mean_interval, median, median_interval, quantile_interval
+from trio_profile.stats.intervals import machine_spread, mean_interval
 
 _OF_A_CELL = ("remark", "notes", "retention", "layers", "budgets", "fastv_overhead_macs")
 """Fields that the summary of a cell copies from its record."""
@@ -23,8 +21,8 @@ def summarise_cells(measurements: Sequence[Measurement], study: Study, dense: De
     machine, stopped = machine_spread(study.device), why_stopped(done, study)
     speedups = {time: speedup_centres(done, time, machine) for time in SPEEDUPS}
     return [
-        _summarise(one, study, dense, summarise_times(one, speedups, stopped, study) if one.status == "done" else {})
-        for one in measurements
+        _summarise(cell, study, dense, summarise_times(cell, speedups, stopped, study) if cell.status == "done" else {})
+        for cell in measurements
     ]
 
 
@@ -50,17 +48,8 @@ def _summarise(
             **_summarise_quantities(measurement),
             "selection_macs": counted.selection_flops // 2,
             "gamma": Gamma(assumed=study.gamma, counted=measurement.gamma_counted),
-            "fastv_macs_counted_gamma": _with_counted_gamma(measurement, study),
         }
     )
-
-
-def _with_counted_gamma(measurement: Measurement, study: Study) -> int | None:
-    """Return F_inf + γ · Σ f(V) with the counted γ; None for a cell without F_ov."""
-    claimed, overhead, gamma = measurement.fastv_macs, measurement.fastv_overhead_macs, measurement.gamma_counted
-    if claimed is None or not overhead or gamma is None:
-        return None
-    return claimed - overhead + round(overhead * gamma / study.gamma)
 
 
 def _summarise_quantities(record: Measurement | Dense) -> dict[str, Any]:
@@ -77,21 +66,14 @@ def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> d
         return {}
     questions = len(fidelity.kl_nats) // fidelity.draws
     divergences = by_question(fidelity.kl_nats, questions)
-
-    def nats(value: float, interval: tuple[float, float]) -> Nats:
-        return Nats(value=value, ci95=interval, samples=questions, stopped="budget")
-
-    found: dict[str, Nats | Share] = {
-        "kl_nats": nats(median(divergences.tolist()), median_interval(divergences.tolist(), clusters=pictures)),
-        "kl_nats_mean": nats(float(divergences.mean()), mean_interval(divergences, clusters=pictures)),
-        "kl_nats_p95": nats(
-            float(np.quantile(divergences, 0.95)), quantile_interval(divergences, 0.95, clusters=pictures)
-        ),
+    interval = mean_interval(divergences, clusters=pictures)
+    closeness: dict[str, Nats | Share] = {
+        "kl_nats_mean": Nats(value=float(divergences.mean()), ci95=interval, samples=questions, stopped="budget"),
         "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share, pictures),
     }
     if fidelity.same:
-        found["answer_agreement"] = mean_share(by_question(fidelity.same, questions), Share, pictures)
-    return found
+        closeness["answer_agreement"] = mean_share(by_question(fidelity.same, questions), Share, pictures)
+    return closeness
 
 
 def loss(cell: CellSummary) -> float | None:
@@ -124,11 +106,3 @@ def summarise_dense(dense: Dense) -> DenseSummary:
         accuracy=None if shares is None else accuracy(shares, dense.pictures),
         accuracy_by_kind={} if shares is None else by_kind(shares, dense.kinds, dense.pictures),
     )
-
-
-def with_counted_gamma(cell: CellSummary) -> int | None:
-    """Return a cell's work by the formula with the counted γ; None if the work of its selection was not counted.
-
-    A cell without F_ov has no γ. Its work by the formula is known.
-    """
-    return cell.fastv_macs if cell.fastv_overhead_macs == 0 else cell.fastv_macs_counted_gamma

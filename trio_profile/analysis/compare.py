@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from trio_profile.analysis.accuracy import paired_difference
 from trio_profile.analysis.cells import CellSummary, loss
-from trio_profile.analysis.grid import GridDocument, document_of
-from trio_profile.analysis.ladders import IdleStage
+from trio_profile.analysis.grid import GridDocument
 from trio_profile.analysis.recommendation import Recommendation, front, judged_cells
 from trio_profile.analysis.sweep import summarise
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
-from trio_profile.records.schema import Cell, Dense, Environment, Measurement, Round, Session, Study
+from trio_profile.records.schema import Cell
 
 
 class Row(CellSummary):
@@ -29,18 +26,16 @@ class Row(CellSummary):
 
 
 class Comparison(GridDocument):
-    """What `trio-profile compare --json` prints.
+    """The output of `trio-profile compare --json`.
 
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
-    recommendation, clamped_above, idle_stages: as in a sweep.
+    recommendation: as in a sweep.
     """
 
     reference: str
     rows: list[Row]
     recommendation: Recommendation
-    clamped_above: dict[str, float] = Field(default_factory=dict)
-    idle_stages: list[IdleStage] = Field(default_factory=list)
 
     @property
     def summaries(self) -> Sequence[Row]:
@@ -48,24 +43,17 @@ class Comparison(GridDocument):
         return self.rows
 
 
-def compare(
-    study: Study,
-    environment: Environment,
-    dense: Dense | None,
-    measurements: Sequence[Measurement],
-    sessions: Sequence[Session] = (),
-    rounds: Sequence[Round] = (),
-) -> Comparison:
-    """Derive the comparison of a study from its records. The arguments are those of `summarise`."""
-    document = summarise(study, environment, dense, measurements, sessions=sessions, rounds=rounds)
+def compare(contents: Contents) -> Comparison:
+    """Derive the comparison of a study from its records."""
+    document, study = summarise(contents), contents.study
     reference = "trio" if "trio" in study.methods else study.methods[0]
-    by_cell = {measurement.cell.id: measurement for measurement in measurements}
+    by_cell = {measurement.cell.id: measurement for measurement in contents.measurements}
 
     def to_reference(cell: CellSummary) -> Difference | None:
         if cell.method == reference or cell.status != "done":
             return None
         other = Cell(method=reference, retention=cell.nominal_retention)
-        return paired_difference(by_cell[cell.cell.id], by_cell.get(other.id), dense)
+        return paired_difference(by_cell[cell.cell.id], by_cell.get(other.id), contents.dense)
 
     cells = sorted(document.cells, key=lambda cell: (cell.nominal_retention, -cell.speed))
     done = [cell for cell in cells if cell.status == "done"]
@@ -90,8 +78,3 @@ def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
     """Return the methods on the Pareto front of prefill speed-up and of what is lost. Controls are not on it."""
     points = [(cell.method, cell.speed, lost) for cell in judged_cells(cells) if (lost := loss(cell)) is not None]
     return {points[index][0] for index in front([(gain, lost) for _, gain, lost in points])}
-
-
-def from_store(contents: Contents) -> Comparison:
-    """Make the document from the contents of a store."""
-    return document_of(compare, contents)

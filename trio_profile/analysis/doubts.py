@@ -4,24 +4,14 @@ A wide interval is no doubt: it is visible. Thresholds come from the tools or th
 them.
 """
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil
-from pathlib import PurePath
 from typing import Any, Generic, TypeVar
 
 from trio_profile import units
-from trio_profile.records.schema import (
-    Cell,
-    Disturbance,
-    Measurement,
-    Record,
-    Round,
-    Session,
-    Study,
-)
+from trio_profile.records.contents import Contents
+from trio_profile.records.schema import Cell, Disturbance, Record, Round, Session
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import LEAST_CLOCK
 from trio_profile.stats.intervals import median
@@ -32,9 +22,9 @@ DISTURBED = 0.05
 """A run is disturbed if a thread waited for a CPU for this share of its time: the times may be too long by as much.
 From run to run they differ by about 1 % on a quiet machine."""
 
-Seen = TypeVar("Seen")
+Subject = TypeVar("Subject")
 Facts = dict[str, Any]
-"""What a test found: `found`, the number, and the words that its sentences name."""
+"""The result of a test: `found`, the number, and the words that its sentences name."""
 
 
 class Doubt(Record):
@@ -57,12 +47,12 @@ class Doubt(Record):
 
 
 @dataclass(frozen=True)
-class Row(Generic[Seen]):
+class Row(Generic[Subject]):
     """One doubt: how it is tested, and what is said if it is raised.
 
     kind: its name.
-    question: what the test asks. A yes is a doubt.
-    test: returns the facts of each case, by what was seen. Facts may have a `kind`, a `cell` or a `threshold` of their
+    question: the question that the test answers. A yes is a doubt.
+    test: returns the facts of each case, of the subject. Facts may have a `kind`, a `cell` or a `threshold` of their
         own.
     threshold: the largest number without a doubt; with `at_least`, the smallest one. None: each case is a doubt, and
         its facts have the threshold.
@@ -71,25 +61,25 @@ class Row(Generic[Seen]):
 
     kind: str
     question: str
-    test: Callable[[Seen], Iterable[Facts]]
+    test: Callable[[Subject], Iterable[Facts]]
     threshold: float | None
     sentence: str
     next_step: str
     at_least: bool = False
 
 
-def doubts_of(rows: Iterable[Row[Seen]], seen: Seen) -> Iterator[Doubt]:
-    """Yield the doubts that the rows raise about what was seen, in the order of the rows."""
+def doubts_of(rows: Iterable[Row[Subject]], subject: Subject) -> Iterator[Doubt]:
+    """Yield the doubts that the rows raise about a subject, in the order of the rows."""
     for row in rows:
-        for facts in row.test(seen):
-            found, limit = facts["found"], facts.get("threshold", row.threshold)
-            if row.threshold is None or (found < limit if row.at_least else found > limit):
+        for facts in row.test(subject):
+            number, limit = facts["found"], facts.get("threshold", row.threshold)
+            if row.threshold is None or (number < limit if row.at_least else number > limit):
                 yield Doubt(
                     cell=facts.get("cell"),
                     kind=facts.get("kind", row.kind),
                     sentence=row.sentence.format(**facts),
                     next_step=row.next_step.format(**facts),
-                    found=found,
+                    found=number,
                     threshold=limit,
                 )
 
@@ -116,56 +106,34 @@ def doubted_cells(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str,
 # A study that is measured cell by cell
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The records of a study.
-
-    sessions: in the order in which they began. rounds: in the order of measurement.
-    """
-
-    study: Study
-    measurements: Sequence[Measurement]
-    sessions: Sequence[Session] = ()
-    rounds: Sequence[Round] = ()
-
-    @cached_property
-    def done(self) -> list[Measurement]:
-        """The finished cells."""
-        return [measurement for measurement in self.measurements if measurement.status == "done"]
-
-    @cached_property
-    def counted(self) -> list[Round]:
-        """The rounds without those that warm up."""
-        return [measured for measured in self.rounds if measured.phase != "warm-up"]
-
-    @cached_property
-    def timed(self) -> list[Session]:
-        """The sessions that timed something."""
-        timing = {measured.session for measured in self.rounds}
-        return [session for session in self.sessions if session.id in timing]
-
-    @property
-    def again(self) -> str:
-        """How long the whole study takes again, in brackets, for the end of a next step; empty if it is not known."""
-        seconds = sum(measured.seconds for measured in self.rounds)
-        return f" (about {units.duration(seconds)}, and a model to load in each process)" if seconds else ""
-
-    def sessions_where(self, holds: Callable[[Session], bool]) -> Facts:
-        """The number of the sessions with times for which something holds, and that number in words."""
-        count, of = sum(map(holds, self.timed)), len(self.timed)
-        whole = "the only session" if of == 1 else f"all {of} sessions"
-        sessions = whole if count == of else f"{count} of {of} sessions"
-        return {"found": count, "sessions": sessions, "again": self.again}
-
-
-def doubts(
-    study: Study,
-    measurements: Sequence[Measurement],
-    sessions: Sequence[Session] = (),
-    rounds: Sequence[Round] = (),
-) -> list[Doubt]:
+def doubts(contents: Contents) -> list[Doubt]:
     """Return all doubts about a study: first those about the whole study, then those about single cells."""
-    return list(doubts_of(ROWS, Measured(study, measurements, sessions, rounds)))
+    return list(doubts_of(ROWS, contents))
+
+
+def _counted(contents: Contents) -> list[Round]:
+    """Return the rounds without those that warm up."""
+    return [measured for measured in contents.rounds if measured.phase != "warm-up"]
+
+
+def _again(contents: Contents) -> str:
+    """Return how long the whole study takes again, in brackets, for the end of a next step; empty if not known."""
+    seconds = sum(measured.seconds for measured in contents.rounds)
+    return f" (about {units.duration(seconds)}, and a model to load in each process)" if seconds else ""
+
+
+def _timed(contents: Contents) -> list[Session]:
+    """Return the sessions that timed something."""
+    timing = {measured.session for measured in contents.rounds}
+    return [session for session in contents.sessions if session.id in timing]
+
+
+def _sessions_where(contents: Contents, holds: Callable[[Session], bool]) -> Facts:
+    """Return the number of the sessions with times for which something holds, and that number in words."""
+    timed = _timed(contents)
+    count = sum(map(holds, timed))
+    sessions = f"{count} of {units.number_of(len(timed), 'session')}"
+    return {"found": count, "sessions": sessions, "again": _again(contents)}
 
 
 def is_disturbed(disturbance: Disturbance) -> bool:
@@ -173,72 +141,41 @@ def is_disturbed(disturbance: Disturbance) -> bool:
     return _waited(disturbance) > DISTURBED
 
 
-def _commits(seen: Measured) -> Iterator[Facts]:
-    ids = {one.session for one in (*seen.measurements, *(t for m in seen.measurements for t in m.timings))}
-    measuring = (session for session in seen.sessions if session.id in ids)
+def _commits(contents: Contents) -> Iterator[Facts]:
+    cells = contents.measurements
+    ids = {record.session for record in (*cells, *(timing for cell in cells for timing in cell.timings))}
+    measuring = (session for session in contents.sessions if session.id in ids)
     codes = dict.fromkeys(session.environment.commit or session.version or "unknown" for session in measuring)
-    yield {
-        "found": len(codes),
-        "versions": units.number_of(len(codes), "version"),
-        "codes": ", ".join(codes),
-        "again": seen.again,
-    }
+    yield {"found": len(codes), "codes": ", ".join(codes), "again": _again(contents)}
 
 
-def _few_rounds(seen: Measured) -> Iterator[Facts]:
-    fewest = min((len(measurement.pairs) for measurement in seen.done), default=LEAST_ROUNDS)
-    blocks, spent = len(seen.study.blocks()), sum(measured.seconds for measured in seen.rounds)
-    needed = max(1.2 * spent * LEAST_ROUNDS / max(fewest, 1) / max(blocks, 1), seen.study.seconds + 1)
+def _few_rounds(contents: Contents) -> Iterator[Facts]:
+    study, blocks = contents.study, len(contents.study.blocks())
+    fewest = min((len(cell.pairs) for cell in contents.done), default=LEAST_ROUNDS)
+    spent = sum(measured.seconds for measured in contents.rounds)
+    needed = max(1.2 * spent * LEAST_ROUNDS / max(fewest, 1) / max(blocks, 1), study.seconds + 1)
     longer = f"--seconds {ceil(needed)}"
-    if seen.study.processes is not None:
-        more = seen.study.processes + 1  # each process has its share of the time
+    if study.processes is not None:
+        more = study.processes + 1  # each process has its share of the time
         longer = f"--seconds {ceil(more * needed)} --processes {more}"
-    yield {
-        "found": fewest,
-        "rounds": units.number_of(fewest, "round"),
-        "longer": longer,
-        "time": units.duration(max(needed * blocks - spent, 0)),
-    }
+    time = units.duration(max(needed * blocks - spent, 0))
+    yield {"found": fewest, "rounds": units.number_of(fewest, "round"), "longer": longer, "time": time}
 
 
-def _one_process(seen: Measured) -> Iterator[Facts]:
-    few, of = sum(len(measurement.timings) < 2 for measurement in seen.done), len(seen.done)
+def _one_process(contents: Contents) -> Iterator[Facts]:
+    few, cells = sum(len(cell.timings) < 2 for cell in contents.done), units.number_of(len(contents.done), "cell")
     if few:
-        cells = "every cell was" if few == of else f"{few} of {of} cells were"
-        yield {"found": 1, "cells": cells, "command": _command(seen.sessions), "again": seen.again}
+        yield {"found": 1, "few": few, "cells": cells, "again": _again(contents)}
 
 
-def _command(sessions: Sequence[Session]) -> str:
-    """Return the command line of the first session with several processes and another directory."""
-    more = f"--processes {PROCESSES} --out ANOTHER"
-    try:
-        words = shlex.split(sessions[0].command) if sessions else []
-    except ValueError:  # a quote that is not closed
-        words = []
-    program = PurePath(words[0]) if words else PurePath()
-    if program.name != "trio-profile" and not (program.name == "__main__.py" and "trio_profile" in program.parts):
-        return more
-    kept, options = ["trio-profile"], iter(words[1:])
-    for word in options:
-        if word in ("--processes", "--out"):
-            next(options, None)
-        elif not word.startswith(("--processes=", "--out=")):
-            kept.append(word)
-    return f"{shlex.join(kept)} {more}"
+def _spinning(contents: Contents) -> Iterator[Facts]:
+    """The sessions in which waiting threads spun. On a GPU they do not take part."""
+    if not contents.study.device.startswith("cuda"):
+        yield _sessions_where(contents, lambda session: session.environment.wait_policy == "active")
 
 
-def _threads(policy: str) -> Callable[[Measured], Iterator[Facts]]:
-    """The test for sessions whose waiting threads have a policy. On a GPU they do not take part."""
-
-    def test(seen: Measured) -> Iterator[Facts]:
-        if not seen.study.device.startswith("cuda"):
-            yield seen.sessions_where(lambda session: (session.environment.wait_policy or "") == policy)
-
-    return test
-
-
-def _slow_clock(seen: Measured) -> Iterator[Facts]:
-    rounds = seen.counted
+def _slow_clock(contents: Contents) -> Iterator[Facts]:
+    rounds = _counted(contents)
     highest = max((measured.clock_mhz or 0 for measured in rounds), default=0)
     slow = [r for r in rounds if r.discarded or (r.clock_mhz is not None and r.clock_mhz < LEAST_CLOCK * highest)]
     named = ", ".join(sorted({reason for measured in rounds for reason in measured.slowed_by}))
@@ -251,18 +188,18 @@ def _slow_clock(seen: Measured) -> Iterator[Facts]:
     }
 
 
-def _busy_runs(seen: Measured) -> Iterator[Facts]:
+def _busy_runs(contents: Contents) -> Iterator[Facts]:
     """The share of runs that waited for a CPU.
 
     d disturbed runs of n move a median by at most d / 2 ranks. So if half of the runs are disturbed, a median may be
     the time of a disturbed run. Disturbances that differ between rounds widen the intervals. Those that all rounds
     share do not.
     """
-    known = [run.disturbance for measured in seen.counted for run in measured.runs if run.disturbance is not None]
+    known = [run.disturbance for measured in _counted(contents) for run in measured.runs if run.disturbance is not None]
     waits = [_waited(disturbance) for disturbance in known if is_disturbed(disturbance)]
     share = len(waits) / max(len(known), 1)
     waited = units.percent(median(waits), 0) if waits else ""
-    yield {"found": share, "share": units.percent(share, 0), "waited": waited, "again": seen.again}
+    yield {"found": share, "share": units.percent(share, 0), "waited": waited, "again": _again(contents)}
 
 
 def _waited(disturbance: Disturbance) -> float:
@@ -270,22 +207,21 @@ def _waited(disturbance: Disturbance) -> float:
     return (disturbance.delay_ms or 0.0) / 1000 / disturbance.seconds if disturbance.seconds > 0 else 0.0
 
 
-def _failures(seen: Measured) -> Iterator[Facts]:
+def _failures(contents: Contents) -> Iterator[Facts]:
     """The cells that failed in a process, so that they have the times of fewer processes than other cells."""
-    processes = len({measured.session for measured in seen.rounds})
-    for cell in seen.done:
+    processes = len({measured.session for measured in contents.rounds})
+    for cell in contents.done:
         if cell.reason:
             yield {"found": len(cell.timings), "threshold": processes, "cell": cell.cell, "reason": cell.reason}
 
 
-ROWS: tuple[Row[Measured], ...] = (
+ROWS: tuple[Row[Contents], ...] = (
     Row(
         "commits",
         "Did several versions of the code measure the study?",
         _commits,
         1,
-        "the study was measured by {versions} of the code ({codes}): a difference between its cells may be a "
-        "difference of the code",
+        "{found} versions of the code measured the study ({codes}): a difference between its cells may come from them",
         "measure it again with one version, into another --out{again}",
     ),
     Row(
@@ -302,22 +238,14 @@ ROWS: tuple[Row[Measured], ...] = (
         "Is the spread between processes unknown?",
         _one_process,
         2,
-        "{cells} measured in one process: another run may differ by more than the interval",
-        "measure again in several processes: {command}{again}",
+        "{few} of {cells} measured in one process: another run may differ by more than the interval",
+        f"measure again with --processes {PROCESSES} --out ANOTHER{{again}}",
         at_least=True,
     ),
     Row(
         "threads",
-        "Is it unknown whether waiting threads slept?",
-        _threads(""),
-        0,
-        "in {sessions} it is not known whether waiting threads slept",
-        "measure again with this version of trio-profile, into another --out{again}",
-    ),
-    Row(
-        "threads",
         "Did waiting threads spin?",
-        _threads("active"),
+        _spinning,
         0,
         "in {sessions} waiting threads spun instead of sleeping: beside other work, times are much too long and vary",
         "unset OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME and KMP_LIBRARY (in Python, call trio_profile before you "
@@ -334,7 +262,7 @@ ROWS: tuple[Row[Measured], ...] = (
     Row(
         "strangers",
         "Did other processes use the GPU?",
-        lambda seen: [{"found": max((measured.strangers for measured in seen.counted), default=0)}],
+        lambda contents: [{"found": max((measured.strangers for measured in _counted(contents)), default=0)}],
         0,
         "{found} other processes used the GPU: their work is in these times",
         "wait for them, or choose another device (nvidia-smi lists them)",

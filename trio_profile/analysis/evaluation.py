@@ -1,8 +1,5 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record
@@ -46,34 +43,42 @@ class Score(Record):
     ci95: tuple[float, float] | None = None
 
 
-class TaskSummary(Record):
-    """One task or group of tasks, as one cell answers it. The times are those of questions with a picture.
+class Costs(Record):
+    """The cost of the answers to questions with a picture.
 
-    questions: number of questions.
-    retention: realised retention, the mean over questions.
-    scores: one for each metric and filter.
-    same_answer: share of questions to which the cell and the dense model give the same answer.
-    tokens: tokens of one answer.
-    fastv_macs, kv_bytes: means over the questions with a picture.
-    prefill_ms, ttft_ms: times as in `records.schema.Pair`.
-    total_ms: the whole call of `generate`. It depends on the number of tokens.
-    *_speedup: median of the paired ratios dense / cell.
+    retention: realised retention, the mean over the questions; 1 for the dense model.
+    fastv_macs, kv_bytes: means over the questions.
+    prefill_ms: median, as in `records.schema.Pair`.
+    total_ms: median of the whole call of `generate`. It depends on the number of tokens.
+    *_speedup: median of the paired ratios dense / cell; None for the dense model.
     """
 
-    task: str
-    questions: int
     retention: float | None = None
-    scores: tuple[Score, ...] = ()
-    same_answer: Share | None = None
-    tokens: Tokens | None = None
     fastv_macs: float | None = None
     kv_bytes: float | None = None
     prefill_ms: Milliseconds | None = None
     prefill_speedup: Ratio | None = None
-    ttft_ms: Milliseconds | None = None
-    ttft_speedup: Ratio | None = None
     total_ms: Milliseconds | None = None
     total_speedup: Ratio | None = None
+
+
+class TaskSummary(Costs):
+    """One task or group of tasks, as one cell answers it.
+
+    questions: number of questions.
+    scores: one for each metric and filter.
+    same_answer: share of questions to which the cell and the dense model give the same answer.
+    tokens: tokens of one answer.
+    ttft_ms: median of the time to the first token.
+    """
+
+    task: str
+    questions: int
+    scores: tuple[Score, ...] = ()
+    same_answer: Share | None = None
+    tokens: Tokens | None = None
+    ttft_ms: Milliseconds | None = None
+    ttft_speedup: Ratio | None = None
 
 
 class BenchmarkScore(Record):
@@ -94,12 +99,11 @@ class BenchmarkScore(Record):
     ci95: tuple[float, float] | None = None
 
 
-class BesideDefault(Record):
-    """The scores of a variant of a method beside those of the unchanged method, on the same questions.
+class Scores(Record):
+    """The scores of a cell by column, beside those of the dense model or of another reference.
 
-    benchmarks: the scores by column; their field `dense` is the score of the unchanged method.
-    average: the mean of variant / unchanged over the columns; None if a share is missing.
-    average_ci95: its interval; None if a column's score has none.
+    average: the mean of the shares of the reference, as the paper's column "Average"; None if a share is missing.
+    average_ci95: its interval, from resampled pictures; None if a column's score has none.
     """
 
     benchmarks: tuple[BenchmarkScore, ...]
@@ -107,38 +111,22 @@ class BesideDefault(Record):
     average_ci95: tuple[float, float] | None = None
 
 
-class EvaluatedCell(Record):
+class EvaluatedCell(Scores, Costs):
     """One row of the table: a method at a retention, or the dense model.
 
     cell: the method, the retention and the options; None for the dense model.
     remark: what readers must know of the method wherever its results are shown.
     notes: what readers must know of how the prefills ran, each note once.
-    retention: realised retention, the mean over all questions with a picture; 1 for the dense model.
     tasks: the results by task.
-    benchmarks: the scores by column.
-    average: the mean of the shares of dense, as the paper's column "Average"; None if a share is missing.
-    average_ci95: its interval, from resampled pictures; None if a column's score has none.
-    beside_default: how a variant of a method differs from the unchanged method; None for any other row.
-    fastv_macs, kv_bytes: means over all questions with a picture.
-    prefill_ms, total_ms: medians over all questions with a picture.
-    prefill_speedup, total_speedup: medians of the paired ratios dense / cell; None for the dense model.
+    beside_default: the scores of a variant of a method beside those of the unchanged method, on the same questions;
+        None for any other row. Their field `dense` is the score of the unchanged method.
     """
 
     cell: Cell | None
     remark: str = ""
     notes: tuple[str, ...] = ()
-    retention: float | None = None
     tasks: tuple[TaskSummary, ...]
-    benchmarks: tuple[BenchmarkScore, ...]
-    average: float | None = None
-    average_ci95: tuple[float, float] | None = None
-    beside_default: BesideDefault | None = None
-    fastv_macs: float | None = None
-    kv_bytes: float | None = None
-    prefill_ms: Milliseconds | None = None
-    prefill_speedup: Ratio | None = None
-    total_ms: Milliseconds | None = None
-    total_speedup: Ratio | None = None
+    beside_default: Scores | None = None
 
 
 class Refusal(Record):
@@ -157,14 +145,12 @@ class PrintedAverage(Record):
 
 
 class Evaluation(StudyDocument):
-    """What `trio-profile eval --json` prints.
+    """The output of `trio-profile eval --json`.
 
     lmms_eval: version of lmms-eval.
     suite: name of the suite, with its table: `trio:llava-1.5-7b`; None without one.
     printed: the averages that the suite's paper prints; empty without a suite, and if not all benchmarks of its table
         are asked.
-    asked: the tasks that the study names.
-    limit: number of questions of each task; None for all.
     benchmarks: the columns of the table.
     dense: the dense model's row; None if the study leaves it out.
     cells: a row for each cell, in the study's order.
@@ -175,49 +161,8 @@ class Evaluation(StudyDocument):
     lmms_eval: str
     suite: str | None = None
     printed: tuple[PrintedAverage, ...] = ()
-    asked: tuple[str, ...]
-    limit: int | None
     benchmarks: tuple[Benchmark, ...]
     dense: EvaluatedCell | None
     cells: tuple[EvaluatedCell, ...]
     refused: tuple[Refusal, ...] = ()
     report: str | None = None
-
-
-# What the averages say: which row to use
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the averages say. Controls are never picked.
-
-    pick: of the rows that are measurably faster than dense and keep the scores, the one with the fastest prefill. If no
-        row keeps them, the one with the highest average. None if nothing can be said.
-    keeps: whether `pick` keeps the scores: its average is at most two points (MOST_LOST) below dense.
-    may_lose: the largest loss of `pick` that the interval of its average allows, as a share of dense.
-    """
-
-    pick: EvaluatedCell | None
-    keeps: bool
-    may_lose: float
-
-
-def verdict(rows: Sequence[EvaluatedCell]) -> Verdict:
-    """Return what the averages of the pruned rows say."""
-    # An audit imports this module, and statistics take as long to import as a whole audit takes.
-    from trio_profile.analysis.recommendation import CONTROL, MOST_LOST
-
-    judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
-    faster = [row for row in judged if row.prefill_speedup is not None and row.prefill_speedup.ci95[0] > 1]
-    kept = [row for row in faster if _average(row) >= 1 - MOST_LOST]
-    pick = max(kept, key=_speedup) if kept else max(faster, key=_average, default=None)
-    may_lose = 0.0 if pick is None or pick.average_ci95 is None else max(0.0, 1 - pick.average_ci95[0])
-    return Verdict(pick, bool(kept), may_lose)
-
-
-def _average(row: EvaluatedCell) -> float:
-    return row.average or 0.0
-
-
-def _speedup(row: EvaluatedCell) -> float:
-    return row.prefill_speedup.value if row.prefill_speedup is not None else 0.0

@@ -3,8 +3,6 @@
 from typing import Literal
 
 from trio_profile.cost.conventions import Match, figure, find
-from trio_profile.cost.formula import Causal
-from trio_profile.cost.printed import How
 from trio_profile.cost.reconciliation import Term
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import StudyDocument
@@ -39,33 +37,22 @@ class CountedTotals(Record):
     fvcore_residual_macs: int | None = None
 
 
-class CountedOp(Record):
-    """An operator with a formula that ran.
+class Operator(Record):
+    """An operator that ran.
 
     op: its name.
     calls: how often it ran.
-    flops: the work of all calls.
-    formula: who wrote the formula, `torch` or `trio-profile`.
+    flops: the work of all calls; 0 without a formula.
+    output_bytes: bytes that all calls returned.
+    formula: who wrote the formula, `torch` or `trio-profile`; None if it has none.
+    product: whether it may multiply matrices. If so, and if it has no formula, the total is incomplete.
     """
 
     op: str
     calls: int
     flops: int
-    formula: str
-
-
-class UncountedOp(Record):
-    """An operator without a formula that ran.
-
-    op: its name.
-    calls: how often it ran.
-    output_bytes: bytes that all calls returned.
-    product: whether it may multiply matrices. If so, the total is incomplete.
-    """
-
-    op: str
-    calls: int
     output_bytes: int
+    formula: str | None
     product: bool
 
 
@@ -126,24 +113,19 @@ class PrintedClaim(Record):
     """A printed figure that the user gave, and the steps from it to the counted work.
 
     figure: the printed number.
-    convention, name: the convention that it is compared with, as a code and in words.
-    printed: whether the convention gives it by rounding, by truncation, or not at all.
-    visual_tokens: the number of visual tokens that the figure counts; None for the input's own.
+    convention: the code of the convention that it is compared with.
     terms: the steps.
     residual_macs: what the terms do not explain.
     """
 
     figure: int
     convention: str
-    name: str
-    printed: How
-    visual_tokens: int | None = None
     terms: tuple[Term, ...]
     residual_macs: int
 
 
 class FlopsDocument(StudyDocument):
-    """What `trio-profile flops --json` prints.
+    """The output of `trio-profile flops --json`.
 
     method, retention: None for the dense model.
     layers, budgets: the schedule's stages, and the tokens kept at each.
@@ -152,11 +134,9 @@ class FlopsDocument(StudyDocument):
     complete: whether every operator with a product was counted.
     selection_counted: whether the selections ran and were counted. On the meta device nothing is selected, and the
         declared work stands in their place.
-    causal: whether causal attention is counted whole or halved.
-    analytic_macs: the claim and all terms together, with decoder attention counted as `causal` says.
+    analytic_macs: the claim and all terms together, with decoder attention counted as the study says.
     formula_totals: the paper's formula with each overhead factor; empty for a method without F_ov.
     decoding: the forwards after the prefill.
-    elements: how many numbers the decoder's layers compute without a product, by part. No convention counts them.
     ledger: every operator of the prefill that ran with a formula.
     uncounted: every operator of the prefill that ran without one.
     printed: the printed figure that the user gave; None without one.
@@ -177,14 +157,12 @@ class FlopsDocument(StudyDocument):
     residual_macs: int
     complete: bool
     selection_counted: bool
-    causal: Causal
     analytic_macs: int
     gammas: Gammas | None
     formula_totals: tuple[FormulaTotal, ...] = ()
     decoding: Decoding
-    elements: dict[str, int]
-    ledger: tuple[CountedOp, ...]
-    uncounted: tuple[UncountedOp, ...]
+    ledger: tuple[Operator, ...]
+    uncounted: tuple[Operator, ...]
     printed: PrintedClaim | None = None
     conventions: tuple[Match, ...] = ()
     num_layers: int

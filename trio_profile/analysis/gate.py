@@ -36,7 +36,7 @@ class Verdict(Record):
 
 
 class GateDocument(Document):
-    """The document of `trio-profile gate --json`.
+    """The output of `trio-profile gate --json`.
 
     sessions: those of the new side; empty for a pytest-benchmark file.
     environment: machine and software of the new side, as its file describes them.

@@ -1,7 +1,7 @@
-"""What the documents of sweeps, comparisons and ablations share: each is a grid of cells beside the dense model."""
+"""Sweeps, comparisons and ablations have a grid as document: cells beside the dense model. Here is what they share."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -10,20 +10,7 @@ from trio_profile.analysis.doubts import Doubt, doubts
 from trio_profile.analysis.pairs import CellPairs, pairs_of
 from trio_profile.records.contents import Contents
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.schema import (
-    Cell,
-    Dense,
-    Environment,
-    KeptTokens,
-    Measurement,
-    Picture,
-    Record,
-    Round,
-    Session,
-    Study,
-)
-
-Made = TypeVar("Made", bound=StudyDocument)
+from trio_profile.records.schema import Cell, KeptTokens, Measurement, Picture, Record
 
 
 class CellTokens(Record):
@@ -70,40 +57,24 @@ class GridDocument(StudyDocument):
         raise NotImplementedError
 
 
-def in_order(study: Study, measurements: Sequence[Measurement]) -> list[Measurement]:
+def in_order(contents: Contents) -> list[Measurement]:
     """Return the records of a study's cells in the study's order."""
-    by_cell = {measurement.cell.id: measurement for measurement in measurements}
-    return [by_cell[cell.id] for cell in study.cells() if cell.id in by_cell]
+    by_cell = {measurement.cell.id: measurement for measurement in contents.measurements}
+    return [by_cell[cell.id] for cell in contents.study.cells() if cell.id in by_cell]
 
 
-def fields_of(
-    study: Study,
-    environment: Environment,
-    dense: Dense | None,
-    ordered: Sequence[Measurement],
-    sessions: Sequence[Session],
-    rounds: Sequence[Round],
-) -> dict[str, Any]:
-    """Return the fields of a GridDocument.
-
-    ordered: the records of the cells, in the study's order.
-    sessions: in the order in which they began. rounds: in the order of measurement.
-    """
+def fields_of(contents: Contents) -> dict[str, Any]:
+    """Return the fields of a GridDocument."""
     return {
-        "sessions": tuple(sessions),
-        "environment": environment,
-        "study": study,
-        "dense": summarise_dense(dense) if dense else None,
-        "doubts": doubts(study, ordered, sessions, rounds),
-        "pairs": pairs_of(ordered, sessions),
+        "sessions": tuple(contents.sessions),
+        "environment": contents.environment,
+        "study": contents.study,
+        "dense": summarise_dense(contents.dense) if contents.dense else None,
+        "doubts": doubts(contents),
+        "tokens": token_maps(contents),
+        "runs": tuple(contents.runs),
+        "pairs": pairs_of(in_order(contents), contents.sessions),
     }
-
-
-def document_of(make: Callable[..., Made], contents: Contents) -> Made:
-    """Return the document of a store's contents, with the kept tokens of its cells. make: derives it from records."""
-    records = contents.study, contents.environment, contents.dense, contents.measurements
-    document = make(*records, sessions=contents.sessions, rounds=contents.rounds)
-    return document.model_copy(update={"tokens": token_maps(contents)})
 
 
 def token_maps(contents: Contents) -> TokenMaps | None:
@@ -112,8 +83,8 @@ def token_maps(contents: Contents) -> TokenMaps | None:
     if picture is None:
         return None
     cells = tuple(
-        CellTokens(cell=one.cell, realised=one.retention.realised if one.retention else None, kept=one.kept)
-        for one in in_order(contents.study, list(contents.cells.values()))
-        if one.kept is not None and one.kept.visual_tokens == picture.visual_tokens and one.status == "done"
+        CellTokens(cell=cell.cell, realised=cell.retention.realised if cell.retention else None, kept=cell.kept)
+        for cell in in_order(contents)
+        if cell.kept is not None and cell.kept.visual_tokens == picture.visual_tokens and cell.status == "done"
     )
     return TokenMaps(picture=picture, cells=cells)

@@ -1,13 +1,7 @@
 """The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned, at each retention."""
 
-from collections.abc import Sequence
-
-from pydantic import Field
-
 from trio_profile.analysis.attribution import Step
-from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.flops import Factor, FormulaTotal, Gammas
-from trio_profile.analysis.ladders import IdleStage
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.schema import Record, Retention
@@ -84,26 +78,6 @@ class Totals(Record):
     dense_instrumented: Ratio
 
 
-class Bounds(Record):
-    """The measured peaks of the device, and how close the prefill comes to them.
-
-    flops_per_second: speed of a large matrix product.
-    bytes_per_second: speed of a large copy.
-    mfu, dense_mfu: counted FLOPs per second of the prefill / flops_per_second.
-    mbu, dense_mbu: bytes of all weights per second of the prefill / bytes_per_second.
-    least_ms, dense_least_ms: the least possible time of a prefill with this work on this device.
-    """
-
-    flops_per_second: float
-    bytes_per_second: float
-    mfu: float
-    dense_mfu: float
-    mbu: float
-    dense_mbu: float
-    least_ms: float
-    dense_least_ms: float
-
-
 class Efficiency(Record):
     """A row of the paper's efficiency table: the work of one prefill, and the times of its parts, added up.
 
@@ -154,11 +128,10 @@ class PrefillTimes(Record):
 
     method, retention: of the pruned prefill.
     layers, stages, parts: the times of the prefill's parts.
-    totals, bounds: the whole prefill.
+    totals: the whole prefill.
     claimed_ratio: dense work / pruned work by the paper's formula.
     attribution: the steps from the claimed ratio to the prefill's speed-up.
     decode: the time after the prefill.
-    total_attribution: the steps from the claimed ratio to the speed-up of a whole generation.
     stage_layers, budgets: the schedule's stages, and the visual tokens kept at each.
     notes: what readers must know of how the prefill ran.
     efficiency: its row of the paper's efficiency table.
@@ -170,11 +143,9 @@ class PrefillTimes(Record):
     stages: tuple[StageTimes, ...]
     parts: tuple[PartTimes, ...]
     totals: Totals
-    bounds: Bounds
     claimed_ratio: float
     attribution: tuple[Step, ...]
     decode: PartTimes
-    total_attribution: tuple[Step, ...]
     stage_layers: tuple[int, ...]
     budgets: tuple[int, ...]
     notes: tuple[str, ...] = ()
@@ -182,35 +153,15 @@ class PrefillTimes(Record):
 
 
 class LayersDocument(PrefillTimes, StudyDocument):
-    """What `trio-profile layers --json` prints.
+    """The output of `trio-profile layers --json`.
 
     The fields of `PrefillTimes` are those of the lowest retention: of the only one, if the study has one.
 
     cells: the times at each retention, the lowest first.
-    clamped_above: by method, the retention above which the budgets cannot keep their proportion. It is empty if no cell
-        is above it.
-    idle_stages: stages that drop next to no tokens, but score all of them.
     trace: path of trace.json, which Perfetto and Chrome open.
     report: path of report.html.
     """
 
     cells: tuple[PrefillTimes, ...]
-    clamped_above: dict[str, float] = Field(default_factory=dict)
-    idle_stages: list[IdleStage] = Field(default_factory=list)
     trace: str | None = None
     report: str | None = None
-
-
-def ladders(cells: Sequence[PrefillTimes]) -> list[CellSummary]:
-    """Return the budgets of each cell, as `analysis.ladders` reads them."""
-    return [
-        CellSummary(
-            method=cell.method,
-            status="done",
-            nominal_retention=cell.retention.nominal,
-            retention=cell.retention,
-            layers=cell.stage_layers,
-            budgets=cell.budgets,
-        )
-        for cell in cells
-    ]

@@ -56,7 +56,7 @@ def _of_cell(measurement: Measurement, numbers: dict[str, int]) -> CellPairs:
         for phase, field in phases.items()
         for pair in getattr(timing, field)
     ]
-    columns = {name: [time_of(pair, name) for _, _, pair in pairs] for name in COLUMNS}
+    columns = {name: [_time_of(pair, name) for _, _, pair in pairs] for name in COLUMNS}
     clocks = [pair.clock_mhz for _, _, pair in pairs]
     return CellPairs(
         method=cell.method,
@@ -64,19 +64,19 @@ def _of_cell(measurement: Measurement, numbers: dict[str, int]) -> CellPairs:
         options=cell.options,
         session=[session for session, _, _ in pairs],
         phase=[phase for _, phase, _ in pairs],
-        disturbed=[disturbed(pair) for _, _, pair in pairs],
+        disturbed=[_disturbed(pair) for _, _, pair in pairs],
         times={name: values for name, values in columns.items() if any(value is not None for value in values)},
         clock_mhz=clocks if any(mhz is not None for mhz in clocks) else None,
     )
 
 
-def time_of(pair: Pair, column: str) -> float | None:
+def _time_of(pair: Pair, column: str) -> float | None:
     """Return one time of a pair. column: one of COLUMNS."""
     name = column.removeprefix("dense_")
     return getattr(pair.pruned if name == column else pair.dense, name)
 
 
-def disturbed(pair: Pair) -> bool | None:
+def _disturbed(pair: Pair) -> bool | None:
     """Return whether the times of a cell's run are doubted; None if it is not known."""
     return None if pair.pruned.disturbance is None else is_disturbed(pair.pruned.disturbance)
 
@@ -86,6 +86,6 @@ def json_with_pairs(document: Document) -> str:
     pairs: Sequence[CellPairs] = getattr(document, "pairs", ())
     if not pairs:
         return document.model_dump_json()
-    found: dict[str, Any] = document.model_dump(mode="json")
-    found["pairs"] = [cell.model_dump(mode="json", exclude_none=True) for cell in pairs]
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    content: dict[str, Any] = document.model_dump(mode="json")
+    content["pairs"] = [cell.model_dump(mode="json", exclude_none=True) for cell in pairs]
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

@@ -1,48 +1,26 @@
 """The document of a dry run: the cells of a study, their work by formula, and the expected time."""
 
+from trio_profile.analysis.evaluation import Refusal
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.schema import Record, Shape
-
-
-class PreviewRetention(Record):
-    """The retention of a cell, as a share of the visual tokens.
-
-    nominal: the share that the user gave.
-    layer_average: the schedule's share, averaged over the decoder's layers.
-    final_layer: the schedule's share in the last layer.
-    """
-
-    nominal: float
-    layer_average: float
-    final_layer: float
 
 
 class PreviewCell(Record):
     """One cell that would run.
 
     variant: the method with the options that differ from the study's.
+    retention: the share of the visual tokens that the user gave.
+    layer_average: the schedule's share, averaged over the decoder's layers.
     layers, budgets: the stages, and the visual tokens that each keeps.
     fastv_macs: F_inf + F_ov by the paper's formulas.
-    fastv_overhead_macs: F_ov alone.
-    selection_macs: the work of the selections by the method's own formula.
     """
-
-    method: str
-    variant: str
-    retention: PreviewRetention
-    layers: tuple[int, ...]
-    budgets: tuple[int, ...]
-    fastv_macs: int
-    fastv_overhead_macs: int
-    selection_macs: int
-
-
-class RefusedCell(Record):
-    """One cell that cannot run, and why."""
 
     variant: str
     retention: float
-    reason: str
+    layer_average: float
+    layers: tuple[int, ...]
+    budgets: tuple[int, ...]
+    fastv_macs: int
 
 
 class PlannedTask(Record):
@@ -60,7 +38,7 @@ class PlannedTask(Record):
 
 
 class Preview(StudyDocument):
-    """What `--dry-run` prints.
+    """The output of `--dry-run`.
 
     shape: sizes of the model and of its input; None if the model cannot be loaded.
     tasks: kind `eval` only. The tasks.
@@ -76,6 +54,6 @@ class Preview(StudyDocument):
     tasks: tuple[PlannedTask, ...] = ()
     setting: str = ""
     cells: tuple[PreviewCell, ...]
-    refused: tuple[RefusedCell, ...] = ()
+    refused: tuple[Refusal, ...] = ()
     seconds: float | None = None
     seconds_reason: str | None = None

@@ -6,7 +6,7 @@ yes and no (POPE), the total of MME, and the letters of MMBench.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose, isfinite
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Results = Mapping[str, Any]
 """lmms-eval's results for one model: `results`, `samples`, `higher_is_better` and `configs`, each by task."""
 Logged = Mapping[int, Any]
-"""What lmms-eval logs for a metric, by the question's number."""
+"""The values that lmms-eval logs for a metric, by the number of the question."""
 _OPTIONS = "ABCDE"
 _ROTATED = 1_000_000
 """MMBench adds this to the number of a question that it asks again with its options in another order."""
@@ -50,9 +50,9 @@ def question_scores(results: Results, task: str, key: str) -> QuestionScores | N
     if value is None or not logged:
         return None
     for rule in (_f1, _mme_total, _letters, _mean):
-        for again, found in rule(metric, logged):
-            if isclose(again, value, rel_tol=1e-9, abs_tol=1e-9) and _is_plain(found, results, task, metric):
-                return found
+        for again, effects in rule(metric, logged):
+            if isclose(again, value, rel_tol=1e-9, abs_tol=1e-9) and _is_plain(effects, results, task, metric):
+                return effects
     return None
 
 
@@ -64,9 +64,9 @@ def number(value: Any) -> float | None:
         return None
 
 
-def _is_plain(found: QuestionScores, results: Results, task: str, metric: str) -> bool:
+def _is_plain(effects: QuestionScores, results: Results, task: str, metric: str) -> bool:
     """Return whether the rule is certain. If all questions have one score, other rules than the mean give it too."""
-    if found.each.any() or found.whole is None:
+    if effects.each.any() or effects.whole is None:
         return True
     listed = results.get("configs", {}).get(task, {}).get("metric_list") or ()
     return any(entry.get("metric") == metric and entry.get("aggregation") == "mean" for entry in listed)
@@ -85,7 +85,6 @@ def _logged(results: Results, task: str, key: str) -> Logged:
 
 
 _Found = Iterator[tuple[float, QuestionScores]]
-_Rule = Callable[[str, Logged], _Found]
 
 
 def _mean(_: str, logged: Logged) -> _Found:
@@ -104,10 +103,10 @@ def _f1(metric: str, logged: Logged) -> _Found:
     pairs = [_fields(value, "prediction", "ground_truth") for value in logged.values()]
     if "f1" not in metric or not all(pairs):
         return
-    said, right = (np.array([pair[place] for pair in pairs]) == "yes" for place in (0, 1))
+    yes, right = (np.array([pair[place] for pair in pairs]) == "yes" for place in (0, 1))
     missed = right & (np.array([pair[0] for pair in pairs]) == "no")
-    hits = 2.0 * (said & right)
-    counted = hits + (said & ~right) + missed
+    hits = 2.0 * (yes & right)
+    counted = hits + (yes & ~right) + missed
     if counted.sum():
         value = float(hits.sum() / counted.sum())
         each = (hits - value * counted) / counted.sum()
@@ -149,13 +148,13 @@ def _letters(_: str, logged: Logged) -> _Found:
     fields = [_fields(value, "prediction", "answer", "index") for value in logged.values()]
     if not all(fields):
         return
-    asked = [int(index) % _ROTATED for *_, index in fields]
-    right = np.array([float(_letter(str(said)) == answer) for said, answer, _ in fields])
-    names, places, sizes = np.unique(asked, return_inverse=True, return_counts=True)
+    questions = [int(index) % _ROTATED for *_, index in fields]
+    right = np.array([float(_letter(str(prediction)) == answer) for prediction, answer, _ in fields])
+    names, places, sizes = np.unique(questions, return_inverse=True, return_counts=True)
     hits = np.ones(len(names))
     np.minimum.at(hits, places, right)
     each = 100 * (hits - hits.mean())[places] / (len(names) * sizes[places])
-    alone = len(names) == len(asked)
+    alone = len(names) == len(questions)
     yield 100 * float(hits.mean()), QuestionScores(tuple(logged), each, 100 / len(names), 100.0 if alone else None)
 
 

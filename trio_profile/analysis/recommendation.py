@@ -1,16 +1,18 @@
-"""What to deploy: the fastest cell that keeps the right answers, and how far this can be trusted.
+"""The cell to deploy: the fastest cell that keeps the right answers, and how far this can be trusted.
 
 Controls are simple rules for comparison. They are never recommended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Literal
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
 from trio_profile.analysis.doubts import Doubt
+from trio_profile.analysis.evaluation import EvaluatedCell
 from trio_profile.records.estimate import Difference, Ratio
-from trio_profile.records.schema import Cell, Record
+from trio_profile.records.schema import Record
 
 MOST_LOST = 0.02
 """A cell keeps the answers if it loses at most this share of the questions: two points."""
@@ -22,7 +24,7 @@ POSSIBLE_LOSS = (0.05, 0.10)
 """If the interval allows a larger loss than the first, confidence is medium; than the second, it is low."""
 _LEVELS: tuple[Literal["high", "medium", "low"], ...] = ("high", "medium", "low")
 _Weak = tuple[int, str]
-"""What weakens a recommendation: the place of the level in `_LEVELS`, and the reason."""
+"""A reason for less confidence: the place of the level in `_LEVELS`, and the reason."""
 
 
 class Pick(Record):
@@ -43,14 +45,14 @@ class Pick(Record):
 
 
 class Confidence(Record):
-    """How far a recommendation, or a part of it, can be trusted. reasons: why; the weightiest first."""
+    """How far a recommendation can be trusted. reasons: why; the weightiest first."""
 
     level: Literal["high", "medium", "low"]
     reasons: tuple[str, ...]
 
 
 class Recommendation(Record):
-    """What follows from all cells of a study. Controls are left out; where answers are known, so are cells without.
+    """The conclusion from all cells of a study. Controls are left out; where answers are known, so are cells without.
 
     status: `use` if a cell pays and keeps the answers; `cost_alone` if no answers are known, so that only the speed is
         judged; `answers_lost` if every cell that pays loses more than two points of right answers; `slower` if no cell
@@ -62,8 +64,6 @@ class Recommendation(Record):
     floor: the lowest retention of the method that keeps the answers, above `below`.
     below: the next lower retention than `floor`, which loses more than two points; None if none was measured.
     confidence: in what the status says; None if nothing is measured.
-    confidence_in_speed: in its speed alone; None if nothing is measured.
-    confidence_in_answers: in what it says of the answers; None if it says nothing of them.
     """
 
     status: Literal["use", "cost_alone", "answers_lost", "slower", "undecided", "unmeasured"]
@@ -72,8 +72,6 @@ class Recommendation(Record):
     floor: float | None = None
     below: Pick | None = None
     confidence: Confidence | None = None
-    confidence_in_speed: Confidence | None = None
-    confidence_in_answers: Confidence | None = None
 
 
 def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommendation:
@@ -91,10 +89,10 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
     kept = [cell for cell in paying if keeps_answers(cell)]
     if not kept:
         least = max(paying, key=_difference)
-        sure = _sureness(least, _weak_times(least, doubts), _weak_losses(paying))
-        return Recommendation(status="answers_lost", pick=_pick(least), **sure)
+        confidence = _confidence(least, [*_weak_times(least, doubts), *_weak_losses(paying)])
+        return Recommendation(status="answers_lost", pick=_pick(least), confidence=confidence)
     best = _best(kept)
-    others = (_best(same) for name in _methods(kept) if (same := [cell for cell in kept if cell.method == name]))
+    others = [_best([cell for cell in kept if cell.method == name]) for name in dict.fromkeys(c.method for c in kept)]
     ties = [cell for cell in others if cell.method != best.method and _overlap(cell, best)]
     floor, below = _limits(best, [cell for cell in judged if cell.method == best.method])
     return Recommendation(
@@ -103,7 +101,7 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
         ties=tuple(_pick(cell) for cell in sorted(ties, key=lambda cell: cell.speed, reverse=True)),
         floor=floor.realised,
         below=None if below is None else _pick(below),
-        **_sureness(best, _weak_times(best, doubts), _weak_answers(best)),
+        confidence=_confidence(best, [*_weak_times(best, doubts), *_weak_answers(best)]),
     )
 
 
@@ -112,16 +110,6 @@ def judged_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
     timed = [cell for cell in cells if cell.prefill_speedup is not None and cell.remark != CONTROL]
     answered = [cell for cell in timed if cell.accuracy_difference is not None]
     return answered or timed
-
-
-def fastest(cells: Sequence[CellSummary]) -> CellSummary | None:
-    """Return the fastest cell that pays and keeps the answers; None if there is none.
-
-    Where no answers are known, speed alone decides.
-    """
-    return max(
-        (cell for cell in cells if pays(cell) and keeps_answers(cell)), key=lambda cell: cell.speed, default=None
-    )
 
 
 def pays(cell: CellSummary) -> bool:
@@ -154,10 +142,11 @@ def _without_gain(judged: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Rec
     """Return what follows if no cell is shown to pay."""
     best = max(judged, key=lambda cell: cell.speed)
     if all(_may_gain(cell) <= MATTERS for cell in judged):
-        return Recommendation(status="slower", pick=_pick(best), **_sureness(best, _weak_times(best, doubts)))
+        confidence = _confidence(best, _weak_times(best, doubts))
+        return Recommendation(status="slower", pick=_pick(best), confidence=confidence)
     most = max(judged, key=_may_gain)
-    wide: list[_Weak] = [(2, "the intervals hold both a gain and a loss")]
-    return Recommendation(status="undecided", pick=_pick(most), **_sureness(most, wide))
+    confidence = _confidence(most, [(2, "the intervals hold both a gain and a loss")])
+    return Recommendation(status="undecided", pick=_pick(most), confidence=confidence)
 
 
 def _may_gain(cell: CellSummary) -> float:
@@ -191,32 +180,40 @@ def _limits(best: CellSummary, same: Sequence[CellSummary]) -> tuple[CellSummary
     return floor, None
 
 
+# Rows of an evaluation
+
+
+def best_row(rows: Sequence[EvaluatedCell]) -> EvaluatedCell | None:
+    """Return the fastest row that is faster than dense and keeps the scores; None if nothing can be said.
+
+    If no row keeps the scores, it is the one with the highest average. Controls are never picked.
+    """
+    judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
+    speedups = [
+        (row.prefill_speedup.value, row) for row in judged if row.prefill_speedup and row.prefill_speedup.ci95[0] > 1
+    ]
+    if kept := [(speedup, row) for speedup, row in speedups if keeps_scores(row)]:
+        return max(kept, key=itemgetter(0))[1]
+    return max((row for _, row in speedups), key=lambda row: row.average or 0.0, default=None)
+
+
+def keeps_scores(row: EvaluatedCell) -> bool:
+    """Whether the average of a row is at most two points below dense."""
+    return (row.average or 0.0) >= 1 - MOST_LOST
+
+
 # Confidence
 
 
-def _sureness(cell: CellSummary, times: Iterable[_Weak], answers: Iterable[_Weak] | None = None) -> dict[str, Any]:
-    """Return the three confidences of a Recommendation.
-
-    cell: of which it speaks.
-    times, answers: what weakens its times and its answers; None if it says nothing of answers.
-    """
+def _confidence(cell: CellSummary, weak: Iterable[_Weak]) -> Confidence:
+    """Return how far can be trusted what is said of a cell. weak: what weakens it."""
+    causes = sorted(weak, key=lambda cause: -cause[0])
+    if causes:
+        return Confidence(level=_LEVELS[causes[0][0]], reasons=tuple(dict.fromkeys(reason for _, reason in causes)))
     assert cell.prefill_speedup is not None
-    lost, answers = cell.accuracy_difference, None if answers is None else list(answers)
-    fast = [f"{cell.prefill_speedup.sessions} processes agree", "no doubt about this cell"]
-    right = [] if lost is None else [_excluded(lost)]
-    weak = list(times)
-    return {
-        "confidence": _confidence([*weak, *(answers or [])], [*fast, *right]),
-        "confidence_in_speed": _confidence(weak, fast),
-        "confidence_in_answers": None if answers is None or lost is None else _confidence(answers, right),
-    }
-
-
-def _confidence(weak: Sequence[_Weak], sure: Sequence[str]) -> Confidence:
-    """Return the confidence that is left. sure: the reasons of a high one."""
-    found = sorted(weak, key=lambda one: -one[0])
-    reasons = [reason for _, reason in found] or sure
-    return Confidence(level=_LEVELS[found[0][0]] if found else "high", reasons=tuple(dict.fromkeys(reasons)))
+    answers = [] if cell.accuracy_difference is None else [_excluded(cell.accuracy_difference)]
+    processes = f"{cell.prefill_speedup.sessions} processes agree"
+    return Confidence(level="high", reasons=(processes, "no doubt about this cell", *answers))
 
 
 def _excluded(lost: Difference) -> str:
@@ -232,16 +229,11 @@ def _weak_times(cell: CellSummary, doubts: Sequence[Doubt]) -> Iterator[_Weak]:
     """
     if cell.prefill_speedup is None or cell.prefill_speedup.sessions == 1:
         yield 2, "one process measured it, and another may differ by more than the interval"
-    name = Cell(method=cell.method, retention=cell.nominal_retention).id
-    kinds: dict[str, list[str]] = {"the study": [], "this cell": []}
-    for doubt in doubts:
-        if doubt.cell is None and doubt.kind != "sessions":  # that one was said above of the cell
-            kinds["the study"].append(doubt.kind)
-        elif doubt.cell is not None and doubt.cell.id == name:
-            kinds["this cell"].append(doubt.kind)
-    for about, found in kinds.items():
-        if found:
-            yield 2, f"{about} is doubted: {', '.join(dict.fromkeys(found))}"
+    study = dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is None and doubt.kind != "sessions")
+    own = dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is not None and doubt.cell.id == cell.cell.id)
+    for subject, kinds in (("the study", study), ("this cell", own)):
+        if kinds:
+            yield 2, f"{subject} is doubted: {', '.join(kinds)}"
 
 
 def _weak_answers(cell: CellSummary) -> Iterator[_Weak]:
@@ -252,8 +244,8 @@ def _weak_answers(cell: CellSummary) -> Iterator[_Weak]:
         return
     possible = -lost.ci95[0]
     if level := sum(possible > limit for limit in POSSIBLE_LOSS):
-        asked = units.number_of(lost.samples, "question")
-        yield level, f"{asked} cannot exclude a loss of {units.score(100 * possible)} points"
+        questions = units.number_of(lost.samples, "question")
+        yield level, f"{questions} cannot exclude a loss of {units.score(100 * possible)} points"
 
 
 def _weak_losses(paying: Sequence[CellSummary]) -> Iterator[_Weak]:
@@ -261,34 +253,21 @@ def _weak_losses(paying: Sequence[CellSummary]) -> Iterator[_Weak]:
     for cell in paying:
         lost = cell.accuracy_difference
         if lost is not None and lost.ci95[1] >= -MOST_LOST:
-            asked = units.number_of(lost.samples, "question")
+            questions = units.number_of(lost.samples, "question")
             where = units.percent(cell.realised)
-            yield 1, f"{asked} do not show that {cell.method} at {where} loses more than 2 points"
+            yield 1, f"{questions} do not show that {cell.method} at {where} loses more than 2 points"
 
 
 def _pick(cell: CellSummary) -> Pick:
-    assert cell.prefill_speedup is not None
-    return Pick(
-        method=cell.method,
-        retention=cell.nominal_retention,
-        realised=cell.realised,
-        prefill_speedup=cell.prefill_speedup,
-        total_speedup=cell.total_speedup,
-        accuracy_difference=cell.accuracy_difference,
-        remark=cell.remark,
-    )
+    fields = {name: getattr(cell, name) for name in Pick.model_fields if name != "retention"}
+    return Pick(retention=cell.nominal_retention, **fields)
 
 
-def _overlap(one: CellSummary, other: CellSummary) -> bool:
+def _overlap(first: CellSummary, second: CellSummary) -> bool:
     """Whether the intervals of two speed-ups share a value."""
-    assert one.prefill_speedup is not None and other.prefill_speedup is not None
-    (low, high), (least, most) = one.prefill_speedup.ci95, other.prefill_speedup.ci95
+    assert first.prefill_speedup is not None and second.prefill_speedup is not None
+    (low, high), (least, most) = first.prefill_speedup.ci95, second.prefill_speedup.ci95
     return low <= most and least <= high
-
-
-def _methods(cells: Sequence[CellSummary]) -> list[str]:
-    """Return the methods of some cells, each once."""
-    return list(dict.fromkeys(cell.method for cell in cells))
 
 
 def _difference(cell: CellSummary) -> float:

@@ -4,9 +4,9 @@ The dense model is the common reference of each study: a speed-up is a ratio of 
 speed-ups of two studies can be divided by each other, even if the studies ran on two machines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -17,14 +17,15 @@ from trio_profile.analysis.recommendation import Recommendation
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import Document
-from trio_profile.records.estimate import Difference, SpeedupRatio
+from trio_profile.records.estimate import Difference, Estimate, SpeedupRatio
 from trio_profile.records.schema import Environment, Record, Session, Study
 from trio_profile.stats.estimates import difference_between, quotient_of
 from trio_profile.text import as_text
 
+Compared = TypeVar("Compared", bound=Estimate)
 Several = Sequence[SweepDocument | Comparison]
 About = Literal["machine", "versions", "code", "model", "input", "options", "files"]
-"""What a difference between studies is about."""
+"""The subject of a difference between studies."""
 
 EXACT = ("counted_macs", "selection_macs", "fastv_macs", "kv_bytes", "budgets")
 """The exact quantities that are compared."""
@@ -97,7 +98,7 @@ class SideCell(Record):
 
 
 class SideBySide(Document):
-    """What `trio-profile report A B … --json` prints.
+    """The output of `trio-profile report A B … --json`.
 
     sessions: of all studies, in their order.
     sides: the studies, in the order in which they were named.
@@ -157,8 +158,8 @@ def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
 def _unlike_fields(sides: Sequence[Side]) -> Iterator[StudyDifference]:
     for about, names in _FIELDS.items():
         for name in names:
-            asked = name in Study.model_fields
-            yield from _unlike(about, name, [getattr(s.study if asked else s.environment, name) for s in sides])
+            of_study = name in Study.model_fields
+            yield from _unlike(about, name, [getattr(s.study if of_study else s.environment, name) for s in sides])
     yield from _unlike("code", "commit", [", ".join(side.code) for side in sides])
     for name in _OF_THE_DENSE_MODEL:
         if name != "text_tokens" or len({side.study.text_tokens for side in sides}) == 1:
@@ -189,11 +190,11 @@ def _unlike_files(sides: Sequence[Side], documents: Several) -> Iterator[StudyDi
 
 def _digests(sessions: Sequence[Session], group: str) -> frozenset[tuple[str, str]]:
     """The files of a group with the digest of each. Empty if no session has one."""
-    found = (
-        frozenset((name, one.sha256) for name, one in session.inputs.items() if name.partition("/")[0] == group)
+    by_session = (
+        frozenset((name, digest.sha256) for name, digest in session.inputs.items() if name.partition("/")[0] == group)
         for session in sessions
     )
-    return next((digests for digests in found if digests), frozenset())
+    return next((digests for digests in by_session if digests), frozenset())
 
 
 def _code(sessions: Sequence[Session]) -> tuple[str, ...]:
@@ -211,35 +212,24 @@ def _cells(documents: Several) -> Iterator[SideCell]:
     keys = {key for cells in by_study for key in cells}
     for method, retention in sorted(keys, key=lambda key: (methods.index(key[0]), key[1])):
         cells = [cells.get((method, retention)) for cells in by_study]
-        ratios = {
-            name: (None, *(_ratio(cells[0], cell, name) for cell in cells[1:]))
-            for name in ("prefill_speedup", "total_speedup")
-        }
+        known = [cell for cell in cells if cell is not None and cell.status == "done"]
         yield SideCell(
             method=method,
             nominal_retention=retention,
             cells=tuple(cells),
-            prefill_ratios=ratios["prefill_speedup"],
-            total_ratios=ratios["total_speedup"],
-            accuracy_differences=(None, *(_difference(cells[0], cell) for cell in cells[1:])),
-            unequal=tuple(name for name in EXACT if _differs(cells, name)),
+            prefill_ratios=_to_first(cells, "prefill_speedup", quotient_of),
+            total_ratios=_to_first(cells, "total_speedup", quotient_of),
+            accuracy_differences=_to_first(cells, "accuracy", difference_between),
+            unequal=tuple(name for name in EXACT if any(getattr(c, name) != getattr(known[0], name) for c in known)),
         )
 
 
-def _ratio(first: CellSummary | None, other: CellSummary | None, name: str) -> SpeedupRatio | None:
-    """Return the speed-up of the other study over that of the first one. name: of the speed-up."""
-    if first is None or other is None:
-        return None
-    base, new = getattr(first, name), getattr(other, name)
-    return None if base is None or new is None else quotient_of(new, base)
+def _to_first(
+    cells: Sequence[CellSummary | None], name: str, compare: Callable[[Any, Any], Compared]
+) -> tuple[Compared | None, ...]:
+    """Compare a field of each cell with that of the first one. None for the first, and where one of the two is missing.
 
-
-def _difference(first: CellSummary | None, other: CellSummary | None) -> Difference | None:
-    if first is None or other is None or first.accuracy is None or other.accuracy is None:
-        return None
-    return difference_between(first.accuracy, other.accuracy)
-
-
-def _differs(cells: Sequence[CellSummary | None], name: str) -> bool:
-    known = [getattr(cell, name) for cell in cells if cell is not None and cell.status == "done"]
-    return any(value != known[0] for value in known[1:])
+    compare: called with the field of the first cell, and with that of the other.
+    """
+    first, *others = (None if cell is None else getattr(cell, name) for cell in cells)
+    return (None, *(None if first is None or other is None else compare(first, other) for other in others))

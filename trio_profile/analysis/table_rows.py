@@ -5,7 +5,8 @@ record inside a record adds its name: `retention_realised`. Every cell has every
 them.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -16,12 +17,11 @@ from trio_profile.analysis.doubts import Doubt, doubted_cells
 from trio_profile.analysis.evaluation import Evaluation, TaskSummary
 from trio_profile.analysis.grid import GridDocument
 from trio_profile.analysis.layers import LayersDocument, LayerTimes
-from trio_profile.analysis.pairs import COLUMNS, disturbed, time_of
+from trio_profile.analysis.pairs import COLUMNS
 from trio_profile.errors import StudyError
-from trio_profile.records.contents import Contents
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Estimate
-from trio_profile.records.schema import Disturbance, Study
+from trio_profile.records.schema import Study
 
 Value = str | int | float | bool | None
 Flat = dict[str, Value]
@@ -44,7 +44,7 @@ def rows_of(document: Document, entries: str = "") -> list[Flat]:
         named = [({"group": groups[id(cell)]} if groups else {}, cell) for cell in document.summaries]
         return _filled([{**group, **_cell_row(document, cell)} for group, cell in named])
     if isinstance(document, Evaluation):
-        return _filled(_evaluated(document))
+        return _filled([*_evaluated(document)])
     if isinstance(document, LayersDocument):
         return _filled(
             [
@@ -59,29 +59,27 @@ def rows_of(document: Document, entries: str = "") -> list[Flat]:
     return _filled([flat(type(record), record) for record in records])
 
 
-def pair_rows(contents: Contents) -> list[Flat]:
-    """Return the raw pairs of a store: one row a pair, in the order of measurement within each cell and session."""
-    numbers = {session.id: number for number, session in enumerate(contents.sessions, start=1)}
-    return [
-        {
-            **_of_study(contents.study),
-            "method": measurement.cell.method,
-            "retention": measurement.cell.retention,
-            "options": _text(measurement.cell.options),
-            "session": numbers.get(timing.session, 0),
-            "session_id": timing.session,
-            "phase": phase,
-            "pair": number,
-            **{name: time_of(pair, name) for name in COLUMNS},
-            "clock_mhz": pair.clock_mhz,
-            "disturbed": disturbed(pair),
-            **flat(Disturbance, pair.pruned.disturbance, "disturbance_"),
-        }
-        for measurement in contents.measurements
-        for timing in measurement.timings
-        for phase, pairs in (("prefill", timing.pairs), ("generation", timing.generations))
-        for number, pair in enumerate(pairs, start=1)
-    ]
+def pair_rows(document: GridDocument) -> list[Flat]:
+    """Return the raw pairs of a document: one row a pair, in the order of measurement within each cell and session."""
+    rows: list[Flat] = []
+    for cell in document.pairs:
+        of_cell = {"method": cell.method, "retention": cell.retention, "options": _text(cell.options)}
+        numbers: Counter[tuple[int, str]] = Counter()
+        for place, (session, phase) in enumerate(zip(cell.session, cell.phase, strict=True)):
+            numbers[session, phase] += 1
+            rows.append(
+                {
+                    **_of_study(document.study),
+                    **of_cell,
+                    "session": session,
+                    "phase": phase,
+                    "pair": numbers[session, phase],
+                    **{name: cell.times[name][place] if name in cell.times else None for name in COLUMNS},
+                    "clock_mhz": None if cell.clock_mhz is None else cell.clock_mhz[place],
+                    "disturbed": cell.disturbed[place],
+                }
+            )
+    return rows
 
 
 def flat(kind: type[BaseModel], record: BaseModel | None, prefix: str = "") -> Flat:
@@ -91,13 +89,13 @@ def flat(kind: type[BaseModel], record: BaseModel | None, prefix: str = "") -> F
     record: None leaves every column empty.
     prefix: of the columns' names.
     """
-    found: Flat = {}
+    columns: Flat = {}
     for name, field in kind.model_fields.items():
         value = None if record is None else getattr(record, name)
-        found |= _columns(f"{prefix}{name}", field.annotation, value)
+        columns |= _columns(f"{prefix}{name}", field.annotation, value)
     for name, value in (getattr(record, "model_extra", None) or {}).items():  # a quantity without a field
-        found |= _columns(f"{prefix}{name}", type(value), value)
-    return found
+        columns |= _columns(f"{prefix}{name}", type(value), value)
+    return columns
 
 
 def _columns(name: str, annotation: Any, value: Any) -> Flat:
@@ -134,7 +132,7 @@ def _text(value: Any) -> Value:
 
 def _cell_row(document: GridDocument, cell: CellSummary) -> Flat:
     """One cell: what was asked, where, the cell's own quantities, and the dense model's."""
-    speedup, asked = cell.prefill_speedup, cell.top1_agreement
+    speedup, agreement = cell.prefill_speedup, cell.top1_agreement
     return {
         "kind": document.study.verb,
         **_of_study(document.study),
@@ -143,44 +141,40 @@ def _cell_row(document: GridDocument, cell: CellSummary) -> Flat:
         "pairs": None if speedup is None else speedup.samples,
         "processes": None if speedup is None else speedup.sessions,
         "stopped": None if speedup is None else speedup.stopped,
-        "questions": None if asked is None else asked.samples,
+        "questions": None if agreement is None else agreement.samples,
         "doubts": _doubts(document.doubts, cell),
         **flat(type(cell), cell),
         **flat(DenseSummary, document.dense, "dense_"),
     }
 
 
-def _evaluated(document: Evaluation) -> list[Flat]:
-    """Each task of each row: what was asked, the score of its column, and the task's own quantities."""
+def _evaluated(document: Evaluation) -> Iterator[Flat]:
+    """Yield each task of each row: what was asked, the score of its column, and the task's own quantities."""
     columns = {column.task: column.name for column in document.benchmarks}
-    found: list[Flat] = []
     for row in [*([document.dense] if document.dense is not None else []), *document.cells]:
         scores = {score.benchmark: score for score in row.benchmarks}
         for task in row.tasks:
             score = scores.get(columns.get(task.task, ""))
-            low, high = (score.ci95 if score is not None else None) or (None, None)
-            found.append(
-                {
-                    "kind": document.study.verb,
-                    "suite": document.suite,
-                    **_of_study(document.study),
-                    "device_name": document.environment.device_name,
-                    "commit": document.environment.commit,
-                    "method": "dense" if row.cell is None else row.cell.method,
-                    "nominal_retention": None if row.cell is None else row.cell.retention,
-                    "options": None if row.cell is None else _text(row.cell.options),
-                    "benchmark": columns.get(task.task),
-                    "score": None if score is None else score.value,
-                    "dense_score": None if score is None else score.dense,
-                    "score_share": None if score is None else score.share,
-                    "score_difference": None if score is None else score.difference,
-                    "score_difference_low": low,
-                    "score_difference_high": high,
-                    **flat(TaskSummary, task),
-                    "average": row.average,
-                }
-            )
-    return found
+            low, high = (score and score.ci95) or (None, None)
+            yield {
+                "kind": document.study.verb,
+                "suite": document.suite,
+                **_of_study(document.study),
+                "device_name": document.environment.device_name,
+                "commit": document.environment.commit,
+                "method": "dense" if row.cell is None else row.cell.method,
+                "nominal_retention": row.cell and row.cell.retention,
+                "options": row.cell and _text(row.cell.options),
+                "benchmark": columns.get(task.task),
+                "score": score and score.value,
+                "dense_score": score and score.dense,
+                "score_share": score and score.share,
+                "score_difference": score and score.difference,
+                "score_difference_low": low,
+                "score_difference_high": high,
+                **flat(TaskSummary, task),
+                "average": row.average,
+            }
 
 
 def _of_study(study: Study) -> Flat:

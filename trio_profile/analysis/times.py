@@ -71,10 +71,10 @@ def speedup_centres(measurements: Sequence[Measurement], time: str, machine: flo
             phase = "generations" if time == "rest_ms" else "pairs"
             sessions = tuple(timing.session for timing in measurement.timings if getattr(timing, phase))
             alike.setdefault(sessions, {})[measurement.cell.id] = groups
-    found: dict[str, Centre] = {}
+    by_cell: dict[str, Centre] = {}
     for cells in alike.values():
-        found |= dict(zip(cells, centres(list(cells.values()), machine), strict=True))
-    return found
+        by_cell |= dict(zip(cells, centres(list(cells.values()), machine), strict=True))
+    return by_cell
 
 
 def _total_centres(measurements: Sequence[Measurement], machine: float) -> dict[str, Centre]:
@@ -84,7 +84,7 @@ def _total_centres(measurements: Sequence[Measurement], machine: float) -> dict[
     speed-up r, and that of the rest q. The prefill is measured in many more rounds than the rest.
     """
     prefills, rests = (speedup_centres(measurements, time, machine) for time in ("prefill_ms", "rest_ms"))
-    found: dict[str, Centre] = {}
+    by_cell: dict[str, Centre] = {}
     for measurement in measurements:
         name = measurement.cell.id
         if name in prefills and name in rests:
@@ -92,8 +92,8 @@ def _total_centres(measurements: Sequence[Measurement], machine: float) -> dict[
             share = _prefill_share(measurement)
             parts = share * prefill.value, (1 - share) * rest.value
             total = sum(parts)
-            found[name] = sum_of_parts([(parts[0] / total, prefill), (parts[1] / total, rest)], total).inverse()
-    return found
+            by_cell[name] = sum_of_parts([(parts[0] / total, prefill), (parts[1] / total, rest)], total).inverse()
+    return by_cell
 
 
 def _prefill_share(measurement: Measurement) -> float:
@@ -104,14 +104,14 @@ def _prefill_share(measurement: Measurement) -> float:
 
 def widest(contents: Contents) -> float:
     """Return the largest relative half width of a prefill speed-up; infinity if none is known."""
-    found = speedup_centres(contents.measurements, "prefill_ms", machine_spread(contents.study.device))
-    return max((centre.half_width() for centre in found.values()), default=float("inf"))
+    by_cell = speedup_centres(contents.measurements, "prefill_ms", machine_spread(contents.study.device))
+    return max((centre.half_width() for centre in by_cell.values()), default=float("inf"))
 
 
 def why_stopped(measurements: Sequence[Measurement], study: Study) -> Stopped:
     """Return why timing ended: all intervals are as narrow as asked, or the time was spent."""
-    found = speedup_centres(measurements, "prefill_ms", machine_spread(study.device))
-    return "converged" if all(centre.half_width() <= study.precision for centre in found.values()) else "budget"
+    by_cell = speedup_centres(measurements, "prefill_ms", machine_spread(study.device))
+    return "converged" if all(centre.half_width() <= study.precision for centre in by_cell.values()) else "budget"
 
 
 def spent_seconds(contents: Contents) -> float:
@@ -147,7 +147,7 @@ def summarise_times(
     speedups: the centres of all cells, by the name of the time.
     """
     machine = machine_spread(study.device)
-    found: dict[str, Milliseconds | Ratio] = {}
+    summary: dict[str, Milliseconds | Ratio] = {}
     for time in TIMES:
         for side in ("", "dense_"):
             groups = [
@@ -156,11 +156,11 @@ def summarise_times(
             ]
             if groups and all(value is not None for group in groups for value in group):
                 known = [[value for value in group if value is not None] for group in groups]
-                found[f"{side}{time}"] = median_of(Milliseconds, known, stopped, machine)
+                summary[f"{side}{time}"] = median_of(Milliseconds, known, stopped, machine)
     for time, name in SPEEDUPS.items():
         if (centre := speedups[time].get(measurement.cell.id)) is not None:
-            found[name] = measured(Ratio, centre, stopped)
-    return found
+            summary[name] = measured(Ratio, centre, stopped)
+    return summary
 
 
 def _milliseconds(run: Timed, time: str, new_tokens: int) -> float | None:

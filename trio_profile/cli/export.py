@@ -43,13 +43,14 @@ def command(
     if figure is not None:
         if format is not None or pairs or requests or cells:
             raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs, --requests or --cells")
-        form = exporting.picture_of(out, to)
+        picture: Literal["svg", "pdf", "png"] = exporting.form_of(out, to, exporting.PICTURES, "svg")
+        form = picture
         _require_file(out, form)
-        content, finished = exporting.figure(directory, figure, form)
+        content, finished = exporting.figure(directory, figure, picture)
     else:
         if to is not None:
             raise typer.BadParameter("--to is the form of a figure: name one with --figure")
-        form = exporting.format_of(out, format)
+        form = exporting.form_of(out, format, exporting.ENDINGS)
         _require_file(out, form)
         content, finished = exporting.exported(directory, form, pairs=pairs, requests=requests, cells=cells)
     printing.warn(finished.warnings)

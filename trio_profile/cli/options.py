@@ -86,8 +86,8 @@ def declared(study: Any, name: str, *, several: bool = True, default: str = "") 
 
 def default_of(kind: Kind, name: str) -> str:
     """The default of a field for a kind of study, as the help says it. Empty if it has none."""
-    value = kind.defaults.get(name)
-    return kind.said[name] if name in kind.said and value == () else default_text(kind.load("study"), name, value)
+    value, words = kind.defaults.get(name), kind.empty_words
+    return words[name] if name in words and value == () else default_text(kind.load("study"), name, value)
 
 
 def default_text(study: Any, name: str, value: Any = None) -> str:

@@ -64,9 +64,9 @@ def command(
 def _several(directories: list[Path], out: Path | None, form: Form) -> None:
     """Write and print the page of several studies."""
     from trio_profile.findings.side_by_side import report
-    from trio_profile.studies import side_by_side
+    from trio_profile.studies import running
 
-    document, warnings = side_by_side.write(directories, out)
+    document, warnings = running.write_side_by_side(directories, out)
     printing.warn(warnings)
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
     if form == "terminal":

@@ -69,7 +69,7 @@ def _show_doubts(directory: Path, form: Form, *, strict: bool) -> None:
     from trio_profile.records.store import Store
 
     contents = Store(directory).read()
-    doubtful = doubts(contents.study, contents.measurements, contents.sessions, contents.rounds)
+    doubtful = doubts(contents)
     printing.warn(contents.dropped)
     printing.show(
         form,

@@ -63,28 +63,13 @@ def attention_macs(n: int, width: int, causal: Causal = "dense") -> int:
 def layer_terms(n: int, shape: Shape, causal: Causal = "dense") -> Terms:
     """MACs of one decoder layer over n tokens, by part.
 
-    Norms, rotary embedding, biases and activations have no products: see `layer_elements`. The embedding is a lookup.
+    Norms, rotary embedding, biases and activations have no products. The embedding is a lookup.
     """
     return {
         "queries and output": 2 * n * shape.hidden * shape.query_width,
         "keys and values": 2 * n * shape.hidden * shape.kv_width,
         "scores and values": attention_macs(n, shape.query_width, causal),
         "FFN": shape.ffn_matrices * n * shape.hidden * shape.intermediate,
-    }
-
-
-def layer_elements(n: int, shape: Shape) -> Terms:
-    """How many numbers one decoder layer computes without a product, by part. No convention in use counts them as MACs.
-
-    Some counters charge a few FLOPs for each number. Even ten FLOPs each are one percent of the layer's products.
-    """
-    return {
-        "norms": 2 * n * shape.hidden,
-        "rotary": n * (shape.query_width + shape.kv_width),
-        "softmax": shape.heads * n * n,
-        "activation": n * shape.intermediate,
-        "gating": (shape.ffn_matrices - 2) * n * shape.intermediate,
-        "residuals": 2 * n * shape.hidden,
     }
 
 

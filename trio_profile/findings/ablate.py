@@ -8,7 +8,6 @@ from trio_profile.findings.blocks import Entry, Page, Report, Sentences, Table, 
 from trio_profile.findings.study_page import reminders, report_of
 from trio_profile.findings.table import Key, grid, table
 from trio_profile.quantities import entries
-from trio_profile.quantities.closeness import DIVERGENCE
 from trio_profile.quantities.quantity import Column, over_dense
 from trio_profile.text import listed
 
@@ -81,7 +80,7 @@ def _table(document: Ablation) -> Table:
     of = {id(row): group.name for group in document.groups for row in group.rows}
     cells = grid(document, document.summaries)
     columns: list[str | Column] = ["right", _TO_DEFAULT, "prefill", _MACS, "mean KL, nats", "total", "KV"]
-    columns += ["points lost", cells.changed, *DIVERGENCE[1:], "selection of MACs", "tokens kept"]
+    columns += ["points lost", cells.changed, "selection of MACs", "tokens kept"]
     columns += [_PAPER] if any(row.printed is not None for row in document.summaries) else []
     keys: list[str | Key] = [Key("ablation", lambda _, row: Entry(of[id(row)])), _VARIANT]
     keys += ["asked"] if len(set(document.study.retentions)) > 1 else []

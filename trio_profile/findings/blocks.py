@@ -324,7 +324,7 @@ class Confidence:
     """How far the numbers of a report can be trusted.
 
     why: the reason, in a few words.
-    about: a part of what the report says, such as the speed; empty for all of it.
+    about: a part of the report, such as one of several studies; empty for all of it.
     """
 
     level: Literal["high", "medium", "low"]

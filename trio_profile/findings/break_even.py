@@ -36,8 +36,6 @@ def table(document: Any, first: str) -> Table:
         by_ranges: dict[tuple[Entry, ...], list[str]] = {}
         for quantity in document.break_even:
             by_ranges.setdefault(_ranges(find(document, method, quantity)), []).append(QUANTITIES[quantity].label)
-        if counted := document.break_even_counted_gamma.get(method):
-            by_ranges.setdefault(_ranges(counted), []).append("MACs by formula, γ as counted")
         name = [Entry(method)] * several
         rows += [[*name, Entry("; ".join(labels)), *ranges] for ranges, labels in by_ranges.items()]
     heads = [*["method"] * several, "", "pays up to", "undecided", "costs more from", "curve crosses 1 at"]

@@ -6,8 +6,8 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.ablate import PRINTED
-from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Evaluation, Score, verdict
-from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
+from trio_profile.analysis.evaluation import Benchmark, EvaluatedCell, Evaluation, Score
+from trio_profile.analysis.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS, best_row, keeps_scores
 from trio_profile.findings import pareto
 from trio_profile.findings.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms, tabulate
 from trio_profile.findings.recommendation import licence
@@ -30,7 +30,8 @@ def report(document: Evaluation) -> Report:
     facts = [document.environment.device_name, study.dtype]
     facts += [] if document.suite is None else [f"suite {document.suite}"]
     facts += [f"lmms-eval {document.lmms_eval}", *pixel_facts(study)]
-    facts += [] if document.limit is None else [f"the first {units.number_of(document.limit, 'question')} of a task"]
+    if (limit := study.limit) is not None:
+        facts.append(f"the first {units.number_of(limit, 'question')} of a task")
     pages = [variants_page(document), scores_page(document), tasks_page(document), columns_page(document)]
     return Report(
         subject=listed(names) if len(names) < 4 else f"{len(names)} methods",
@@ -191,15 +192,14 @@ def score_table(document: Evaluation) -> Table:
 
 def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
     """The cell to use, and how sure that is."""
-    answer = verdict(rows)
-    pick = answer.pick
+    pick = best_row(rows)
     if pick is None:
         judged = [row for row in rows if row.prefill_speedup and row.average_ci95 and row.remark != CONTROL]
         yield from ["No method is measurably faster than dense in prefill."] if judged else []
-    elif answer.keeps:
+    elif keeps_scores(pick):
         yield f"Use {_described(pick)}."
-        if answer.may_lose > POSSIBLE_LOSS[0]:
-            yield f"This is uncertain: it may lose up to {units.percent(answer.may_lose)}. Ask more questions."
+        if pick.average_ci95 and (may_lose := 1 - pick.average_ci95[0]) > POSSIBLE_LOSS[0]:
+            yield f"This is uncertain: it may lose up to {units.percent(may_lose)}. Ask more questions."
     else:
         most = units.percent(MOST_LOST)
         yield f"No cell is faster and loses at most {most} on average. The one that loses least is {_described(pick)}."
@@ -214,7 +214,7 @@ def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[
         yield f"{listed(without)}: no question has a picture, so every row has the dense model's answers."
     known = {column.task for column in document.benchmarks}
     if without := [
-        task.task for task in tasks if task.scores and task.task in document.asked and task.task not in known
+        task.task for task in tasks if task.scores and task.task in document.study.tasks and task.task not in known
     ]:
         yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
     if document.dense is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.flops import CountedOp, Factor, FlopsDocument, FormulaTotal, UncountedOp
+from trio_profile.analysis.flops import Factor, FlopsDocument, FormulaTotal, Operator
 from trio_profile.cost.conventions import Convention, Match
 from trio_profile.cost.reconciliation import Term
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Step, Terms, Waterfall, tabulate
@@ -127,7 +127,7 @@ def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
         lines.append(
             "The meta device selects no tokens: the cost of the selection is declared by the method, not counted."
         )
-    if document.causal == "half":
+    if document.study.causal == "half":
         lines.append(
             f"With causal attention halved, the formula and its steps make {unit.exact(document.analytic_macs)}."
         )
@@ -251,13 +251,13 @@ def counters_page(document: FlopsDocument, unit: Unit) -> Page:
 
 def ledger_page(document: FlopsDocument) -> Page:
     """Every operator that was dispatched."""
-    counted: dict[str, Callable[[CountedOp], Entry]] = {
+    counted: dict[str, Callable[[Operator], Entry]] = {
         "operator": lambda part: Entry(part.op),
         "calls": lambda part: Entry(units.exact(part.calls)),
         "FLOPs": lambda part: Entry(units.exact(part.flops)),
-        "whose formula": lambda part: Entry(part.formula),
+        "whose formula": lambda part: Entry(part.formula or ""),
     }
-    uncounted: dict[str, Callable[[UncountedOp], Entry]] = {
+    uncounted: dict[str, Callable[[Operator], Entry]] = {
         "operator": lambda part: Entry(part.op, tone="loss" if part.product else ""),
         "calls": lambda part: Entry(units.exact(part.calls)),
         "output": lambda part: Entry(units.size(part.output_bytes)),

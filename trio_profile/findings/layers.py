@@ -85,7 +85,7 @@ def walk_page(cell: PrefillTimes) -> Page:
 def _summary(cell: PrefillTimes) -> list[str]:
     """The claim, the measured prefill, where the time between them goes, and the whole generation."""
     totals, decode = cell.totals, cell.decode
-    speedup = totals.prefill_speedup
+    speedup, whole = totals.prefill_speedup, cell.efficiency.total_speedup
     return [
         f"The formula claims {units.times(cell.claimed_ratio)}. Measured, the prefill is "
         f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
@@ -96,7 +96,7 @@ def _summary(cell: PrefillTimes) -> list[str]:
         _shares(cell),
         f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
         f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
-        f"{units.times(cell.total_attribution[-1].speedup)} as fast as dense.",
+        f"{units.times_within(whole.value, whole.ci95)} as fast as dense.",
     ]
 
 
@@ -187,19 +187,13 @@ def stages_page(cell: PrefillTimes) -> Page:
 
 
 def _whole(cell: PrefillTimes) -> list[list[Entry]]:
-    """Rows for the whole prefill: its time, how much of it is named, and how near it comes to the device's peaks."""
-    totals, bounds = cell.totals, cell.bounds
+    """Rows for the whole prefill: its time, and how much of it is named."""
+    totals = cell.totals
     instrumented = totals.dense_instrumented, totals.instrumented
-    mfu = f"MFU, of {units.count(bounds.flops_per_second, 'FLOP/s')} measured"
     rows: dict[str, Sequence[Entry]] = {
         "time, without time stamps inside": [*map(entries.milliseconds, (totals.dense_prefill_ms, totals.prefill_ms))],
         "share in layers, modules and stages": [*map(entries.share, (totals.dense_named, totals.named))],
         "with time stamps, over without": [Entry(units.times_within(part.value, part.ci95)) for part in instrumented],
-        mfu: [Entry(units.percent(share)) for share in (bounds.dense_mfu, bounds.mfu)],
-        "MBU, every weight read once": [Entry(units.percent(share)) for share in (bounds.dense_mbu, bounds.mbu)],
-        "least time at the measured peaks": [
-            Entry(units.milliseconds(ms)) for ms in (bounds.dense_least_ms, bounds.least_ms)
-        ],
     }
     return [[Entry(name), *row] for name, row in rows.items()]
 

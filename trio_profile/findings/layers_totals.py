@@ -8,7 +8,7 @@ from trio_profile.analysis.flops import FormulaTotal
 from trio_profile.analysis.layers import LayersDocument, PrefillTimes
 from trio_profile.findings.blocks import Block, Entry, Page, Sentences, Table, tabulate
 from trio_profile.findings.flops import OF_GAMMA
-from trio_profile.findings.study_page import budget_notes, notes
+from trio_profile.findings.study_page import notes
 from trio_profile.quantities import entries
 from trio_profile.records.estimate import Milliseconds
 
@@ -26,7 +26,6 @@ def totals_page(document: LayersDocument) -> Page:
     if any(cell.efficiency.with_factor("counted") for cell in cells):
         blocks.append(Sentences("", [OF_GAMMA]))
     reminders = notes((cell.method, cell.notes) for cell in cells)
-    reminders += budget_notes(document.clamped_above, document.idle_stages)
     if reminders:
         blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
     return Page(

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from trio_profile import units
-from trio_profile.analysis.preview import PlannedTask, Preview, PreviewCell, RefusedCell
+from trio_profile.analysis.evaluation import Refusal
+from trio_profile.analysis.preview import PlannedTask, Preview, PreviewCell
 from trio_profile.findings.blocks import Entry, Page, Report, Sentences, tabulate
 from trio_profile.text import listed
 
@@ -18,18 +19,16 @@ def report(document: Preview) -> Report:
     }
     cells: dict[str, Callable[[PreviewCell], Entry]] = {
         "cell": lambda cell: Entry(cell.variant),
-        "asked": lambda cell: Entry(units.percent(cell.retention.nominal)),
-        "average": lambda cell: Entry(units.percent(cell.retention.layer_average, 2)),
+        "asked": lambda cell: Entry(units.percent(cell.retention)),
+        "average": lambda cell: Entry(units.percent(cell.layer_average, 2)),
         "after layers": lambda cell: Entry(", ".join(map(str, cell.layers))),
         "tokens kept": lambda cell: Entry(", ".join(map(str, cell.budgets))),
         "f(n)": lambda cell: Entry(units.count(cell.fastv_macs)),
-        "F_ov": lambda cell: Entry(units.count(cell.fastv_overhead_macs)),
-        "selection": lambda cell: Entry(units.count(cell.selection_macs)),
     }
-    refused: dict[str, Callable[[RefusedCell], Entry]] = {
-        "cell": lambda cell: Entry(cell.variant),
-        "asked": lambda cell: Entry(units.percent(cell.retention)),
-        "reason": lambda cell: Entry(cell.reason),
+    refused: dict[str, Callable[[Refusal], Entry]] = {
+        "cell": lambda refusal: Entry(refusal.cell.variant),
+        "asked": lambda refusal: Entry(units.percent(refusal.cell.retention)),
+        "reason": lambda refusal: Entry(refusal.reason),
     }
     tables = [
         tabulate("Tasks of lmms-eval", tasks, document.tasks, prose=True),
@@ -39,8 +38,7 @@ def report(document: Preview) -> Report:
     blocks = [Sentences("", _summary(document)), *(table for table in tables if table.rows)]
     how = (
         "“asked” is the retention that was asked for. “average” is the retention that whole numbers of tokens reach, "
-        "averaged over the decoder's layers. f(n) is the paper's formula for the prefill, and F_ov is the paper's "
-        "overhead in it. “selection” is the work of the selections as the method declares it."
+        "averaged over the decoder's layers. f(n) is the paper's formula for the prefill."
     )
     page = Page("preview", "Planned cells", how, blocks)
     return Report(f"Dry run of {document.study.verb}", document.study.model, [document.environment.device_name], [page])

@@ -1,13 +1,12 @@
 """The parts that the reports of all grids share: heading, reminders, pages of tokens, doubts, environment and words."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from trio_profile import units
 from trio_profile.analysis.grid import GridDocument
-from trio_profile.analysis.ladders import IdleStage
 from trio_profile.analysis.pairs import json_with_pairs
 from trio_profile.findings import doubts, recommendation
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
@@ -75,7 +74,7 @@ def unfinished(summaries: Iterable[Any]) -> list[str]:
 
 
 def reminders(document: Any, *lines: str) -> list[Block]:
-    """The last blocks of a verdict: what weakens the findings, missing cells, and special budgets. Empty without any.
+    """The last blocks of a verdict: what weakens the findings, and missing cells. Empty without any.
 
     document: as in `report_of`. lines: the first ones.
     """
@@ -86,28 +85,11 @@ def reminders(document: Any, *lines: str) -> list[Block]:
     lines += tuple(f"{run.key} was given up: {run.failed}." for run in document.runs if run.failed)
     if document.doubts:
         lines += (doubts.summary(document.doubts, finished_cells(cells)),)
-    budgets = [*budget_notes(getattr(document, "clamped_above", {}), getattr(document, "idle_stages", ()))]
     blocks = [
         Sentences("Keep in mind", lines, tone="doubt"),
         Sentences("Cells without numbers", unfinished(cells), detail=True),
-        Sentences("Budgets", budgets, detail=True),
     ]
     return [block for block in blocks if block.lines]
-
-
-def budget_notes(clamped_above: Mapping[str, float], idle: Sequence[IdleStage]) -> Iterator[str]:
-    """Where budgets cannot keep their proportion, and which stages drop next to no tokens."""
-    limits, places = dict[str, list[str]](), dict[str, list[str]]()
-    for method, limit in clamped_above.items():
-        limits.setdefault(units.percent(limit, 0), []).append(method)
-    for stage in idle:
-        cell = f"after layer {stage.layer} at {units.percent(stage.nominal_retention)}"
-        places.setdefault(f"{stage.dropped} of {stage.tokens} {cell}", []).append(stage.method)
-    for limit, methods in limits.items():
-        yield f"Above about {limit} retention the budgets of {listed(methods)} cannot keep their proportion."
-    if places:
-        stages = listed([f"{where} ({', '.join(dict.fromkeys(methods))})" for where, methods in places.items()])
-        yield f"Stages that drop next to no tokens, and pay for the scores of all: {stages}."
 
 
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:

@@ -9,7 +9,6 @@ from trio_profile.findings import break_even, charts, pareto, recommendation
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.findings.study_page import reminders, report_of
 from trio_profile.findings.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
-from trio_profile.quantities.closeness import DIVERGENCE
 
 MOST_SHOWN = 16
 """The table of a sweep of several methods with more cells has a switch for the method."""
@@ -100,7 +99,7 @@ def _summary(document: SweepDocument) -> Table:
     methods = document.study.methods
     cells = grid(document, sorted(document.cells, key=lambda cell: methods.index(cell.method)))
     in_sight = [name for name in IN_SIGHT if name != "total" or document.study.new_tokens > 1]
-    columns = [*in_sight, "f(n)", cells.changed, *DIVERGENCE, *FURTHER_COLUMNS, "tokens kept"]
+    columns = [*in_sight, "f(n)", cells.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"]
     caption = "Speed-up [95 % interval], and cost relative to dense"
     keys = ["method", "reached"][len(methods) == 1 :]
     switch = 0 if len(methods) > 1 and len(document.cells) > MOST_SHOWN else None
@@ -116,9 +115,6 @@ def _incomplete(document: SweepDocument) -> Iterator[str]:
     missed = {name for cell in [*cells, *([document.dense] if document.dense else [])] for name in cell.uncounted}
     if missed:
         yield f"Counted MACs are too low: no formula covers {', '.join(sorted(missed))}."
-    if left_out := document.uncounted_selections:
-        names = ", ".join(f"{cell.method} at {units.percent(cell.nominal_retention)}" for cell in left_out)
-        yield f"The break-even with the overhead factor as counted leaves out {names}: not counted there."
     if planned > len(cells):
         yield f"Not measured yet: {planned - len(cells)} of {units.number_of(planned, 'cell')}."
 
@@ -138,7 +134,6 @@ def _kept_table(document: SweepDocument) -> Table:
 def _kept(kept: AccuracyKept) -> Entry:
     if kept.status == "inconclusive":
         return Entry("not enough questions to say", tone="absent")
-    if kept.status != "crossing" or kept.retention is None or kept.ci95 is None:
+    if kept.retention is None or kept.ci95 is None:
         return Entry("at every retention measured" if kept.status == "always" else "at no retention measured")
-    faster = "" if kept.prefill_speedup is None else f"prefill {units.times(kept.prefill_speedup)}"
-    return Entry(units.percent_within(kept.retention, kept.ci95), note=faster)
+    return Entry(units.percent_within(kept.retention, kept.ci95))

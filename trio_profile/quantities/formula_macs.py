@@ -1,4 +1,4 @@
-"""The work by the paper's formula on visual tokens, F_inf + F_ov, and the same with the counted overhead factor."""
+"""The work by the paper's formula on visual tokens, F_inf + F_ov, and the counted overhead factor."""
 
 from trio_profile import units
 from trio_profile.quantities import entries
@@ -24,9 +24,5 @@ FASTV_MACS = Quantity(
         over_dense("f(n)", "fastv_macs"),
         exactly("by formula", "fastv_macs", entries.macs),
         Column("overhead factor", lambda cell, _: _overhead_factor(cell)),
-        Column(
-            "f(n) with the factor",
-            lambda cell, dense: entries.ratio(cell.fastv_macs_counted_gamma, dense and dense.fastv_macs),
-        ),
     ),
 )

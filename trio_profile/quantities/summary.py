@@ -41,7 +41,6 @@ class CellSummary(Record):
     fastv_macs: F_inf + F_ov by the paper's formulas on visual tokens.
     fastv_overhead_macs: F_ov alone.
     gamma: the assumed and the counted γ.
-    fastv_macs_counted_gamma: fastv_macs with the counted γ in place of the assumed one; None without F_ov.
     counted_macs: half of torch's FLOPs, the selections included.
     selection_macs: the part of `counted_macs` that the selections cost.
     fvcore_macs: MACs by fvcore; None if its tracer cannot follow the model.
@@ -55,9 +54,7 @@ class CellSummary(Record):
     host_waits: how often the host waited for a value in one prefill.
     energy: joules of a prefill and of a decoded token.
 
-    kl_nats: KL(dense ‖ pruned) of the next token's distribution: the median over questions or pictures.
-    kl_nats_mean, kl_nats_p95: its mean and its 95th percentile. A method that fails at few questions has a small
-        median, but a large mean.
+    kl_nats_mean: KL(dense ‖ pruned) of the next token's distribution: the mean over questions or pictures.
     top1_agreement: share of questions or pictures with the same most likely next token.
     answer_agreement: share of questions with the same generated answer.
     accuracy: share of questions that are answered right.
@@ -99,7 +96,6 @@ class CellSummary(Record):
     fastv_macs: int | None = None
     fastv_overhead_macs: int | None = None
     gamma: Gamma | None = None
-    fastv_macs_counted_gamma: int | None = None
     counted_macs: int | None = None
     selection_macs: int | None = None
     fvcore_macs: int | None = None
@@ -112,9 +108,7 @@ class CellSummary(Record):
     launches: int | None = None
     host_waits: int | None = None
     energy: Energy | None = None
-    kl_nats: Nats | None = None
     kl_nats_mean: Nats | None = None
-    kl_nats_p95: Nats | None = None
     top1_agreement: Share | None = None
     answer_agreement: Share | None = None
     accuracy: Accuracy | None = None

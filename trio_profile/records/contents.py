@@ -58,6 +58,11 @@ class Contents:
         """The cells that are measured, failed or refused. Cells that are only counted are left out."""
         return [measurement for measurement in self.cells.values() if measurement.status != "counted"]
 
+    @property
+    def done(self) -> list[Measurement]:
+        """The finished cells."""
+        return [measurement for measurement in self.measurements if measurement.status == "done"]
+
     def add(self, record: Session | Dense | Picture | Measurement | Round) -> None:
         """Add a record, as it is in the file. A later record of a cell replaces its earlier ones.
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trio_profile.errors import StoreError
 
 FORMAT = "trio-profile"
-VERSION = "2.1"
-"""Major and minor. A reader ignores the further fields of a newer minor version and refuses a newer major version."""
+VERSION = "2.2"
+"""Major and minor. A reader ignores the further fields of a newer minor version and refuses another major version."""
 
 Version = str
 """A format version, such as `"2.0"`."""

@@ -191,7 +191,7 @@ class Study(Record):
     suite: str | None = option(
         None,
         INPUT,
-        "The benchmarks, methods and retentions of a paper's table: trio, trio:llava-1.5-7b, or a file of yours.",
+        "The benchmarks, methods and retentions of a paper's table: trio:llava-1.5-7b, or a file of yours.",
         metavar="NAME[:TABLE]",
         basic=True,
     )

@@ -35,13 +35,8 @@ def median_of(kind: type[M], groups: Groups, stopped: Stopped, machine: float = 
     return measured(kind, centre_of(groups, machine), stopped)
 
 
-def ratio_of(groups: Groups, stopped: Stopped) -> Ratio:
-    """Return the median of paired ratios. See `median_of`."""
-    return median_of(Ratio, groups, stopped)
-
-
-def quotient_of(new: Ratio, base: Ratio) -> SpeedupRatio:
-    """Return the quotient of two ratios that were measured independently of each other."""
+def quotient_of(base: Ratio, new: Ratio) -> SpeedupRatio:
+    """Return new / base of two ratios that were measured independently of each other."""
     return SpeedupRatio(
         value=new.value / base.value,
         ci95=quotient_interval((base.value, new.value), (base.ci95, new.ci95)),

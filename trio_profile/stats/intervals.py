@@ -121,26 +121,6 @@ def mean_interval(values: Sequence[float] | NDArray[np.float64], clusters: Seque
     return max(float(middle - reach), 0.0), float(middle + reach)
 
 
-def quantile_interval(
-    values: Sequence[float] | NDArray[np.float64],
-    share: float,
-    clusters: Sequence[int] = (),
-) -> Interval:
-    """The interval of a quantile: two order statistics, by the spread of the number of samples below the quantile.
-
-    share: of the samples that lie below the quantile, 0 to 1.
-    clusters: [n], the number of each sample's cluster; empty if each sample stands alone.
-    """
-    samples = np.asarray(values, dtype=float)
-    n, quantile = len(samples), np.quantile(samples, share)
-    below = (samples <= quantile) - share
-    spread = max(sqrt(n * share * (1 - share)), cluster_spread(below, clusters))
-    reach = cluster_quantile(clusters) * spread
-    place = share * (n - 1)
-    low, high = np.interp([place - reach, place + reach], np.arange(n), np.sort(samples))
-    return float(low), float(high)
-
-
 @dataclass(frozen=True)
 class Effects:
     """How much each question moves one score.

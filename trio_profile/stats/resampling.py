@@ -30,13 +30,13 @@ def draws(
     numbers = np.unique(np.asarray(clusters), return_inverse=True)[1]
     sizes = np.bincount(numbers)
     members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(sizes)[:-1])
-    found = np.empty((resamples, samples), dtype=np.intp)
-    for row in found:
+    rows = np.empty((resamples, samples), dtype=np.intp)
+    for row in rows:
         # As many draws as samples are enough, because no cluster is empty.
         drawn = generator.integers(len(members), size=samples)
         needed = int(np.searchsorted(np.cumsum(sizes[drawn]), samples)) + 1
         row[:] = np.concatenate([members[number] for number in drawn[:needed]])[:samples]
-    return found
+    return rows
 
 
 def are_alone(clusters: Sequence[int]) -> bool:

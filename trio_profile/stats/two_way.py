@@ -92,7 +92,7 @@ def centres(cells: Sequence[Groups], machine: float = 0.0) -> list[Centre]:
     alike: dict[int, list[int]] = {}
     for number, logs in enumerate(tables):
         alike.setdefault(len(logs), []).append(number)
-    found: dict[int, Centre] = {}
+    by_number: dict[int, Centre] = {}
     for numbers in alike.values():
         table = np.array([tables[number] for number in numbers])
         errors = _errors(table)
@@ -100,8 +100,8 @@ def centres(cells: Sequence[Groups], machine: float = 0.0) -> list[Centre]:
             total, freedom = sum_of_errors(error, freedom, machine, MACHINE_FREEDOM) if machine else (error, freedom)
             cell = cells[number]
             samples = sum(map(len, cell))
-            found[number] = Centre(float(np.mean(tables[number])), total, freedom, samples, len(cell))
-    return [found[number] for number in range(len(cells))]
+            by_number[number] = Centre(float(np.mean(tables[number])), total, freedom, samples, len(cell))
+    return [by_number[number] for number in range(len(cells))]
 
 
 def centre_of(groups: Groups, machine: float = 0.0) -> Centre:
@@ -167,7 +167,7 @@ def sum_of_parts(parts: Sequence[tuple[float, Centre]], value: float) -> Centre:
     value: the sum.
     """
     errors = [(share * part.error, part.freedom) for share, part in parts]
-    error = sum(one for one, _ in errors)
+    error = sum(part_error for part_error, _ in errors)
     freedom = min(freedom for _, freedom in errors)
     samples, processes = min(part.samples for _, part in parts), min(part.processes for _, part in parts)
     return Centre(log(value), error, freedom, samples, processes)

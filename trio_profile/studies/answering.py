@@ -62,20 +62,19 @@ class Answerer:
     cells: the cells that can run. A cell that is refused is taken out.
     refuse: called with a cell that is refused.
     pictures: the number of each picture by its hash.
-    next_picture: the number of the next new picture. A damaged store has gaps, so it is not the number of pictures.
     """
 
     def __init__(self, plan: Plan, cells: Sequence[PlannedCell], refuse: Refuse, clock: Clock | None = None):
         self.plan, self.study, self.workload = plan, plan.study, plan.workload
+        self.model: Any = plan.workload.model
         self.cells = list(cells)
         self.refuse = refuse
         self.pictures: dict[str, int] = {}
-        self.next_picture = 0
         self._clock = clock or clock_for(plan.workload.device)
         self._is_warm = False
         for planned in tuple(self.cells):
             try:
-                check_prunable(self.workload.model, planned.method)
+                check_prunable(self.model, planned.method)
             except TrioError as error:
                 self._leave_out(planned, error)
 
@@ -101,18 +100,13 @@ class Answerer:
                 f"{self.study.device}; choose a smaller --dtype or another --device"
             ) from error
 
-    @property
-    def model(self) -> Any:
-        """The model."""
-        return self.workload.model
-
     def _answer_in_turn(self, question: Question, inputs: Inputs) -> AnsweredQuestion:
         """Answer a question once by all, in an order that is drawn from the seed and the question alone."""
-        shown = bool(question.pictures)
-        order = self.rows if shown else [DENSE]
+        has_picture = bool(question.pictures)
+        order = self.rows if has_picture else [DENSE]
         random.Random(f"{self.study.seed} {question.task} {question.split} {question.document}").shuffle(order)
         by_id = {planned.cell.id: planned for planned in self.cells}
-        visual = int(self.workload.adapter.visual_tokens(inputs["input_ids"]).sum()) if shown else 0
+        visual = int(self.workload.adapter.visual_tokens(inputs["input_ids"]).sum()) if has_picture else 0
         dense: Answer | None = None
         answers: dict[str, PrunedAnswer] = {}
         for row in order:
@@ -130,21 +124,19 @@ class Answerer:
             split=question.split,
             document=question.document,
             prompt=question.prompt,
-            picture=self._number_of(pixels) if shown else None,
+            picture=self._number_of(pixels) if has_picture else None,
             pixels=pixels,
             visual_tokens=visual,
             order=tuple(row for row in order if row == DENSE or row in answers),
             dense=dense,
             dense_fastv_macs=self._fastv_macs([visual] * self.workload.shape.num_layers),
-            answers=tuple(answers[planned.cell.id] for planned in self.cells if shown),
+            answers=tuple(answers[planned.cell.id] for planned in self.cells if has_picture),
         )
 
     def _number_of(self, pixels: str) -> int:
         """Return the number of a picture. A new picture gets the next number."""
-        if pixels not in self.pictures:
-            self.pictures[pixels] = self.next_picture
-            self.next_picture += 1
-        return self.pictures[pixels]
+        # A damaged store has gaps, so the next number is not the number of pictures.
+        return self.pictures.setdefault(pixels, 1 + max(self.pictures.values(), default=-1))
 
     def _leave_out(self, planned: PlannedCell, error: TrioError) -> None:
         """Refuse a cell. Raises the error if it was the last one."""

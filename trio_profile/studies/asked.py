@@ -71,14 +71,14 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -
     method, a retention or layers that no method can have.
     """
     kind = find(kind_name)
-    given = {**(_read_kind(kind, file) if file else {}), **fields}
+    chosen = {**(_read_kind(kind, file) if file else {}), **fields}
     if kind.runs_a_model:
         require_run(kind.name)
-    if kind.name == "ablate" and (given.get("tasks") or given.get("suite")):
-        return _ablation_on_tasks(kind, given)
-    if given.get("verb", kind.name) != kind.name:
-        raise StudyError(f"verb = {given['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
-    study: Any = _validated({**kind.defaults, **given, "verb": kind.name}, kind)
+    if kind.name == "ablate" and (chosen.get("tasks") or chosen.get("suite")):
+        return _ablation_on_tasks(kind, chosen)
+    if chosen.get("verb", kind.name) != kind.name:
+        raise StudyError(f"verb = {chosen['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
+    study: Any = _validated({**kind.defaults, **chosen, "verb": kind.name}, kind)
     _refuse_foreign_fields(kind, study)
     if isinstance(study, Study) and kind.runs_a_model:
         for method in study.methods:
@@ -93,10 +93,10 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -
         _require_questions(study)
         if kind.runs_a_model and not kind.keep_refusals:
             _require_places(study)
-    return Draft(study, _open_fields(kind, given))
+    return Draft(study, _open_fields(kind, chosen))
 
 
-def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Draft:
+def _ablation_on_tasks(kind: Kind, chosen: Mapping[str, Any]) -> Draft:
     """Return the study of `ablate` with tasks or a suite: an evaluation with a row for each variant.
 
     Of a suite it takes the benchmarks alone. Raises as `draft` does.
@@ -104,11 +104,11 @@ def _ablation_on_tasks(kind: Kind, given: Mapping[str, Any]) -> Draft:
     from trio_profile.studies.suites import METHODS  # slow to import: scipy
 
     taken = fields_of(find("eval"))
-    for name, value in given.items():
+    for name, value in chosen.items():
         if name not in taken:
             raise StudyError(f"{name} = {value!r}: ablate on tasks has no such field; leave it out")
     alone = {"methods": METHODS, "retentions": kind.defaults["retentions"]}
-    made = draft("eval", {**alone, **given, "verb": "eval"})
+    made = draft("eval", {**alone, **chosen, "verb": "eval"})
     if any(made.study.ablations.values()):
         return made
     from trio_profile.studies.comparisons import variants_of
@@ -154,11 +154,11 @@ def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
     return fields
 
 
-def _open_fields(kind: Kind, given: Mapping[str, Any]) -> frozenset[str]:
+def _open_fields(kind: Kind, chosen: Mapping[str, Any]) -> frozenset[str]:
     """Return the fields that are not given and whose defaults depend on the machine."""
     if "device" not in kind.options:
         return frozenset()
-    return frozenset(name for name in ("device", "dtype") if name not in given and name not in kind.defaults)
+    return frozenset(name for name in ("device", "dtype") if name not in chosen and name not in kind.defaults)
 
 
 def _validated(fields: dict[str, Any], kind: Kind) -> AnyStudy:

@@ -32,9 +32,9 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> A
     document = audit(claims, study.gpu).model_copy(update={"sessions": (session,)})
     if study.measured is None:
         return document
-    from trio_profile.analysis.sweep import from_store  # slow to import: scipy
+    from trio_profile.analysis.sweep import summarise  # slow to import: scipy
 
-    sweep = from_store(Store(Path(study.measured)).read())
+    sweep = summarise(Store(Path(study.measured)).read())
     document = with_measured(document, claims, sweep)
     if not any(finding.measured for finding in document.claims):
         raise StudyError(

@@ -78,8 +78,8 @@ def nearby_layers(layers: Layers) -> list[Layers]:
         [step * (stage == moved) for stage in range(len(layers))] for moved in range(len(layers)) for step in (-1, 1)
     ]
     together = [[0] + [step] * (len(layers) - 1) for step in (-1, 1)]
-    found = [tuple(layer + step for layer, step in zip(layers, steps, strict=True)) for steps in together + alone]
-    return list(dict.fromkeys([layers, *(nearby for nearby in found if nearby[0] > 0)]))
+    neighbours = [tuple(layer + step for layer, step in zip(layers, steps, strict=True)) for steps in together + alone]
+    return list(dict.fromkeys([layers, *(nearby for nearby in neighbours if nearby[0] > 0)]))
 
 
 def _changes(variants: dict[str, Options], unchanged: dict[str, Any]) -> dict[str, Options]:
@@ -101,7 +101,9 @@ def prepare_ablate(study: Study) -> Study:
     """
     for name, value in (("task_path", study.task_path), ("limit", study.limit)):
         if value is not None:
-            raise StudyError(f"{name} = {value!r}: no task is named; give --tasks pope,gqa or --suite trio, or omit it")
+            raise StudyError(
+                f"{name} = {value!r}: no task is named; give --tasks pope,gqa or --suite trio:llava-1.5-7b, or omit it"
+            )
     if any(study.ablations.values()):
         return with_inputs(study)
     variants = variants_of(study, tuple(study.ablations))

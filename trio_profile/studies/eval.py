@@ -5,14 +5,13 @@ lmms-eval scores the answers of each. Each answer is kept as soon as it is given
 session goes on from there.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trio_profile.analysis.benchmarks import columns
-from trio_profile.analysis.eval import compare_with, evaluate_row
+from trio_profile.analysis.benchmarks import columns, scores
+from trio_profile.analysis.eval import evaluate_row
 from trio_profile.analysis.evaluation import EvaluatedCell, Evaluation, Refusal
 from trio_profile.analysis.question_scores import Results
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
@@ -46,8 +45,9 @@ def run(
     store = AnswerStore(directory, study, open_session(study.device, inputs=input_digests(study)))
     answerer = open_answerer(plan, store, clock)
     model = Model(answerer, store, tasks, watch)
-    with _submissions(directory) as place:
-        results = _score_rows(model, place, study)
+    # The files that tasks write have no other place without a directory.
+    with TemporaryDirectory() if directory is None else nullcontext(directory / SUBMISSIONS) as place:
+        results = _score_rows(model, Path(place), study)
     return _evaluation(plan, store, results, model)
 
 
@@ -68,7 +68,6 @@ def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) ->
     for answered in store.contents.questions.values():
         if answered.picture is not None:
             answerer.pictures[answered.pixels] = answered.picture
-            answerer.next_picture = max(answerer.next_picture, answered.picture + 1)
     return answerer
 
 
@@ -76,54 +75,40 @@ def _score_rows(model: Model, submissions: Path, study: Study) -> dict[str, Resu
     """Return lmms-eval's results for each row that is left, by `dense` or the id of the cell."""
     results: dict[str, Results] = {}
     while left := [row for row in model.answerer.rows if row not in results]:
-        row, found = model.score(left[0], submissions, study.limit, study.seed)
-        results[row] = found
+        row, of_row = model.score(left[0], submissions, study.limit, study.seed)
+        results[row] = of_row
     return results
 
 
 def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], model: Model) -> Evaluation:
     """Return the document. Only questions that the tasks ask now count."""
-    study, found = plan.study, store.contents
+    study, contents = plan.study, store.contents
     answers = list({key_of(answered): answered for answered in model.answers.values()}.values())
     dense = results.get(DENSE)
     suite = chosen(study)
     benchmarks = columns(next(iter(results.values())), suite.columns() if suite else ())
 
-    def row(planned: PlannedCell | None) -> EvaluatedCell:
-        cell = None if planned is None else planned.cell
-        own = results[DENSE if cell is None else cell.id]
-        remark = "" if planned is None else planned.method.reference.remark
-        found = evaluate_row(cell, answers, own, None if cell is None else dense, benchmarks, remark)
-        default = None if cell is None else results.get(cell.model_copy(update={"options": {}}).id)
-        if cell is None or not cell.options or default is None:
-            return found
-        return found.model_copy(update={"beside_default": compare_with(default, own, benchmarks, answers)})
+    def row(planned: PlannedCell) -> EvaluatedCell:
+        cell, own = planned.cell, results[planned.cell.id]
+        evaluated = evaluate_row(cell, answers, own, dense, benchmarks, planned.method.reference.remark)
+        default = results.get(cell.model_copy(update={"options": {}}).id)
+        if not cell.options or default is None:
+            return evaluated
+        return evaluated.model_copy(update={"beside_default": scores(benchmarks, own, default, answers)})
 
     return Evaluation(
-        sessions=tuple(found.sessions),
-        environment=found.sessions[0].environment,
+        sessions=tuple(contents.sessions),
+        environment=contents.sessions[0].environment,
         lmms_eval=version("lmms-eval"),
         study=study,
         suite=suite.name if suite else None,
         printed=suite.printed(study.tasks) if suite else (),
-        asked=study.tasks,
-        limit=study.limit,
         benchmarks=benchmarks,
-        dense=None if dense is None else row(None),
+        dense=None if dense is None else evaluate_row(None, answers, dense, None, benchmarks),
         cells=tuple(row(planned) for planned in model.answerer.cells),
         refused=tuple(
-            Refusal(cell=cell, reason=found.refused[cell.id].reason)
+            Refusal(cell=cell, reason=contents.refused[cell.id].reason)
             for cell in study.cells()
-            if cell.id in found.refused
+            if cell.id in contents.refused
         ),
     )
-
-
-@contextmanager
-def _submissions(directory: Path | None) -> Iterator[Path]:
-    """Yield the directory for files that tasks write. Without a study's directory it is removed at the end."""
-    if directory is not None:
-        yield directory / SUBMISSIONS
-        return
-    with TemporaryDirectory() as temporary:
-        yield Path(temporary)

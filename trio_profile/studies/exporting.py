@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from trio_profile.errors import StudyError
-from trio_profile.records.files import MEASUREMENTS, REQUESTS, WRITTEN
-from trio_profile.records.store import Store
+from trio_profile.records.files import REQUESTS, WRITTEN
 from trio_profile.records.writing import write_whole
 from trio_profile.render.figures import Picture, picture
 from trio_profile.studies import running
@@ -21,6 +20,7 @@ ENDINGS: dict[str, Format] = {".md": "md", ".tex": "latex", ".csv": "csv", ".par
 """The format of a file, by the end of its name."""
 PICTURES: dict[str, Picture] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
 """The form of a figure, by the end of its file's name."""
+Form = TypeVar("Form", bound=str)
 Rows = Sequence[Mapping[str, Any]]
 """All rows have the same columns. No number is rounded when they are written."""
 OF_PAIRS = ("csv", "parquet", "json")
@@ -45,24 +45,22 @@ def exported(
         raise StudyError(f"{option} takes --format {formats}, not {format}: a page of text cannot hold them")
     if cells and format not in ("md", "latex"):
         raise StudyError(f"--cells takes --format md or latex; {format} holds every cell anyway")
-    found = running.read(directory)
+    study = running.read(directory)
     if requests:
-        if found.kind.unfinished != REQUESTS:
-            raise StudyError(f"{directory} holds no requests: a study of kind {found.kind.name!r} asks no server")
-        return _of_requests(directory, format), found
-    if pairs and found.kind.file != MEASUREMENTS:
-        raise StudyError(f"{directory} holds no pairs: a study of kind {found.kind.name!r} is not timed cell by cell")
-    contents = Store(directory).read() if pairs else None
-    if contents is not None and not any(cell.pairs for cell in contents.measurements):
-        raise StudyError(f"{directory} holds no pairs: none of its cells has been timed")
+        if study.kind.unfinished != REQUESTS:
+            raise StudyError(f"{directory} holds no requests: a study of kind {study.kind.name!r} asks no server")
+        return _of_requests(directory, format), study
+    if pairs and not getattr(study.document, "pairs", ()):
+        kind = study.kind.name
+        raise StudyError(f"{directory} holds no pairs: kind {kind!r} is not timed cell by cell, or no cell is finished")
     if format == "json":
-        return _json(found, pairs=pairs), found
+        return _json(study, pairs=pairs), study
     if format in ("md", "latex"):
-        return _text(found, format, cells=cells), found
+        return _text(study, format, cells=cells), study
     from trio_profile.analysis.table_rows import pair_rows, rows_of
 
-    rows = pair_rows(contents) if contents is not None else rows_of(found.document, found.kind.rows)
-    return csv_text(rows) if format == "csv" else parquet_bytes(rows), found
+    rows = pair_rows(study.document) if pairs else rows_of(study.document, study.kind.rows)
+    return _table(rows, format), study
 
 
 def figure(directory: Path, name: str, form: Picture) -> tuple[bytes, Finished]:
@@ -70,8 +68,8 @@ def figure(directory: Path, name: str, form: Picture) -> tuple[bytes, Finished]:
 
     Raises StudyError if no figure has this name, or if it cannot be drawn here.
     """
-    found = running.read(directory)
-    return picture(running.findings(found), name, form), found
+    study = running.read(directory)
+    return picture(running.findings(study), name, form), study
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -81,41 +79,21 @@ def write(path: Path, content: str | bytes) -> None:
     write_whole(path, content)
 
 
-def format_of(path: Path | None, given: str | None) -> Format:
-    """The format that was given, or that the name of the file says.
+def form_of(path: Path | None, option: Form | None, endings: Mapping[str, Form], default: Form | None = None) -> Form:
+    """Return the form of an export: that of the option, or the one that the name of the file says.
 
-    Raises StudyError if neither says it, or if they contradict each other.
+    endings: the form by the end of a file's name.
+    default: without an option and without an end. None: one of them is needed.
+    Raises StudyError if neither says the form, or if they contradict each other.
     """
-    ending = _ending(path)
-    _require_one(path, ENDINGS.get(ending), given, "--format")
-    format = given or ENDINGS.get(ending)
-    known: Sequence[Format] = tuple(ENDINGS.values())
-    for one in known:
-        if one == format:
-            return one
-    raise StudyError(f"--format {format or 'is missing'}: choose {', '.join(known)}")
-
-
-def picture_of(path: Path | None, given: Picture | None) -> Picture:
-    """The form of a figure: the one that was given, or that the name of its file says; svg if neither says it.
-
-    Raises StudyError for a name with another ending, or if the two contradict each other.
-    """
-    ending = _ending(path)
-    if ending and ending not in PICTURES:
-        raise StudyError(f"{path}: no figure is written as {ending}; choose {', '.join(PICTURES)}")
-    _require_one(path, PICTURES.get(ending), given, "--to")
-    return given or PICTURES.get(ending, "svg")
-
-
-def _ending(path: Path | None) -> str:
-    return "" if path is None else path.suffix.lower()
-
-
-def _require_one(path: Path | None, named: str | None, given: str | None, option: str) -> None:
-    """Raise StudyError if a file is named as one form, and an option asks for another."""
-    if named and given and named != given:
-        raise StudyError(f"{path} is named as {named}, and {option} says {given}: change one of them")
+    ending = "" if path is None else path.suffix.lower()
+    named = endings.get(ending)
+    if named and option and named != option:
+        raise StudyError(f"{path} is named as {named}, and the option says {option}: change one of them")
+    form = option or named or (None if ending else default)
+    if form is None:
+        raise StudyError(f"{path or 'the output'} names no form: choose {', '.join(endings.values())}")
+    return form
 
 
 def _of_requests(directory: Path, format: Format) -> str | bytes:
@@ -123,28 +101,30 @@ def _of_requests(directory: Path, format: Format) -> str | bytes:
     from trio_profile.kinds.servers.requests import read_requests
 
     rows = read_requests(directory).rows()
-    if format == "json":
-        return json.dumps(rows, ensure_ascii=False) + "\n"
+    return json.dumps(rows, ensure_ascii=False) + "\n" if format == "json" else _table(rows, format)
+
+
+def _table(rows: Rows, format: Format) -> str | bytes:
     return csv_text(rows) if format == "csv" else parquet_bytes(rows)
 
 
-def _json(found: Finished, *, pairs: bool) -> str:
+def _json(study: Finished, *, pairs: bool) -> str:
     if not pairs:
-        return found.document.model_dump_json(indent=2) + "\n"
+        return study.document.model_dump_json(indent=2) + "\n"
     from trio_profile.analysis.pairs import json_with_pairs
 
-    return json_with_pairs(found.document) + "\n"
+    return json_with_pairs(study.document) + "\n"
 
 
-def _text(found: Finished, format: Format, *, cells: bool) -> str:
+def _text(study: Finished, format: Format, *, cells: bool) -> str:
     """The report with the table of all cells first, or this table alone."""
     from trio_profile.findings.study_page import all_cells
     from trio_profile.render import latex, markdown
 
-    report, first = running.findings(found), all_cells(found.document)
+    report, first = running.findings(study), all_cells(study.document)
     alone = first or [page for page in report.pages if page.id == "efficiency"]  # that of `layers`
     if cells and not alone:
-        raise StudyError(f"a study of kind {found.kind.name!r} has no cells: leave --cells out")
+        raise StudyError(f"a study of kind {study.kind.name!r} has no cells: leave --cells out")
     whole = replace(report, pages=alone if cells else [*first, *report.pages])
     if format == "latex":
         return latex.tables(whole) if cells else latex.latex(whole)

@@ -43,12 +43,12 @@ def formula_totals(
     """
     if gammas is None or not cell.fastv_overhead_macs(shape, gammas.assumed):
         return ()
-    found: list[FormulaTotal] = []
+    totals: list[FormulaTotal] = []
     for factor in get_args(Factor):
         if (value := getattr(gammas, factor)) is not None:
             total = inference_macs + cell.fastv_overhead_macs(shape, value)
-            found.append(FormulaTotal(factor=factor, value=value, fastv_macs=total, fastv_saved=saved(shape, total)))
-    return tuple(found)
+            totals.append(FormulaTotal(factor=factor, value=value, fastv_macs=total, fastv_saved=saved(shape, total)))
+    return tuple(totals)
 
 
 def saved(shape: Shape, macs: int) -> float:

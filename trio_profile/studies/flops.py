@@ -1,20 +1,18 @@
 """The kind `flops`: the claimed work of one prefill, the counted work, and the terms between them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from trio_core.errors import TrioError, UnsupportedInput
-from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable
 from trio_profile.analysis.flops import (
     Claimed,
-    CountedOp,
     CountedTotals,
     Decoding,
     FlopsDocument,
+    Operator,
     PrintedClaim,
-    UncountedOp,
 )
 from trio_profile.cost import formula
 from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
@@ -102,6 +100,7 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
     gammas = None if cell is None else factors.gammas(shape, cell, study.gamma, counts.counted.selection)
     inference = PAPER.value(prefill) - prefill.overhead_macs
     matches, printed = _printed(study, counts, prefill)
+    operators = [Operator(**asdict(part), product=part.has_product) for part in breakdown.operators]
     return FlopsDocument(
         sessions=(session,),
         environment=session.environment,
@@ -119,23 +118,14 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
         counted=_totals(counts, walk.counted_macs),
         terms=walk.terms,
         residual_macs=walk.residual_macs,
-        complete=not any(part.has_product for part in breakdown.uncounted),
+        complete=not any(part.product and not part.formula for part in operators),
         selection_counted=not counts.on_meta,
-        causal=study.causal,
         analytic_macs=walk.counted_macs - walk.residual_macs - _halved(shape, counts.visual, study.causal),
         gammas=gammas,
         formula_totals=() if cell is None else factors.formula_totals(shape, cell, gammas, inference),
         decoding=_decoding(shape, counts.visual, plan.workload.new_tokens - 1, counts.decoded),
-        elements=_elements(shape, counts.visual),
-        ledger=tuple(
-            CountedOp(op=part.op, calls=part.calls, flops=part.flops, formula=part.formula)
-            for part in breakdown.operators
-            if part.formula
-        ),
-        uncounted=tuple(
-            UncountedOp(op=part.op, calls=part.calls, output_bytes=part.output_bytes, product=part.has_product)
-            for part in breakdown.uncounted
-        ),
+        ledger=tuple(part for part in operators if part.formula),
+        uncounted=tuple(part for part in operators if not part.formula),
         printed=printed,
         conventions=tuple(matches),
     )
@@ -149,7 +139,11 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
     if on_meta:
         if method is not None:
             check_prunable(workload.model, method)
-            _require_whole_tower(method)
+            if method.thins_tower:
+                raise UnsupportedInput(
+                    f"device meta: method {method.name!r} chooses by pixels which patches enter the vision tower, and "
+                    "meta has no pixels; count on the cpu"
+                )
         tokens = [n + shape.text_tokens for n in visual]
         breakdown, decoded = flops_meta.count(workload.adapter, workload.inputs, tokens, workload.new_tokens - 1)
     else:
@@ -160,15 +154,6 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
     thinned = method is not None and method.thins_tower  # then the tower counts as it ran
     known = {} if thinned else vision_terms(workload.model, workload.inputs)
     return CountedPrefill(cell, workload, breakdown, visual, realised, decoded, known, on_meta)
-
-
-def _require_whole_tower(method: Method) -> None:
-    """Raise UnsupportedInput for a method whose choice, and with it the work of the tower, depends on the pixels."""
-    if method.thins_tower:
-        raise UnsupportedInput(
-            f"device meta: method {method.name!r} chooses by pixels which patches enter the vision tower, and meta has "
-            "no pixels; count on the cpu"
-        )
 
 
 def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[list[Match], PrintedClaim | None]:
@@ -192,9 +177,6 @@ def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[li
     return matches, PrintedClaim(
         figure=int(claim.value),
         convention=convention_match.code,
-        name=convention_match.name,
-        printed=convention_match.printed,
-        visual_tokens=convention_match.visual_tokens,
         terms=walk.terms,
         residual_macs=walk.residual_macs,
     )
@@ -205,7 +187,7 @@ def _other_counts(workload: Workload, study: Study, prefill: Prefill, cell: Plan
 
     cell: with the method of the prefill; None for the dense model. A number that its schedule refuses is left out.
     """
-    found: list[OtherCount] = []
+    others: list[OtherCount] = []
     for tokens, sources in _count_sources(workload).items():
         if tokens == workload.shape.visual_tokens:
             continue
@@ -218,21 +200,21 @@ def _other_counts(workload: Workload, study: Study, prefill: Prefill, cell: Plan
                 continue
             visual, overhead = other.schedule.tokens_by_layer, other.fastv_overhead_macs(shape, study.gamma)
         same = replace(prefill, shape=shape, visual_by_layer=visual, overhead_macs=overhead)
-        found.append(OtherCount(same, "; ".join(sources)))
-    return found
+        others.append(OtherCount(same, "; ".join(sources)))
+    return others
 
 
 def _count_sources(workload: Workload) -> dict[int, list[str]]:
     """Return who counts so, by the number: the picture without line ends, its base crop alone, or as papers count."""
-    found: dict[int, list[str]] = {}
+    by_number: dict[int, list[str]] = {}
     layout = lay_out(workload.adapter, workload.inputs)
     if layout is not None and (line_ends := sum(grid.rows for grid in layout.grids if grid.newline)):
-        found[workload.shape.visual_tokens - line_ends] = [f"the picture without its {line_ends} line ends"]
+        by_number[workload.shape.visual_tokens - line_ends] = [f"the picture without its {line_ends} line ends"]
         base = layout.grids[0]
-        found.setdefault(base.rows * base.columns, []).append("its base crop alone")
+        by_number.setdefault(base.rows * base.columns, []).append("its base crop alone")
     for tokens, sources in known_counts(workload.shape).items():
-        found.setdefault(tokens, []).extend(sources)
-    return found
+        by_number.setdefault(tokens, []).extend(sources)
+    return by_number
 
 
 def _totals(counts: CountedPrefill, macs: int) -> CountedTotals:
@@ -270,9 +252,3 @@ def _decoding(shape: Shape, visual: tuple[int, ...], steps: int, counted: int | 
     return Decoding(
         steps=steps, macs=macs, counted_macs=counted, residual_macs=None if counted is None else counted - macs
     )
-
-
-def _elements(shape: Shape, visual: tuple[int, ...]) -> formula.Terms:
-    """Return how many numbers the decoder's layers compute without a product, by part."""
-    layers = [formula.layer_elements(n + shape.text_tokens, shape) for n in visual]
-    return {part: shape.batch * sum(layer[part] for layer in layers) for part in layers[0]}

@@ -50,7 +50,7 @@ class Kind:
     so_far: the function that makes the document of an unfinished study: `so_far(study, directory)`. It raises
         MeasurementError if the directory does not hold enough. Empty if there is none.
     defaults: the fields of Study with another default than Study's own.
-    said: what the help says of an empty one of these defaults.
+    empty_words: what the help says of an empty one of these defaults.
     units: whether its tables can be in FLOPs too.
     several: the fields of Study that may hold more than one value: `methods`, `retentions`, `questions`.
     preview: the function of its dry run: `preview(study, watch)` returns a Preview. Empty if it has none.
@@ -74,7 +74,7 @@ class Kind:
     unfinished: str = ""
     so_far: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    said: Mapping[str, str] = field(default_factory=dict)
+    empty_words: Mapping[str, str] = field(default_factory=dict)
     units: bool = False
     several: tuple[str, ...] = ("methods", "retentions")
     study: str = OF_A_MODEL

@@ -15,7 +15,7 @@ KINDS: dict[str, Kind] = {
             "All retentions and the dense model are timed in turn, in random rounds. The same command goes on where it "
             "was.",
             options=(*MODEL, "methods", "retentions", "gamma", *INPUT, *CELLS),
-            document="trio_profile.analysis.sweep:from_store",
+            document="trio_profile.analysis.sweep:summarise",
             report="trio_profile.findings.sweep:report",
             out="runs/sweep",
         ),
@@ -26,10 +26,10 @@ KINDS: dict[str, Kind] = {
             "The controls `random` and `downsample` are always included. A method that cannot run is listed with its "
             "reason.",
             options=(*MODEL, "methods", "retentions", *INPUT, *CELLS),
-            document="trio_profile.analysis.compare:from_store",
+            document="trio_profile.analysis.compare:compare",
             report="trio_profile.findings.compare:report",
             defaults={"methods": (), "retentions": (0.333,)},
-            said={"methods": "all methods"},
+            empty_words={"methods": "all methods"},
             prepare="trio_profile.studies.comparisons:prepare_compare",
             keep_refusals=True,
             out="runs/compare",
@@ -53,9 +53,12 @@ KINDS: dict[str, Kind] = {
             rows="cells",
             extra="eval",
             defaults={"methods": (), "retentions": ()},
-            said={"methods": "the suite's; without a suite trio", "retentions": "the suite's; without a suite 0.333"},
+            empty_words={
+                "methods": "the suite's; without a suite trio",
+                "retentions": "the suite's; without a suite 0.333",
+            },
             prepare="trio_profile.studies.suites:prepare",
-            preview="trio_profile.studies.eval_preview:preview",
+            preview="trio_profile.studies.preview:preview_tasks",
             keep_refusals=True,
         ),
         Kind(
@@ -101,7 +104,7 @@ KINDS: dict[str, Kind] = {
             file=DOCUMENTS["flops"],
             rows="terms",
             defaults={"methods": (), "retentions": (), "device": "cpu"},
-            said={
+            empty_words={
                 "methods": "trio if --retention is given; otherwise the dense model",
                 "retentions": "the dense model alone",
             },
@@ -150,7 +153,7 @@ KINDS: dict[str, Kind] = {
                 *(*MODEL, "ablations", "retentions", *INPUT, *CELLS),
                 *("suite", "tasks", "task_path", "limit"),
             ),
-            document="trio_profile.analysis.ablate:from_store",
+            document="trio_profile.analysis.ablate:ablate",
             report="trio_profile.findings.ablate:report",
             defaults={"retentions": (0.111,)},
             prepare="trio_profile.studies.comparisons:prepare_ablate",

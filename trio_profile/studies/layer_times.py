@@ -10,28 +10,22 @@ from functools import cached_property
 from trio_core.trace import Trace
 from trio_profile import units
 from trio_profile.analysis.attribution import Part, attribute
-from trio_profile.analysis.ladders import clamped_above, idle_stages
 from trio_profile.analysis.layers import (
     STAGE_PARTS,
-    Bounds,
     Efficiency,
-    LayersDocument,
     LayerTimes,
     PartTimes,
     PrefillTimes,
     StageTimes,
     Totals,
-    ladders,
 )
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers.roofline import Roofline
 from trio_profile.profilers.timeline import Timeline
-from trio_profile.records.estimate import MeasuredShare, Milliseconds
-from trio_profile.records.schema import Pair, Session, Shape, Stopped, Study
-from trio_profile.stats.estimates import median_of, ratio_of
-from trio_profile.stats.intervals import median
+from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
+from trio_profile.records.schema import Pair, Shape, Stopped, Study
+from trio_profile.stats.estimates import median_of
 from trio_profile.stats.two_way import centre_of
 from trio_profile.studies import factors
 
@@ -68,9 +62,13 @@ class Samples:
     pairs: list[Pair] = field(default_factory=list)
     stopped: Stopped = "budget"
 
+    def middle(self) -> Round:
+        """Return the round of median length."""
+        return sorted(self.rounds, key=lambda r: r.pruned.whole_ms)[len(self.rounds) // 2]
+
     def half_width(self) -> float:
         """Return the relative half width of the prefill's speed-up."""
-        return centre_of([[one.dense_bare_ms / one.pruned_bare_ms for one in self.rounds]]).half_width()
+        return centre_of([[r.dense_bare_ms / r.pruned_bare_ms for r in self.rounds]]).half_width()
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,6 @@ class LayerMeasurements:
     cell: the cell that was measured.
     trace: the pruning that really ran.
     samples: its prefills and generations.
-    peaks: the measured peaks of the device.
     work, dense_work: the exact quantities of the pruned and the dense prefill.
     """
 
@@ -103,7 +100,6 @@ class LayerMeasurements:
     cell: PlannedCell
     trace: Trace
     samples: Samples
-    peaks: Roofline
     work: Work
     dense_work: Work
 
@@ -122,29 +118,11 @@ class LayerMeasurements:
         return median_of(Milliseconds, [values], self.samples.stopped)
 
 
-def document(study: Study, session: Session, cells: Sequence[PrefillTimes], shape: Shape) -> LayersDocument:
-    """Return the document of a study. cells: the lowest retention first."""
-    budgets = ladders(cells)
-    limit = clamped_above(budgets, shape.visual_tokens, shape.num_layers)
-    return LayersDocument(
-        sessions=(session,),
-        environment=session.environment,
-        study=study,
-        **dict(cells[0]),
-        cells=tuple(cells),
-        clamped_above={} if limit is None else {cells[0].method: limit},
-        idle_stages=idle_stages(budgets, shape.visual_tokens),
-    )
-
-
 def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
     """Return the times of one cell."""
     shape, cell = measured.workload.shape, measured.cell
     layers, stages, parts = _layers(measured), _stages(measured), _parts(measured)
     claimed = factors.dense_macs(shape) / cell.fastv_macs(shape, study.gamma)
-    prefill_parts = _attribution_parts(shape, layers, stages, parts)
-    decode = _decode(measured, study.new_tokens)
-    decoded = Part(name=decode.name, dense_ms=decode.dense_ms.value, pruned_ms=decode.ms.value)
     return PrefillTimes(
         method=cell.cell.method,
         retention=cell.retention(measured.trace.realised_retention),
@@ -152,11 +130,9 @@ def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
         stages=stages,
         parts=parts,
         totals=_totals(measured),
-        bounds=_bounds(measured),
         claimed_ratio=claimed,
-        attribution=tuple(attribute(claimed, prefill_parts)),
-        decode=decode,
-        total_attribution=tuple(attribute(claimed, [*prefill_parts, decoded])),
+        attribution=tuple(attribute(claimed, _attribution_parts(shape, layers, stages, parts))),
+        decode=_decode(measured, study.new_tokens),
         stage_layers=cell.schedule.layers,
         budgets=cell.schedule.budgets,
         notes=measured.trace.notes,
@@ -192,7 +168,7 @@ def _efficiency(measured: LayerMeasurements, gamma: float) -> Efficiency:
         **{f"{name}_ms": added(measured.pruned, "stage", "within a stage", name=name) for name in STAGE_PARTS},
         total_ms=measured.milliseconds([pair.pruned.total_ms or 0.0 for pair in pairs]),
         dense_total_ms=measured.milliseconds([pair.dense.total_ms or 0.0 for pair in pairs]),
-        total_speedup=ratio_of([[pair.ratio("total_ms") or 0.0 for pair in pairs]], measured.samples.stopped),
+        total_speedup=median_of(Ratio, [[pair.ratio("total_ms") or 0.0 for pair in pairs]], measured.samples.stopped),
     )
 
 
@@ -203,7 +179,7 @@ def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
         runs = [getattr(pair, side) for pair in measured.samples.pairs]
         return measured.milliseconds([run.total_ms - run.ttft_ms for run in runs])
 
-    name = f"decode of {units.number_of(new_tokens - 1, 'token')}" if new_tokens > 1 else "without a further token"
+    name = f"decode of {units.number_of(new_tokens - 1, 'token')}"
     return PartTimes(name=name, ms=after_first_token("pruned"), dense_ms=after_first_token("dense"))
 
 
@@ -265,47 +241,24 @@ def _totals(measured: LayerMeasurements) -> Totals:
     return Totals(
         prefill_ms=measured.milliseconds([r.pruned_bare_ms for r in rounds]),
         dense_prefill_ms=measured.milliseconds([r.dense_bare_ms for r in rounds]),
-        prefill_speedup=ratio_of([[r.dense_bare_ms / r.pruned_bare_ms for r in rounds]], stopped),
+        prefill_speedup=median_of(Ratio, [[r.dense_bare_ms / r.pruned_bare_ms for r in rounds]], stopped),
         named=named([r.pruned for r in rounds]),
         dense_named=named([r.dense for r in rounds]),
-        instrumented=ratio_of([[r.pruned.whole_ms / r.pruned_bare_ms for r in rounds]], stopped),
-        dense_instrumented=ratio_of([[r.dense.whole_ms / r.dense_bare_ms for r in rounds]], stopped),
-    )
-
-
-def _bounds(measured: LayerMeasurements) -> Bounds:
-    """Return the measured peaks, and how close both prefills come to them."""
-    peaks, rounds = measured.peaks, measured.samples.rounds
-    weights = sum(p.numel() * p.element_size() for p in measured.workload.model.parameters())
-
-    def shares(flops: int, times_ms: Sequence[float]) -> tuple[float, float]:
-        seconds = median(times_ms) / 1000
-        return flops / seconds / peaks.flops_per_second, weights / seconds / peaks.bytes_per_second
-
-    mfu, mbu = shares(2 * measured.work.macs, [r.pruned_bare_ms for r in rounds])
-    dense_mfu, dense_mbu = shares(2 * measured.dense_work.macs, [r.dense_bare_ms for r in rounds])
-    return Bounds(
-        flops_per_second=peaks.flops_per_second,
-        bytes_per_second=peaks.bytes_per_second,
-        mfu=mfu,
-        dense_mfu=dense_mfu,
-        mbu=mbu,
-        dense_mbu=dense_mbu,
-        least_ms=peaks.least_ms(2 * measured.work.macs, weights),
-        dense_least_ms=peaks.least_ms(2 * measured.dense_work.macs, weights),
+        instrumented=median_of(Ratio, [[r.pruned.whole_ms / r.pruned_bare_ms for r in rounds]], stopped),
+        dense_instrumented=median_of(Ratio, [[r.dense.whole_ms / r.dense_bare_ms for r in rounds]], stopped),
     )
 
 
 def _durations(timelines: Sequence[Timeline]) -> Durations:
     """Return the milliseconds of each region and gap in each prefill. Repeated runs of a module are added."""
-    found: Durations = {}
+    durations: Durations = {}
     for index, timeline in enumerate(timelines):
         for region in timeline.regions:
-            values = found.setdefault((region.kind, region.name, region.layer), [0.0] * len(timelines))
+            values = durations.setdefault((region.kind, region.name, region.layer), [0.0] * len(timelines))
             values[index] += region.duration_ms
         for name, gap in timeline.gaps_ms.items():
-            found.setdefault(("gap", name, None), [0.0] * len(timelines))[index] = gap
-    return found
+            durations.setdefault(("gap", name, None), [0.0] * len(timelines))[index] = gap
+    return durations
 
 
 def _attribution_parts(
@@ -316,13 +269,13 @@ def _attribution_parts(
     def macs(tokens: int) -> int:
         return formula.layer_macs(tokens, shape)
 
-    found = [Part(name=part.name, dense_ms=part.dense_ms.value, pruned_ms=part.ms.value) for part in parts]
+    all_parts = [Part(name=part.name, dense_ms=part.dense_ms.value, pruned_ms=part.ms.value) for part in parts]
     runs: dict[int, list[LayerTimes]] = {}
     for layer in layers:
         runs.setdefault(layer.tokens, []).append(layer)
     for run in runs.values():
         first, last = run[0].layer, run[-1].layer
-        found.append(
+        all_parts.append(
             Part(
                 name=f"layers {first} to {last}" if last > first else f"layer {first}",
                 dense_ms=sum(layer.dense_forward_ms.value for layer in run),
@@ -332,5 +285,5 @@ def _attribution_parts(
         )
     for name in ("selection", "compaction"):
         spent = sum(getattr(stage, f"{name}_ms").value for stage in stages)
-        found.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
-    return found
+        all_parts.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
+    return all_parts

@@ -10,20 +10,19 @@ from typing import Any
 
 from trio_core.methods.method import Method
 from trio_core.trace import Trace
-from trio_profile import units
 from trio_profile.analysis.layers import LayersDocument, PrefillTimes
 from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, memory, roofline, rounds, timeline
+from trio_profile.profilers import flops_counted, memory, rounds, timeline
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import TRACE
 from trio_profile.records.schema import Study
 from trio_profile.records.timing import pairs_of
 from trio_profile.records.writing import write_whole
-from trio_profile.studies.layer_times import LayerMeasurements, Round, Samples, Work, document, times_of
+from trio_profile.studies.layer_times import LayerMeasurements, Round, Samples, Work, times_of
 
 WARMUPS = 2
 LEAST_ROUNDS = 6
@@ -58,37 +57,29 @@ def run(
     counted = [_work(workload, cell.method) for cell in cells]
     with rounds.quiet():
         sampled = _sample(workload, cells, study, clock, watch)
-    watch(Step("measuring the device's peaks", study.seconds, study.seconds))
-    peaks = roofline.measure(workload.device, workload.model.dtype, clock=clock)
-    found: list[PrefillTimes] = []
+    times: list[PrefillTimes] = []
     for number, (cell, (work, trace)) in enumerate(zip(cells, counted, strict=True)):
         assert trace is not None
-        measured = LayerMeasurements(workload, cell, trace, sampled[number], peaks, work, dense_work)
-        found.append(times_of(measured, study))
-    made = document(study, session, found, workload.shape)
+        measured = LayerMeasurements(workload, cell, trace, sampled[number], work, dense_work)
+        times.append(times_of(measured, study))
+    document = LayersDocument(
+        sessions=(session,), environment=session.environment, study=study, **dict(times[0]), cells=tuple(times)
+    )
     if directory is None:
-        return made
+        return document
     path = directory / TRACE
-    names = _processes([cell.cell.retention for cell in cells])
-    write_whole(path, json.dumps(_trace_events({name: one.rounds for name, one in zip(names, sampled, strict=True)})))
-    return made.model_copy(update={"trace": str(path)})
+    names = [f"pruned to {100 * cell.cell.retention:.10g} %" for cell in cells]
+    write_whole(path, json.dumps(_trace_events(dict(zip(names, sampled, strict=True)))))
+    return document.model_copy(update={"trace": str(path)})
 
 
-def _processes(retentions: Sequence[float]) -> list[str]:
-    """Return the name of each cell's process in the trace. Close retentions get enough digits to differ."""
-    if len(retentions) == 1:
-        return ["pruned"]
-    written = ([units.percent(retention, digits) for retention in retentions] for digits in range(1, 18))
-    return [f"pruned to {text}" for text in next(texts for texts in written if len({*texts}) == len(texts))]
-
-
-def _trace_events(cells: Mapping[str, Sequence[Round]]) -> dict[str, Any]:
+def _trace_events(cells: Mapping[str, Samples]) -> dict[str, Any]:
     """Return the round of median length of each cell as trace events. Perfetto and chrome://tracing open them.
 
-    cells: rounds by the name of the process. The dense prefill is that of the first cell.
+    cells: by the name of the process. The dense prefill is that of the first cell.
     """
-    middle = {name: sorted(rounds, key=lambda r: r.pruned.whole_ms)[len(rounds) // 2] for name, rounds in cells.items()}
-    timelines = {"dense": next(iter(middle.values())).dense, **{name: one.pruned for name, one in middle.items()}}
+    middle = {name: cell.middle() for name, cell in cells.items()}
+    timelines = {"dense": next(iter(middle.values())).dense, **{name: r.pruned for name, r in middle.items()}}
     events: list[dict[str, Any]] = []
     for process, (name, prefill) in enumerate(timelines.items(), start=1):
         events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}})
@@ -123,7 +114,7 @@ def _sample(
     A round has the dense model and every cell, with and without marks, in a random order. Rounds of whole generations
     take place between the rounds of prefills: both see the same machine.
     """
-    found, draw = [Samples() for _ in cells], random.Random(study.seed)
+    samples, draw = [Samples() for _ in cells], random.Random(study.seed)
     names = {str(number): cell.method for number, cell in enumerate(cells)}
     members = list(product((None, *range(len(cells))), (True, False)))
     for _ in range(WARMUPS):
@@ -131,37 +122,37 @@ def _sample(
         rounds.measure(workload, names, "warm-up", draw, clock)
     begin, look = time.monotonic(), FIRST_LOOK
     while True:
-        for number, one in _round(workload, cells, clock, draw.sample(members, len(members))).items():
-            found[number].rounds.append(one)
-        count = len(found[0].rounds)
-        if count % GENERATION_EVERY == 1 or len(found[0].pairs) < LEAST_ROUNDS <= count:
+        for number, measured in _round(workload, cells, clock, draw.sample(members, len(members))).items():
+            samples[number].rounds.append(measured)
+        count = len(samples[0].rounds)
+        if count % GENERATION_EVERY == 1 or len(samples[0].pairs) < LEAST_ROUNDS <= count:
             generated = rounds.measure(workload, names, "generation", draw, clock)
             [pairs] = pairs_of([[generated]])
             for name in names:
-                found[int(name)].pairs += pairs[name]
+                samples[int(name)].pairs += pairs[name]
         spent = time.monotonic() - begin
         watch(
             Step(f"round {count}: dense and pruned, with and without marks", min(spent, study.seconds), study.seconds)
         )
         if count == look:
             look *= 2
-            if max(one.half_width() for one in found) <= study.precision and len(found[0].pairs) >= LEAST_ROUNDS:
-                for one in found:
-                    one.stopped = "converged"
-                return found
-        if spent >= study.seconds and len(found[0].pairs) >= LEAST_ROUNDS:
-            return found
+            if max(cell.half_width() for cell in samples) <= study.precision and len(samples[0].pairs) >= LEAST_ROUNDS:
+                for cell in samples:
+                    cell.stopped = "converged"
+                return samples
+        if spent >= study.seconds and len(samples[0].pairs) >= LEAST_ROUNDS:
+            return samples
 
 
 def _round(workload: Workload, cells: Sequence[PlannedCell], clock: Clock, order: Sequence[Member]) -> dict[int, Round]:
     """Measure the prefills of one round, by the number of the cell. All cells share the dense prefills."""
-    found: dict[Member, Any] = {}
-    for which, marked in order:
-        method = None if which is None else cells[which].method
-        found[which, marked] = (
+    runs: dict[Member, Any] = {}
+    for number, marked in order:
+        method = None if number is None else cells[number].method
+        runs[number, marked] = (
             timeline.measure(workload, method, clock)[0] if marked else timeline.bare(workload, method, clock)
         )
     return {
-        which: Round(found[None, True], found[which, True], found[None, False], found[which, False])
-        for which in {which for which, _ in order if which is not None}
+        number: Round(runs[None, True], runs[number, True], runs[None, False], runs[number, False])
+        for number in range(len(cells))
     }

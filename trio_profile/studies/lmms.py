@@ -115,7 +115,7 @@ class Model(lmms):
         # lmms-eval prints, but standard output is only for the document.
         with redirect_stdout(sys.stderr):
             try:
-                found = simple_evaluate(
+                results = simple_evaluate(
                     self,
                     tasks=list(self.tasks.names),
                     task_manager=self.tasks,
@@ -132,28 +132,28 @@ class Model(lmms):
                 if self._is_asked or isinstance(error, ProfileError):
                     raise
                 names = ", ".join(self.tasks.names)
-                raise StudyError(f"lmms-eval or the code of a task ({names}) fails: {_said(error)}") from error
-        return self.row, found
+                raise StudyError(f"lmms-eval or the code of a task ({names}) fails: {_first_words(error)}") from error
+        return self.row, results
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
         """Return the scored row's answer to each request. A new question is first answered by all rows."""
         self._is_asked = True
         for request in requests:
             _require_greedy(request.args[4], request.args[2])
-        found: list[AnsweredQuestion] = []
+        answered: list[AnsweredQuestion] = []
         for number, request in enumerate(requests):
             context, _, _, document, task, split = request.args
             key = (task, split, document, context)
             if key not in self.answers:
                 self.watch(Step(f"{task}: {number} of {len(requests)} questions", number, len(requests)))
                 self.answers[key] = self._answered(*request.args)
-            found.append(self.answers[key])
+            answered.append(self.answers[key])
         if self.row not in self.answerer.rows:
             self.row = self.answerer.rows[0]
         self._options.output_path = str(self._submissions / self._name())
         self.watch(Step(f"scoring {self._name()}", len(requests), len(requests)))
         self._is_asked = False
-        return [answer.text for question in found if (answer := question.answer_of(self.row)) is not None]
+        return [answer.text for question in answered if (answer := question.answer_of(self.row)) is not None]
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
         """Raise StudyError. The prompt contains the answer, so the answer would influence the selection."""
@@ -185,8 +185,8 @@ class Model(lmms):
         made: list[Any] | None = None
         if own := self.tasks.makes_messages(task):
             made = _messages_of(task, to_messages, self.task_dict[task][split][document], document)
-        asked = _texts(made) if made is not None else context
-        prompt = sha256(json.dumps([asked, most_new_tokens, ends]).encode()).hexdigest()[:16]
+        text = _texts(made) if made is not None else context
+        prompt = sha256(json.dumps([text, most_new_tokens, ends]).encode()).hexdigest()[:16]
         known = self.store.contents.questions.get((task, split, document, prompt))
         if known is not None and self._is_complete(known):
             return known
@@ -242,7 +242,7 @@ def _messages_of(task: str, to_messages: Any, question: Any, document: int) -> l
         _texts(made)
     # The code of a task may raise any error.
     except Exception as error:
-        raise StudyError(f"document {document} of task {task!r} makes no messages: {_said(error)}") from error
+        raise StudyError(f"document {document} of task {task!r} makes no messages: {_first_words(error)}") from error
     return made
 
 
@@ -264,7 +264,7 @@ def _texts(made: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _said(error: BaseException) -> str:
+def _first_words(error: BaseException) -> str:
     """Return the type of an error and the first line of its message."""
     return f"{type(error).__name__}: {first_line(error)}"
 

@@ -1,13 +1,14 @@
 """Run, read and report a study of any kind. Nothing here imports torch before a study runs."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trio_profile.errors import ProfileError, StoreError
+from trio_profile.errors import ProfileError, StoreError, StudyError
 from trio_profile.findings.blocks import Report
 from trio_profile.inputs.catalogue import require_reachable
 from trio_profile.progress import Watch, ignore
@@ -24,6 +25,14 @@ from trio_profile.studies import asked
 from trio_profile.studies.asked import AnyStudy
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import KINDS, find
+
+if TYPE_CHECKING:
+    from trio_profile.analysis.side_by_side import SideBySide
+
+
+COMPARED = ("sweep", "compare")
+"""The kinds of study that can stand side by side."""
+_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
             write_document(out / kind.file, document)
             if not getattr(document, "pairs_left", 0):  # otherwise the same command goes on
                 write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
-        return write_report(read(out), out)
+        return write_report(out)
 
 
 def refuse(draft: asked.Draft, out: Path | None, *, resume: bool = True) -> None:
@@ -85,9 +94,9 @@ def refuse(draft: asked.Draft, out: Path | None, *, resume: bool = True) -> None
         _refuse_others(out, kind)
         is_kept = Store(out).exists() if kind.file == MEASUREMENTS else bool(_study_files(out))
         if is_kept and (out / STUDY).is_file() and isinstance(study, Study):
-            there, here = asked.stored(out / STUDY), study.identity()
-            same = {name: value for name, value in here.items() if name not in draft.open}
-            require_same("study", there.model_dump(), same, out)
+            kept, new = asked.stored(out / STUDY), study.identity()
+            same = {name: value for name, value in new.items() if name not in draft.open}
+            require_same("study", kept.model_dump(), same, out)
     if kind.runs_a_model:
         require_reachable(study.model)
 
@@ -105,7 +114,7 @@ def _measure(study: AnyStudy, kind: Kind, out: Path, watch: Watch) -> Any:
         with suppress(ProfileError):  # nothing is finished, or nothing can be written: the first error says more
             if kind.so_far:
                 write_document(out / kind.file, kind.load("so_far")(study, out))
-                write_report(read(out), out)
+                write_report(out)
                 if isinstance(error, ProfileError):
                     error.args = (f"{error}; {out / REPORT} shows the finished pairs",)
         raise
@@ -120,8 +129,7 @@ def read(directory: Path) -> Finished:
     if file == MEASUREMENTS:
         contents = Store(directory).read()
         kind = find(contents.study.verb)
-        document = kind.load("document")(contents).model_copy(update={"runs": tuple(contents.runs)})
-        return Finished(kind, document, tuple(contents.dropped))
+        return Finished(kind, kind.load("document")(contents), tuple(contents.dropped))
     kind = next(kind for kind in KINDS.values() if kind.file == file)
     return Finished(kind, read_document(directory / kind.file, kind.load("document")))
 
@@ -136,9 +144,9 @@ def write_report_again(directory: Path, out: Path | None = None, claims: str | N
     """
     _study_file(directory)  # no lock is put into a directory without a study
     if out is not None:
-        return _write_page(replace(read(directory), claims=claims), out)
+        return write_report(directory, out, claims)
     with lock_directory(directory):
-        return _write_page(replace(read(directory), claims=claims), directory / REPORT)
+        return write_report(directory, claims=claims)
 
 
 def write_report_if_free(directory: Path) -> Path:
@@ -147,7 +155,7 @@ def write_report_if_free(directory: Path) -> Path:
     Raises StoreError if it cannot be written.
     """
     with suppress(LockedError), lock_directory(directory):
-        write_report(read(directory), directory)
+        write_report(directory)
     return directory / REPORT
 
 
@@ -166,18 +174,50 @@ def findings(finished: Finished, **display: Any) -> Report:
     return with_printed(report, document, finished.claims)
 
 
-def write_report(finished: Finished, directory: Path) -> Finished:
-    """Write report.html, and return the document with the path of the page.
+def write_report(directory: Path, out: Path | None = None, claims: str | None = None) -> Finished:
+    """Read the study in a directory, write its page, and return it with the path of the page.
 
-    The document inside the page has no path, because pages are moved.
+    The document inside the page has no path, because pages are moved. The arguments are those of `write_report_again`.
     """
-    return _write_page(finished, directory / REPORT)
-
-
-def _write_page(finished: Finished, path: Path) -> Finished:
-    """Write the page of a study, and return the study with the path in its document."""
-    html.write_page(findings(finished), path)
+    finished = replace(read(directory), claims=claims)
+    path = html.write_page(findings(finished), directory / REPORT if out is None else out)
     return replace(finished, document=finished.document.model_copy(update={"report": str(path)}))
+
+
+def write_side_by_side(directories: Sequence[Path], out: Path | None = None) -> tuple["SideBySide", list[str]]:
+    """Write the page of several studies. Return its document, and a sentence for each record that could not be read.
+
+    out: the file. None: `report-A-B.html` in the working directory, with the names of the studies.
+    Raises StoreError if a directory holds no study, or if the file cannot be written or is no page of trio-profile.
+    Raises StudyError for a study of a kind that has no cells to compare.
+    """
+    from trio_profile.analysis.side_by_side import side_by_side
+    from trio_profile.findings.side_by_side import report
+
+    studies = [read(directory) for directory in directories]
+    for directory, study in zip(directories, studies, strict=True):
+        if study.kind.name not in COMPARED:
+            kinds = " and ".join(COMPARED)
+            raise StudyError(f"{directory} is a study of kind {study.kind.name!r}; several on a page must be {kinds}")
+    names = names_of(directories)
+    document = side_by_side(names, [study.document for study in studies])
+    joined = "-".join(names).replace("/", "-")[:_LONGEST_NAME]
+    path = html.write_page(report(document), Path(f"report-{joined}.html") if out is None else out)
+    warnings = [f"{name}: {line}" for name, study in zip(names, studies, strict=True) for line in study.warnings]
+    return document.model_copy(update={"report": str(path)}), warnings
+
+
+def names_of(directories: Sequence[Path]) -> list[str]:
+    """A name for each study: its path without what the paths of all begin with.
+
+    Raises StudyError if a directory is named twice.
+    """
+    paths = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100 - links stay as they are named
+    for place, path in enumerate(paths):
+        if path in paths[:place]:
+            raise StudyError(f"{directories[place]} is named twice: name other studies")
+    common = os.path.commonpath(paths)
+    return [Path(path).name if path == common else os.path.relpath(path, common) for path in paths]
 
 
 def _study_file(directory: Path) -> str:
@@ -198,8 +238,8 @@ def _study_files(directory: Path) -> list[str]:
     files = dict.fromkeys(kind.file for kind in KINDS.values())
     for name in files:
         require_regular(directory / name)
-    found = [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
-    return found or [MEASUREMENTS] * bool(worker_files(directory))
+    kept = [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
+    return kept or [MEASUREMENTS] * bool(worker_files(directory))
 
 
 def _is_unfinished(out: Path, kind: Kind) -> bool:

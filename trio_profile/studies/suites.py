@@ -17,14 +17,11 @@ from trio_profile.judge.audit import source as yaml
 from trio_profile.judge.audit.source import Source
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share, Study
-from trio_profile.text import listed
 
 BUILTIN = Path(__file__).parent.parent / "data" / "suites"
 """The directory of the built-in suites."""
-CONTROLS = ("grid", "random")
-"""Methods that a paper compares with in another table. A table need not ask for them to have their averages."""
 METHODS, RETENTIONS = ("trio",), (0.333,)
-"""What an evaluation without a suite asks for."""
+"""The methods and retentions of an evaluation without a suite."""
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 Metric = Annotated[str, Field(pattern="^[^,]+,[^,]+$")]
@@ -52,19 +49,12 @@ class SuiteBenchmark(Record):
 class SuiteTable(Record):
     """One table of the paper: one model.
 
-    model_types: the table is for checkpoints whose config.json has one of these.
-    names: the table is for hub repositories and built-in models with one of these in their names.
-    visual_tokens: of the dense model, as printed.
     setting: what else the paper sets, in one sentence.
     benchmarks: names of the columns in the paper's order.
     averages: the printed averages over all benchmarks in per cent, by retention and method. A method need not be one of
         `methods`.
     """
 
-    title: str = ""
-    model_types: tuple[Text, ...] = ()
-    names: tuple[Text, ...] = ()
-    visual_tokens: Annotated[int, Field(ge=1)] | None = None
     setting: str = ""
     benchmarks: Annotated[tuple[Text, ...], Field(min_length=1)]
     retentions: Annotated[tuple[Share, ...], Field(min_length=1)]
@@ -75,13 +65,10 @@ class SuiteTable(Record):
 class Suite(Record):
     """A suite.
 
-    title, source: of the paper.
     benchmarks: by the head of their column.
     tables: by name.
     """
 
-    title: str = ""
-    source: str = ""
     benchmarks: Annotated[dict[Name, SuiteBenchmark], Field(min_length=1)]
     tables: Annotated[dict[Name, SuiteTable], Field(min_length=1)]
 
@@ -101,14 +88,10 @@ class Chosen(NamedTuple):
         return tuple(
             Benchmark(
                 name=name,
-                task=found.task,
-                metrics=found.metrics,
-                scale=found.scale,
-                printed=found.printed or name,
-                differs=found.differs,
+                printed=benchmark.printed or name,
+                **benchmark.model_dump(include={"task", "metrics", "scale", "differs"}),
             )
-            for name in self.table.benchmarks
-            for found in (self.suite.benchmarks[name],)
+            for name, benchmark in ((name, self.suite.benchmarks[name]) for name in self.table.benchmarks)
         )
 
     def printed(self, tasks: Collection[str]) -> tuple[PrintedAverage, ...]:
@@ -133,51 +116,41 @@ def builtin() -> list[str]:
 def chosen(study: Study) -> Chosen | None:
     """Return the table that a study names; None if it names no suite.
 
-    Without a table's name, the study's model decides. Raises StudyError if there is no such suite or table, or if the
-    file is not valid.
+    Without a table's name it is the only one. Raises StudyError if there is no such suite or table, if it has several
+    and none is named, or if the file is not valid.
     """
     if study.suite is None:
         return None
     name, named = _parts(study.suite)
     suite = read(name)
-    table = named or _table_of(study.model, suite, study.suite)
+    if not named and len(suite.tables) > 1:
+        choices = ", ".join(f"--suite {name}:{table}" for table in suite.tables)
+        raise StudyError(f"suite {name!r} has {len(suite.tables)} tables; name one: {choices}")
+    table = named or next(iter(suite.tables))
     if table not in suite.tables:
         raise StudyError(f"suite {name!r} has no table {table!r}; choose {', '.join(suite.tables)}")
     return Chosen(f"{Path(name).stem}:{table}", suite, suite.tables[table])
 
 
-def with_suite(study: Study) -> Study:
-    """Return the study with its suite's tasks, methods and retentions, where the study names none.
-
-    The suite then names its table, so that a later session asks the same. The errors are those of `chosen`.
-    """
-    found = chosen(study)
-    if found is None:
-        return study
-    file, _ = _parts(study.suite or "")
-    where = file if file in builtin() else str(Path(file).resolve())
-    return study.model_copy(
-        update={
-            "suite": f"{where}:{found.name.rpartition(':')[2]}",
-            "tasks": study.tasks or tuple(dict.fromkeys(column.task for column in found.columns())),
-            "methods": study.methods or found.table.methods,
-            "retentions": study.retentions or found.table.retentions,
-        }
-    )
-
-
 def prepare(study: Study) -> Study:
-    """Return the study of an evaluation with its suite's tasks, methods and retentions.
+    """Return the study of an evaluation with its suite's tasks, methods and retentions, where it names none.
 
-    Raises StudyError if it has no tasks, or if its model has no processor. Raises as `chosen` does.
+    The suite then names its table, so that a later session asks the same. Raises StudyError if the study has no tasks,
+    or if its model has no processor. Raises as `chosen` does.
     """
-    study = with_suite(study)
+    suite, methods, retentions = chosen(study), METHODS, RETENTIONS
+    if suite is not None:
+        methods, retentions = suite.table.methods, suite.table.retentions
+        file, _ = _parts(study.suite or "")
+        where = file if file in builtin() else str(Path(file).resolve())
+        tasks = study.tasks or tuple(dict.fromkeys(column.task for column in suite.columns()))
+        study = study.model_copy(update={"suite": f"{where}:{suite.name.rpartition(':')[2]}", "tasks": tasks})
     if not study.tasks:
-        raise StudyError("no task is named: give --tasks pope,gqa, or --suite trio")
+        raise StudyError("no task is named: give --tasks pope,gqa, or --suite trio:llava-1.5-7b")
     model = catalogue.models().get(study.model)
     if model is not None and not model.has_processor:
         raise StudyError(f"model {study.model!r} has no processor to be asked with; name a checkpoint, --model DIR")
-    return study.model_copy(update={"methods": study.methods or METHODS, "retentions": study.retentions or RETENTIONS})
+    return study.model_copy(update={"methods": study.methods or methods, "retentions": study.retentions or retentions})
 
 
 def read(name: str) -> Suite:
@@ -210,12 +183,6 @@ def _checked(source: Source) -> Suite:
                 )
         if len(set(table.benchmarks)) < len(table.benchmarks):
             source.refuse((*place, "benchmarks"), "one stands twice; name each benchmark once")
-        for retention, averages in table.averages.items():
-            if retention not in table.retentions:
-                source.refuse((*place, "averages"), f"{retention:g} is none of the table's retentions")
-            for method in averages:
-                if method not in (*table.methods, *CONTROLS):
-                    source.refuse((*place, "averages"), f"{method!r} is none of the table's methods, and no control")
     return suite
 
 
@@ -223,30 +190,3 @@ def _parts(suite: str) -> tuple[str, str]:
     """Return the two parts of `NAME:TABLE`; the second is empty if it is not given. A path may contain a colon."""
     name, colon, table = suite.rpartition(":")
     return (name, table) if colon and "/" not in table else (suite, "")
-
-
-def _table_of(model: str, suite: Suite, name: str) -> str:
-    """Return the name of the table that is for a model. Raises StudyError if it is not exactly one."""
-    of_type = _model_type(model)
-    found = [
-        table
-        for table, content in suite.tables.items()
-        if (of_type in content.model_types if of_type else _is_named(model, content.names))
-    ]
-    if len(found) == 1:
-        return found[0]
-    if len(suite.tables) == 1:
-        return next(iter(suite.tables))
-    many = f"has the tables {listed(found)}" if found else "has no table"
-    choices = ", ".join(f"--suite {name}:{table}" for table in suite.tables)
-    raise StudyError(f"suite {name!r} {many} for model {model!r}; name one: {choices}")
-
-
-def _is_named(model: str, names: tuple[str, ...]) -> bool:
-    return any(name.lower() in model.lower() for name in names)
-
-
-def _model_type(model: str) -> str:
-    """Return the model type of a checkpoint directory; empty for anything else."""
-    found = catalogue.read_config(model).get("model_type") if Path(model).is_dir() else None
-    return found if isinstance(found, str) else ""

@@ -43,7 +43,7 @@ def test_questions_about_one_picture_widen_every_interval():
 def test_the_retention_that_keeps_a_share_is_less_certain_if_questions_share_pictures():
     pruned = [np.array([1.0] * n + [0.0] * (400 - n)) for n in (120, 240, 368, 400)]
     wide, alone = (
-        accuracy_kept([0.1, 0.3, 0.5, 0.9], pruned, np.ones(400), 0.9, [4.0, 2.0, 1.5, 1.0], pictures=pictures)
+        accuracy_kept([0.1, 0.3, 0.5, 0.9], pruned, np.ones(400), 0.9, pictures)
         for pictures in (tuple(number // 40 for number in range(400)), ())
     )
     assert wide.retention == alone.retention == 0.5
@@ -70,12 +70,10 @@ def curve(rng: np.random.Generator, shares: list[float], questions: int = 400) -
 def test_the_retention_that_keeps_a_share_is_the_one_worked_out_by_hand():
     """90 % of 400 is asked for: 240 answers at 0.3, 368 at 0.5."""
     pruned = [np.array([1.0] * n + [0.0] * (400 - n)) for n in (120, 240, 368, 400)]
-    found = accuracy_kept([0.1, 0.3, 0.5, 0.9], pruned, np.ones(400), 0.9, [4.0, 2.0, 1.5, 1.0])
-    assert (found.status, found.retention, found.prefill_speedup) == ("crossing", 0.5, 1.5)
+    found = accuracy_kept([0.1, 0.3, 0.5, 0.9], pruned, np.ones(400), 0.9)
+    assert (found.status, found.retention) == ("crossing", 0.5)
     assert found.ci95 == (0.5, 0.9)  # 368 is 2 % above 360, and their difference has a standard error of 1.4 %
-    shuffled = accuracy_kept(
-        [0.5, 0.9, 0.1, 0.3], [pruned[i] for i in (2, 3, 0, 1)], np.ones(400), 0.9, [1.5, 1.0, 4.0, 2.0]
-    )
+    shuffled = accuracy_kept([0.5, 0.9, 0.1, 0.3], [pruned[i] for i in (2, 3, 0, 1)], np.ones(400), 0.9)
     assert shuffled == found
 
 
@@ -90,7 +88,7 @@ def test_the_interval_of_that_retention_contains_the_truth_as_often_as_it_says(
     held = 0
     for trial in range(100):
         pruned = curve(np.random.default_rng(trial), [0.86, 0.995, 1.0], questions)
-        found = accuracy_kept([0.11, 0.22, 0.33], pruned, np.ones(questions), share, [2.0, 1.5, 1.2])
+        found = accuracy_kept([0.11, 0.22, 0.33], pruned, np.ones(questions), share)
         if found.status == "crossing" and found.ci95 is not None:
             held += found.ci95[0] <= true <= found.ci95[1]
         else:
@@ -101,24 +99,22 @@ def test_the_interval_of_that_retention_contains_the_truth_as_often_as_it_says(
 def test_equal_answers_everywhere_still_have_an_interval():
     """Of 200 questions none is lost, which says nothing of one in a hundred."""
     pruned = [np.array([1.0] * 172 + [0.0] * 28), np.ones(200), np.ones(200)]
-    by_share = {
-        share: accuracy_kept([0.11, 0.22, 0.33], pruned, np.ones(200), share, [2.0, 1.5, 1.2]) for share in (0.99, 0.95)
-    }
+    by_share = {share: accuracy_kept([0.11, 0.22, 0.33], pruned, np.ones(200), share) for share in (0.99, 0.95)}
     assert by_share[0.99].ci95 == (0.22, 1.0)
     assert by_share[0.95].ci95 == (0.22, 0.22)
 
 
 def test_a_share_that_no_retention_keeps_is_reported_as_not_kept():
     pruned = [np.array([1.0] * n + [0.0] * (200 - n)) for n in (100, 197)]
-    assert accuracy_kept([0.11, 0.99], pruned, np.ones(200), 0.99, [2.0, 1.0]).status == "inconclusive"
+    assert accuracy_kept([0.11, 0.99], pruned, np.ones(200), 0.99).status == "inconclusive"
 
 
 def test_a_share_is_always_kept_or_never_and_few_right_answers_are_inconclusive():
     rng, dense = np.random.default_rng(2), np.ones(400)
-    assert accuracy_kept([0.1, 0.9], curve(rng, [1.0, 1.0]), dense, 0.95, [2.0, 1.0]).status == "always"
-    assert accuracy_kept([0.1, 0.9], curve(rng, [0.2, 0.5]), dense, 0.95, [2.0, 1.0]).status == "never"
+    assert accuracy_kept([0.1, 0.9], curve(rng, [1.0, 1.0]), dense, 0.95).status == "always"
+    assert accuracy_kept([0.1, 0.9], curve(rng, [0.2, 0.5]), dense, 0.95).status == "never"
     for answers, few in ((curve(rng, [0.2, 0.5]), np.zeros(400)), ([np.ones(10)] * 2, np.ones(10))):
-        assert accuracy_kept([0.1, 0.9], answers, few, 0.95, [2.0, 1.0]).status == "inconclusive"
+        assert accuracy_kept([0.1, 0.9], answers, few, 0.95).status == "inconclusive"
 
 
 def test_the_fit_reaches_a_level_where_the_sum_of_what_is_missing_is_least():

@@ -13,6 +13,12 @@ from trio_profile.stats.resampling import draws
 MME = Benchmark(name="MME", task="mme", metrics=("mme_perception_score,none", "mme_cognition_score,none"))
 
 
+def scored(*arguments):
+    """The scores, their average and its interval."""
+    found = scores(*arguments)
+    return found.benchmarks, found.average, found.average_ci95
+
+
 def results(**tasks):
     """lmms-eval's results. Each task: the logged value of each question, by metric and question; and the scores."""
     found = {"results": {}, "samples": {}, "higher_is_better": {}}
@@ -87,7 +93,7 @@ def test_the_average_is_the_one_that_the_paper_prints():
     ):
         known = [Benchmark(name=f"{number}", task=f"{number}", metrics=("m,none",)) for number in range(len(dense))]
         both = [results(**{f"{n}": ({}, {"m": score}) for n, score in enumerate(side)}) for side in (cell, dense)]
-        _, average, interval = scores(known, *both, [])
+        _, average, interval = scored(known, *both, [])
         assert average is not None and round(100 * average, 1) == pytest.approx(printed) and interval is None
 
 
@@ -95,7 +101,7 @@ def test_a_score_stands_in_the_scale_of_its_column_with_the_interval_of_its_diff
     generator = np.random.default_rng(0)
     dense, cell = (generator.random(300) < share for share in (0.8, 0.7))
     column = Benchmark(name="GQA", task="gqa", metrics=("exact_match,none",), scale=100)
-    (score,), average, interval = scores(
+    (score,), average, interval = scored(
         [column], of_scores(cell * 1.0), of_scores(dense * 1.0), asked("gqa", range(300))
     )
     assert score.value == pytest.approx(100 * cell.mean()) and score.share == pytest.approx(average)
@@ -105,24 +111,24 @@ def test_a_score_stands_in_the_scale_of_its_column_with_the_interval_of_its_diff
 
 
 def test_without_the_dense_model_there_are_only_values():
-    (score,), average, interval = scores(columns(of_scores([1.0, 0.0])), of_scores([1.0, 0.0]), None, [])
+    (score,), average, interval = scored(columns(of_scores([1.0, 0.0])), of_scores([1.0, 0.0]), None, [])
     assert (score.value, score.dense, score.share, average, interval) == (0.5, None, None, None, None)
 
 
 def test_a_dense_score_of_0_gives_no_share_and_no_average():
-    (score,), average, _ = scores(columns(of_scores([1.0])), of_scores([1.0]), of_scores([0.0]), [])
+    (score,), average, _ = scored(columns(of_scores([1.0])), of_scores([1.0]), of_scores([0.0]), [])
     assert score.difference == 1 and score.share is None and average is None
 
 
 def test_the_interval_of_a_share_does_not_begin_below_nothing():
     dense, cell = of_scores([1.0, 0.0]), of_scores([0.0, 1.0])
-    _, average, interval = scores(columns(cell), cell, dense, [])
+    _, average, interval = scored(columns(cell), cell, dense, [])
     assert average == 1 and interval is not None and interval[0] == 0 and interval[1] > 2
 
 
 def test_a_score_whose_rule_is_not_known_gives_the_average_no_interval():
     found = results(caption=({"CIDEr": {0: {"answer": "a"}, 1: {"answer": "b"}}}, {"CIDEr": 1.1}))
-    (score,), average, interval = scores(columns(found), found, found, [])
+    (score,), average, interval = scored(columns(found), found, found, [])
     assert score.ci95 is None and average == 1 and interval is None
 
 
@@ -138,7 +144,7 @@ def test_the_interval_of_the_average_is_the_one_of_resampled_pictures():
         for a, b in sides
     )
     answers = [*asked("gqa", pictures), *asked("vqa", pictures)]
-    _, average, interval = scores(columns(cell), cell, dense, answers)
+    _, average, interval = scored(columns(cell), cell, dense, answers)
     assert average is not None and interval is not None
     drawn = draws(600, 3000, 0, clusters=pictures.tolist())
     shares = [a[drawn].mean(axis=1) / b[drawn].mean(axis=1) for a, b in zip(*sides, strict=True)]
@@ -179,7 +185,7 @@ def of_mme(seed):
 def test_the_two_totals_of_mme_add_up_and_have_an_interval():
     a, b = of_mme(0), of_mme(1)
     cell, dense = results(mme=(a, mme(a))), results(mme=(b, mme(b)))
-    (score,), _, interval = scores([MME], cell, dense, asked("mme", np.arange(200) // 2))
+    (score,), _, interval = scored([MME], cell, dense, asked("mme", np.arange(200) // 2))
     assert score.value == pytest.approx(sum(mme(a).values()))
     assert score.ci95 is not None and interval is not None
     found = question_scores(cell, "mme", "mme_perception_score,none")

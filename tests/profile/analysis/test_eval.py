@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from trio_profile.analysis.benchmarks import columns
-from trio_profile.analysis.eval import compare_with, evaluate_row
+from trio_profile.analysis.benchmarks import columns, scores
+from trio_profile.analysis.eval import evaluate_row
 from trio_profile.records.answers import DENSE, Answer, AnsweredQuestion, PrunedAnswer
 from trio_profile.records.study import Cell
 from trio_profile.stats.intervals import difference_interval
@@ -109,7 +109,7 @@ def test_a_group_has_scores_and_no_times():
 def test_a_variant_is_compared_with_the_default_on_the_same_questions():
     answers = [question(i, i) for i in range(4)]
     default, variant = side([1.0, 1.0, 1.0, 0.0]), side([1.0, 1.0, 0.0, 0.0])
-    found = compare_with(default, variant, columns(default), answers)
+    found = scores(columns(default), variant, default, answers)
     (score,) = found.benchmarks
     assert (score.value, score.dense, score.difference) == (0.5, 0.75, -0.25)
     assert score.ci95 == pytest.approx(difference_interval([0.0, 0.0, -1.0, 0.0]))

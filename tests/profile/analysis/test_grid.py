@@ -34,7 +34,7 @@ def test_an_old_study_has_no_picture():
 def test_the_documents_have_the_tokens_and_their_json_has_not():
     cell = measurement("trio", 0.11).model_copy(update={"kept": kept()})
     contents = contents_of(cell, shown=picture())
-    for kind in (sweep, compare, ablate):
-        document = kind.from_store(contents)
+    for kind in (sweep.summarise, compare.compare, ablate.ablate):
+        document = kind(contents)
         assert document.tokens == token_maps(contents)
         assert "tokens" not in document.model_dump(mode="json") and picture().image not in document.model_dump_json()

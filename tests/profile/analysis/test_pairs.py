@@ -3,7 +3,7 @@
 import json
 
 from tests.profile.examples import document, in_processes, measurement, pair, session, study, with_pairs
-from trio_profile.analysis.pairs import COLUMNS, json_with_pairs, pairs_of, time_of
+from trio_profile.analysis.pairs import COLUMNS, _time_of, json_with_pairs, pairs_of
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.records.schema import Disturbance
 
@@ -20,7 +20,7 @@ def test_every_pair_of_a_cell_stands_in_the_columns_unrounded():
     assert found.times["total_ms"][:3] == [None] * 3 and found.times["total_ms"][3] is not None
     assert "selection_ms" not in found.times and found.clock_mhz is None
     for name in COLUMNS:
-        assert time_of(pair(100, 50, 20), name) == {
+        assert _time_of(pair(100, 50, 20), name) == {
             "prefill_ms": 50,
             "dense_prefill_ms": 100,
             "total_ms": 70,

@@ -11,6 +11,7 @@ from tests.profile.examples import answered, dense, document, failed, measuremen
 from trio_profile.analysis.compare import compare
 from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.preview import Preview
+from trio_profile.analysis.sweep import summarise
 from trio_profile.analysis.table_rows import pair_rows, rows_of
 from trio_profile.errors import StudyError
 from trio_profile.records.schema import Cell
@@ -78,7 +79,7 @@ def test_doubts_about_the_cell_and_about_the_study_are_named():
 def test_a_comparison_and_an_ablation_have_rows_too():
     asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
     cells = [measurement(cell.method, cell.retention) for cell in asked.cells()]
-    rows = rows_of(compare(asked, examples.environment(), dense(), cells))
+    rows = rows_of(compare(examples.contents_of(asked, cells, dense())))
     assert {row["method"] for row in rows} == {"trio", "random"} and "pareto" in rows[0]
     rows = rows_of(examples.ablation())
     assert [(row["group"], row["variant"], row["options"]) for row in rows] == [
@@ -111,7 +112,7 @@ def test_every_pair_of_a_store_is_a_row(tmp_path):
     cells = [examples.in_processes(measurement(retention=share, pairs=6), 2) for share in (0.11, 0.55)]
     keep(tmp_path, study(retentions=(0.11, 0.55)), cells)
     contents = Store(tmp_path).read()
-    rows = pair_rows(contents)
+    rows = pair_rows(summarise(contents))
     assert len(rows) == 2 * 2 * (6 + 2)
     expected = [(2, "prefill", n) for n in range(1, 7)] + [
         (2, "generation", 1),
@@ -122,12 +123,11 @@ def test_every_pair_of_a_store_is_a_row(tmp_path):
     timing = contents.measurements[0].timings[0]
     assert rows[0]["prefill_ms"] == timing.pairs[0].pruned.prefill_ms and rows[0]["total_ms"] is None
     assert rows[6]["dense_total_ms"] == timing.generations[0].dense.total_ms
-    assert rows[0]["session_id"] == "0" and rows[0]["disturbance_delay_ms"] is None
+    assert rows[0]["disturbed"] is None
 
 
-def test_the_guide_names_every_column(tmp_path):
+def test_the_guide_names_every_column():
     asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
-    compared = compare(asked, examples.environment(), dense(), [measurement(cell.method) for cell in asked.cells()])
-    keep(tmp_path, study(retentions=(0.11,)), [measurement()])
-    rows = [known()[0], rows_of(compared)[0], rows_of(examples.ablation())[0], pair_rows(Store(tmp_path).read())[0]]
+    compared = compare(examples.contents_of(asked, [measurement(cell.method) for cell in asked.cells()], dense()))
+    rows = [known()[0], rows_of(compared)[0], rows_of(examples.ablation())[0], pair_rows(examples.document())[0]]
     assert [column for row in rows for column in row if not described(column)] == []

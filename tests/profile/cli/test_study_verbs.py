@@ -110,4 +110,4 @@ def test_a_method_from_the_current_directory_can_be_named(tmp_path, capsys, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", sys.path.copy())
     found = document(capsys, "sweep", "--dry-run", "--device", "meta", "--method", "mine:Mine", "--retention", "0.4")
-    assert [cell["method"] for cell in found["cells"]] == ["mine:Mine"]
+    assert [cell["variant"] for cell in found["cells"]] == ["mine:Mine"]

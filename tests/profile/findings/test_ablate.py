@@ -17,7 +17,7 @@ known = pytest.fixture(examples.ablation, scope="module")
 def unanswered(known: Ablation) -> Ablation:
     default = examples.measurement()
     changed = default.model_copy(update={"cell": Cell(method="trio", retention=0.11, options={"k_pos": 1})})
-    return ablate(known.study, examples.environment(), examples.dense(), [default, changed], [examples.session()])
+    return ablate(examples.contents_of(known.study, [default, changed], examples.dense()))
 
 
 def table_of(found: Ablation) -> Table:
@@ -54,7 +54,7 @@ def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(k
 def test_a_default_that_was_not_measured_is_not_compared_with():
     study = examples.study(verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "4": {}}})
     dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 20})
-    found = ablate(study, examples.environment(), dense, [examples.answering({"k_pos": 1}, [True] * 20)])
+    found = ablate(examples.contents_of(study, [examples.answering({"k_pos": 1}, [True] * 20)], dense))
     assert not list(pages._answers(found)) and table_of(found).rows[0][3].text == "–"
 
 

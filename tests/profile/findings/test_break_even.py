@@ -44,7 +44,7 @@ CASES = (
 
 def of(**by_quantity: BreakEven) -> SweepDocument:
     """A sweep with these break-evens."""
-    bare = {"break_even_counted_gamma": {}, "break_even": by_quantity, "break_even_by_method": {"trio": by_quantity}}
+    bare = {"break_even": by_quantity, "break_even_by_method": {"trio": by_quantity}}
     return SWEPT.model_copy(update=bare)
 
 

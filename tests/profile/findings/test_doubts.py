@@ -1,6 +1,6 @@
 """The report of `show --doubts`: each doubt under its cell with the next step, and the tally."""
 
-from tests.profile.examples import in_processes, measurement, rounds_of, study
+from tests.profile.examples import contents_of, in_processes, measurement, rounds_of, study
 from tests.profile.reading import blocks, too_wide
 from trio_profile.analysis.doubts import Doubt, doubts
 from trio_profile.findings import doubts as pages
@@ -11,7 +11,7 @@ from trio_profile.records.schema import Cell
 def test_each_doubt_stands_under_its_cell_with_the_next_step():
     broken = in_processes(measurement()).model_copy(update={"reason": "out of memory"})
     cells = [broken, in_processes(measurement(retention=0.5), 6)]
-    report = pages.report(study(), cells, doubts(study(), cells, rounds=rounds_of(*cells)))
+    report = pages.report(study(), cells, doubts(contents_of(study(), cells, sessions=[], rounds=rounds_of(*cells))))
     tally, cell = blocks(report, Sentences)
     assert tally.lines[0].startswith("2 cells measured. Doubts about single cells: 1 of 2 (sessions 1)")
     assert cell.heading == "trio at 11.0 %" and cell.tone == "doubt"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.profile.documents import UNPRUNED, evaluated, evaluation
 from tests.profile.reading import blocks, rows, sentences, table, terms
-from trio_profile.analysis.evaluation import BesideDefault, EvaluatedCell, Evaluation
+from trio_profile.analysis.evaluation import EvaluatedCell, Evaluation, Scores
 from trio_profile.findings import eval as pages
 from trio_profile.findings.blocks import Chart, Table
 from trio_profile.records.schema import Cell
@@ -19,7 +19,8 @@ def alone(document: Evaluation) -> Evaluation:
     """The same where the dense model was not asked."""
     row = evaluated("", 0.333, UNPRUNED, 1.0)
     only = row.model_copy(update={"cell": Cell(method="trio", retention=0.333)})
-    return document.model_copy(update={"dense": None, "cells": (only,), "printed": (), "limit": 100})
+    study = document.study.model_copy(update={"limit": 100})
+    return document.model_copy(update={"study": study, "dense": None, "cells": (only,), "printed": ()})
 
 
 def kept(row: EvaluatedCell, average: float) -> EvaluatedCell:
@@ -127,7 +128,7 @@ def test_tasks_columns_and_refusals_are_told(document: Evaluation):
 
 def test_variants_stand_beside_the_default(document: Evaluation):
     default, changed = document.cells[0], {"k_pos": 1}
-    beside = BesideDefault(benchmarks=default.benchmarks, average=0.97, average_ci95=(0.95, 0.99))
+    beside = Scores(benchmarks=default.benchmarks, average=0.97, average_ci95=(0.95, 0.99))
     cell = Cell(method="trio", retention=0.333, options=changed)
     variant = default.model_copy(update={"cell": cell, "beside_default": beside})
     study = document.study.model_copy(update={"ablations": {"k_pos": {"1": changed, "4": {}}}})

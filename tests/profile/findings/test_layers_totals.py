@@ -41,10 +41,3 @@ def test_a_method_without_a_proxy_loss_has_no_gamma():
     saved = next(one for one in tables(document.model_copy(update={"cells": cells})) if "tokens kept" in one.columns)
     assert saved.columns[2] == "Saved" and rows(saved)[0][2:5] == ["70.0 %", "–", "–"]
     assert not any("γ" in line for line in sentences(found))
-
-
-def test_budgets_near_full_retention_are_a_reminder():
-    said = sentences(pages.report(layers_at(0.11, 0.77)))
-    assert any("Above about 53 % retention the budgets of trio cannot keep" in line for line in said)
-    assert any("3 of 576 after layer 2 at 77.0 %" in line for line in said)
-    assert not any("cannot keep" in line for line in sentences(pages.report(layers_document())))

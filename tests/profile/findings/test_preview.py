@@ -1,20 +1,20 @@
 from tests.profile.examples import dense, environment, study
 from tests.profile.reading import blocks, too_wide
-from trio_profile.analysis.preview import Preview, PreviewCell, PreviewRetention, RefusedCell
+from trio_profile.analysis.evaluation import Refusal
+from trio_profile.analysis.preview import Preview, PreviewCell
 from trio_profile.findings.blocks import Table
 from trio_profile.findings.preview import report
+from trio_profile.records.schema import Cell
 
 
 def preview(**fields) -> Preview:
     cell = PreviewCell(
-        method="trio",
         variant="trio (k_pos = 1)",
-        retention=PreviewRetention(nominal=0.11, layer_average=0.1101, final_layer=0.02),
+        retention=0.11,
+        layer_average=0.1101,
         layers=(1, 10, 15),
         budgets=(89, 52, 23),
         fastv_macs=438_000_000_000,
-        fastv_overhead_macs=115_600_000_000,
-        selection_macs=52_730_000_000,
     )
     return Preview(environment=environment(), study=study(), shape=dense().shape, cells=(cell,), **fields)
 
@@ -23,12 +23,12 @@ def test_each_cell_has_its_budgets_and_its_cost():
     (table,) = blocks(report(preview()), Table)
     (row,) = table.rows
     assert [entry.text for entry in row] == [
-        *("trio (k_pos = 1)", "11.0 %", "11.01 %", "1, 10, 15", "89, 52, 23", "438 G", "115.6 G", "52.73 G")
+        *("trio (k_pos = 1)", "11.0 %", "11.01 %", "1, 10, 15", "89, 52, 23", "438 G")
     ]
 
 
 def test_a_cell_that_cannot_run_is_listed_with_its_reason():
-    refused = RefusedCell(variant="vtw", retention=0.02, reason="retention 0.02 is too low")
+    refused = Refusal(cell=Cell(method="vtw", retention=0.02), reason="retention 0.02 is too low")
     tables = blocks(report(preview(refused=(refused,))), Table)
     assert [entry.text for entry in tables[-1].rows[0]] == ["vtw", "2.0 %", "retention 0.02 is too low"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.profile.documents import layers_document
-from tests.profile.examples import answered, dense, document, environment, measurement, study
+from tests.profile.examples import answered, contents_of, dense, document, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.analysis.compare import compare
 from trio_profile.analysis.doubts import Doubt
@@ -92,7 +92,7 @@ def test_claims_of_another_model_say_so(claims):
 
 def test_a_comparison_has_the_printed_figures_as_a_page(claims):
     asked = study(verb="compare", retentions=(0.11,))
-    found = compare(asked, environment(), dense(), [measurement()])
+    found = compare(contents_of(asked, [measurement()], dense()))
     ids = [page.id for page in with_printed(comparison.report(found), found, claims).pages]
     assert ids.index("as-printed") < ids.index("study")
 

@@ -40,7 +40,7 @@ def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument)
     assert isinstance(what, Sentences) and len(what.lines) == 2
     assert what.lines[1].startswith("By prefill time, trio pays certainly up to ")
     assert isinstance(chart, Chart) and chart.id == "prefill"
-    assert [type(block) for block in others] == [Table, Table, Sentences, Sentences, Sentences]
+    assert [type(block) for block in others] == [Table, Table, Sentences, Sentences]
 
 
 def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepDocument):
@@ -105,10 +105,10 @@ def test_answers_have_a_chart_the_cheapest_retentions_and_a_table(quizzed: Sweep
     assert not sweep.answers_page(document()).blocks
 
 
-def test_the_cheapest_retention_has_its_interval_and_what_it_saves(quizzed: SweepDocument):
+def test_the_cheapest_retention_has_its_interval(quizzed: SweepDocument):
     cases = {
-        "0.99": AccuracyKept(status="crossing", retention=0.22, ci95=(0.22, 1.0), prefill_speedup=1.5),
-        "0.98": AccuracyKept(status="crossing", retention=0.22, ci95=(0.22, 0.22), prefill_speedup=1.5),
+        "0.99": AccuracyKept(status="crossing", retention=0.22, ci95=(0.22, 1.0)),
+        "0.98": AccuracyKept(status="crossing", retention=0.22, ci95=(0.22, 0.22)),
         "0.97": AccuracyKept(status="inconclusive"),
         "0.96": AccuracyKept(status="always", retention=0.11),
         "0.95": AccuracyKept(status="never"),
@@ -116,7 +116,7 @@ def test_the_cheapest_retention_has_its_interval_and_what_it_saves(quizzed: Swee
     found = quizzed.model_copy(update={"accuracy_kept_by_method": {"trio": cases}})
     assert rows(table(sweep.report(found), KEPT)) == [
         [
-            *("trio", "22 % [22, 100] prefill 1.50×", "22.0 % prefill 1.50×", "not enough questions to say"),
+            *("trio", "22 % [22, 100]", "22.0 %", "not enough questions to say"),
             *("at every retention measured", "at no retention measured"),
         ]
     ]
@@ -124,11 +124,9 @@ def test_the_cheapest_retention_has_its_interval_and_what_it_saves(quizzed: Swee
 
 def test_reminders_say_each_thing_once():
     noted = [measurement(retention=part).model_copy(update={"notes": ("other code ran",)}) for part in (0.11, 0.77)]
-    noted[1] = noted[1].model_copy(update={"budgets": (576, 573, 300), "gamma_counted": None})
     told = sentences(sweep.report(document(study(retentions=(0.11, 0.77, 0.99)), noted)))
     assert told.count("trio: other code ran.") == 1
-    for said in ("3 of 576 after layer 10 at 77.0 %", "leaves out trio at 77.0 %", "Not measured yet: 1 of 3 cells."):
-        assert any(said in line for line in told), said
+    assert any("Not measured yet: 1 of 3 cells." in line for line in told)
 
 
 def test_without_dense_work_and_cache_are_not_judged():

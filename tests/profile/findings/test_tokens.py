@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.profile.examples import dense, document, environment, kept, measurement, picture, study
+from tests.profile.examples import contents_of, dense, document, kept, measurement, picture, study
 from tests.profile.reading import in_terminal
 from trio_core import methods
 from trio_profile.analysis.compare import compare
@@ -76,7 +76,7 @@ def test_a_comparison_shows_the_reference_first_and_controls_last():
         return measurement(method, 0.3).model_copy(update={"remark": remark})
 
     asked = study(("fastv", "random", "trio", "downsample", "grid"), retentions=(0.3,), verb="compare")
-    found = compare(asked, environment(), dense(), [measured(method) for method in asked.methods])
+    found = compare(contents_of(asked, [measured(method) for method in asked.methods], dense()))
     maps = TokenMaps(picture=picture(), cells=tuple(of_cell(method, 0.3, kept()) for method in asked.methods))
     found = found.model_copy(update={"tokens": maps})
     (page,) = [page for page in compare_pages.report(found).pages if page.id == "tokens"]

@@ -146,14 +146,14 @@ def test_every_renderer_shows_the_banner_and_the_confidence(renderer: str):
     report = replace(
         report_of(),
         banner=f"The model is a toy {HOSTILE}.",
-        confidence=[Confidence("low", f"Few pairs {HOSTILE}.", "speed")],
+        confidence=[Confidence("low", f"Few pairs {HOSTILE}.")],
     )
     page = html.render(report)
     assert "<b>bold" not in page
     text = unescape(re.sub("<[^>]*>", " ", page)) if renderer == "html" else RENDERERS[renderer](report)
     said = in_one_line(text)
     assert f"The model is a toy {HOSTILE}." in said
-    assert "Confidence in the speed: low" in said and f"Few pairs {HOSTILE}." in said
+    assert "Confidence: low" in said and f"Few pairs {HOSTILE}." in said
 
 
 # Columns that are not always in sight

@@ -3,14 +3,14 @@ import pytest
 
 from trio_profile.errors import MeasurementError
 from trio_profile.records.estimate import Accuracy, Milliseconds, Ratio
-from trio_profile.stats.estimates import difference_between, median_of, quotient_of, ratio_of
+from trio_profile.stats.estimates import difference_between, median_of, quotient_of
 from trio_profile.stats.intervals import share_interval
 from trio_profile.stats.two_way import centre_of
 
 
 def test_the_median_of_several_processes_is_the_geometric_mean_of_their_medians():
     groups = [[1.0, 2.0, 9.0], [8.0, 8.0], [4.0]]
-    found = ratio_of(groups, "budget")
+    found = median_of(Ratio, groups, "budget")
     assert isinstance(found, Ratio) and found.value == pytest.approx(4.0)
     assert found.ci95 == centre_of(groups).interval() and found.value**2 == pytest.approx(np.prod(found.ci95))
     assert (found.samples, found.sessions, found.stopped) == (6, 3, "budget")
@@ -30,7 +30,7 @@ def test_the_quotient_of_two_ratios_adds_their_distances_in_quadrature():
         Ratio(value=value, ci95=(value / wide, value * wide), samples=n, sessions=n, stopped="budget")
         for value, wide, n in ((2.0, np.exp(0.03), 8), (3.0, np.exp(0.04), 6))
     )
-    found = quotient_of(new, base)
+    found = quotient_of(base, new)
     assert (found.value, found.samples, found.sessions) == (1.5, 6, 6)
     assert found.ci95 == pytest.approx((1.5 * np.exp(-0.05), 1.5 * np.exp(0.05)))
 

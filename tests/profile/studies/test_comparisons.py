@@ -40,7 +40,7 @@ def contents(study: Study, tmp_path_factory) -> Contents:
 
 @pytest.fixture(scope="module")
 def ablated(contents: Contents) -> Ablation:
-    return ablate(contents.study, contents.environment, contents.dense, contents.measurements, rounds=contents.rounds)
+    return ablate(contents)
 
 
 def test_the_variants_of_the_paper_are_measured():
@@ -122,7 +122,7 @@ def test_every_variant_has_a_row_and_the_default_is_in_every_group(ablated: Abla
         [default] = [row for row in group.rows if row.default]
         assert default.status == "done"
         for row in group.at(0.6):
-            assert row.prefill_speedup and row.counted_macs and row.selection_macs and row.kl_nats
+            assert row.prefill_speedup and row.counted_macs and row.selection_macs and row.kl_nats_mean
     probe = {row.variant: row for row in ablated.groups[1].rows}
     default = next(row for row in ablated.groups[0].rows if row.default)
     assert probe["next, last"] == default.model_copy(update={"variant": "next, last"})

@@ -253,7 +253,7 @@ def test_without_dense_there_is_nothing_to_compare(evaluation, study, tmp_path):
     found, answers = asked(evaluation, study, own_tasks(tmp_path), dense=False, limit=2)
     (cell,) = found.cells
     (task,) = cell.tasks
-    assert found.dense is None and len(answers) == task.questions == found.limit == 2
+    assert found.dense is None and len(answers) == task.questions == found.study.limit == 2
     assert all(answer.dense is None and len(answer.order) == 1 for answer in answers)
     assert (task.scores[0].dense, task.scores[0].difference, task.scores[0].ci95) == (None, None, None)
     assert (task.same_answer, task.prefill_speedup, cell.average) == (None, None, None)
@@ -395,7 +395,7 @@ def test_tasks_with_likelihoods_or_several_rounds_are_refused(evaluation, study)
 def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, arguments, tmp_path, capsys):
     out = tmp_path / "out"
     found = document(capsys, *arguments, "--out", str(out))
-    assert (found["format"], found["version"], found["asked"]) == ("trio-profile", VERSION, ["colours"])
+    assert (found["format"], found["version"], found["study"]["tasks"]) == ("trio-profile", VERSION, ["colours"])
     assert found["environment"]["device_name"] == "cpu" and found["study"]["retentions"] == [0.4]
     assert found["cells"][0]["prefill_speedup"]["samples"] == 6
     assert found["report"] == str(out / "report.html")

@@ -11,7 +11,7 @@ import pytest
 from tests.profile.documents import KEPT
 from trio_profile.errors import StudyError
 from trio_profile.studies import exporting, running
-from trio_profile.studies.exporting import ENDINGS, PICTURES, csv_text, exported, format_of, parquet_bytes, picture_of
+from trio_profile.studies.exporting import ENDINGS, PICTURES, csv_text, exported, form_of, parquet_bytes
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_pairs_are_rows_or_columns_of_the_document(kept):
         ("sweep", "csv", {"cells": True}, "--cells takes --format md or latex; csv holds every cell anyway"),
         ("sweep", "csv", {"pairs": True, "requests": True}, "--pairs and --requests: export one of them at a time"),
         ("sweep", "csv", {"requests": True}, "holds no requests: a study of kind 'sweep' asks no server"),
-        ("layers", "csv", {"pairs": True}, "holds no pairs: a study of kind 'layers'"),
+        ("layers", "csv", {"pairs": True}, "holds no pairs: kind 'layers' is not timed"),
         ("flops", "latex", {"cells": True}, "a study of kind 'flops' has no cells"),
     ],
 )
@@ -76,26 +76,18 @@ def test_what_does_not_go_together_is_refused(kind, format, options, says, kept)
         exported(kept(kind), format, **options)
 
 
-def test_the_end_of_a_file_s_name_says_its_format():
-    assert {ending: format_of(Path(f"x{ending}"), None) for ending in ENDINGS} == ENDINGS
-    assert format_of(Path("x.CSV"), None) == "csv"
-    assert format_of(Path("x.txt"), "json") == format_of(Path("x.JSON"), "json") == "json"
-    with pytest.raises(StudyError, match=r"x\.csv is named as csv, and --format says json: change one of them"):
-        format_of(Path("x.csv"), "json")
+def test_the_end_of_a_file_s_name_says_its_form():
+    assert {ending: form_of(Path(f"x{ending}"), None, ENDINGS) for ending in ENDINGS} == ENDINGS
+    assert form_of(Path("x.CSV"), None, ENDINGS) == "csv"
+    assert form_of(Path("x.txt"), "json", ENDINGS) == form_of(Path("x.JSON"), "json", ENDINGS) == "json"
+    assert form_of(None, None, PICTURES, "svg") == form_of(Path("x"), None, PICTURES, "svg") == "svg"
+    with pytest.raises(StudyError, match=r"x\.csv is named as csv, and the option says json: change one of them"):
+        form_of(Path("x.csv"), "json", ENDINGS)
     for path in (None, Path("x.doc")):
-        with pytest.raises(StudyError, match="--format is missing: choose md, latex, csv, parquet, json"):
-            format_of(path, None)
-
-
-def test_the_end_of_a_file_s_name_says_the_form_of_a_figure():
-    assert {ending: picture_of(Path(f"x{ending}"), None) for ending in PICTURES} == PICTURES
-    assert picture_of(Path("x.PNG"), None) == "png"
-    assert (picture_of(None, None), picture_of(Path("x"), None), picture_of(Path("x"), "pdf")) == ("svg", "svg", "pdf")
-    with pytest.raises(StudyError, match=r"x\.svg is named as svg, and --to says pdf: change one of them"):
-        picture_of(Path("x.svg"), "pdf")
-    for given in (None, "png"):
-        with pytest.raises(StudyError, match=r"x\.jpg: no figure is written as \.jpg; choose \.svg, \.pdf, \.png"):
-            picture_of(Path("x.jpg"), given)
+        with pytest.raises(StudyError, match="names no form: choose md, latex, csv, parquet, json"):
+            form_of(path, None, ENDINGS)
+    with pytest.raises(StudyError, match=r"x\.jpg names no form: choose svg, pdf, png"):
+        form_of(Path("x.jpg"), None, PICTURES, "svg")
 
 
 def test_a_file_of_the_study_is_never_overwritten(kept):

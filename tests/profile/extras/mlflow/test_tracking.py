@@ -47,7 +47,7 @@ def kept(tmp_path):
         directory = tmp_path / f"my-{kind}"
         directory.mkdir()
         KEPT[kind](directory)
-        return directory, running.write_report(running.read(directory), directory)
+        return directory, running.write_report(directory)
 
     return make
 
