@@ -159,7 +159,8 @@ def doubts_page(document: EndpointsDocument) -> Page:
 def study_page(document: EndpointsDocument) -> Page:
     """The study, its servers and the machine of the client."""
     where = document.environment
-    fields = [*fields_of(document.study), ("client", f"{where.cpu}, {where.system}, Python {where.python}")]
+    options = [(name, text) for name, text in fields_of(document.study) if name != "check cache"]  # no option any more
+    fields = [*options, ("client", f"{where.cpu}, {where.system}, Python {where.python}")]
     servers: dict[str, Callable[[ServerFacts], Entry]] = {
         "arm": lambda server: Entry(server.arm),
         "model": lambda server: Entry(server.model),
