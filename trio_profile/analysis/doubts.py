@@ -238,7 +238,7 @@ ROWS: tuple[Row[Contents], ...] = (
         "Is the spread between processes unknown?",
         _one_process,
         2,
-        "{few} of {cells} measured in one process: another run may differ by more than the interval",
+        "one process alone measured {few} of {cells}: another run may differ by more than the interval",
         f"measure again with --processes {PROCESSES} --out ANOTHER{{again}}",
         at_least=True,
     ),

@@ -5,7 +5,7 @@ Controls are simple rules for comparison. They are never recommended.
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Literal
+from typing import Any, Literal
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
@@ -45,7 +45,7 @@ class Pick(Record):
 
 
 class Confidence(Record):
-    """How far a recommendation can be trusted. reasons: why; the weightiest first."""
+    """How far a recommendation, or a part of it, can be trusted. reasons: why; the weightiest first."""
 
     level: Literal["high", "medium", "low"]
     reasons: tuple[str, ...]
@@ -64,6 +64,8 @@ class Recommendation(Record):
     floor: the lowest retention of the method that keeps the answers, above `below`.
     below: the next lower retention than `floor`, which loses more than two points; None if none was measured.
     confidence: in what the status says; None if nothing is measured.
+    confidence_in_speed: in its speed alone; None if nothing is measured.
+    confidence_in_answers: in what it says of the answers; None if it says nothing of them.
     """
 
     status: Literal["use", "cost_alone", "answers_lost", "slower", "undecided", "unmeasured"]
@@ -72,6 +74,8 @@ class Recommendation(Record):
     floor: float | None = None
     below: Pick | None = None
     confidence: Confidence | None = None
+    confidence_in_speed: Confidence | None = None
+    confidence_in_answers: Confidence | None = None
 
 
 def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommendation:
@@ -89,8 +93,8 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
     kept = [cell for cell in paying if keeps_answers(cell)]
     if not kept:
         least = max(paying, key=_difference)
-        confidence = _confidence(least, [*_weak_times(least, doubts), *_weak_losses(paying)])
-        return Recommendation(status="answers_lost", pick=_pick(least), confidence=confidence)
+        confidences = _confidences(least, _weak_times(least, doubts), _weak_losses(paying))
+        return Recommendation(status="answers_lost", pick=_pick(least), **confidences)
     best = _best(kept)
     others = [_best([cell for cell in kept if cell.method == name]) for name in dict.fromkeys(c.method for c in kept)]
     ties = [cell for cell in others if cell.method != best.method and _overlap(cell, best)]
@@ -101,7 +105,7 @@ def recommend(cells: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Recommen
         ties=tuple(_pick(cell) for cell in sorted(ties, key=lambda cell: cell.speed, reverse=True)),
         floor=floor.realised,
         below=None if below is None else _pick(below),
-        confidence=_confidence(best, [*_weak_times(best, doubts), *_weak_answers(best)]),
+        **_confidences(best, _weak_times(best, doubts), _weak_answers(best)),
     )
 
 
@@ -142,11 +146,10 @@ def _without_gain(judged: Sequence[CellSummary], doubts: Sequence[Doubt]) -> Rec
     """Return what follows if no cell is shown to pay."""
     best = max(judged, key=lambda cell: cell.speed)
     if all(_may_gain(cell) <= MATTERS for cell in judged):
-        confidence = _confidence(best, _weak_times(best, doubts))
-        return Recommendation(status="slower", pick=_pick(best), confidence=confidence)
+        return Recommendation(status="slower", pick=_pick(best), **_confidences(best, _weak_times(best, doubts)))
     most = max(judged, key=_may_gain)
-    confidence = _confidence(most, [(2, "the intervals hold both a gain and a loss")])
-    return Recommendation(status="undecided", pick=_pick(most), confidence=confidence)
+    wide: list[_Weak] = [(2, "the intervals hold both a gain and a loss")]
+    return Recommendation(status="undecided", pick=_pick(most), **_confidences(most, wide))
 
 
 def _may_gain(cell: CellSummary) -> float:
@@ -205,15 +208,28 @@ def keeps_scores(row: EvaluatedCell) -> bool:
 # Confidence
 
 
-def _confidence(cell: CellSummary, weak: Iterable[_Weak]) -> Confidence:
-    """Return how far can be trusted what is said of a cell. weak: what weakens it."""
-    causes = sorted(weak, key=lambda cause: -cause[0])
-    if causes:
-        return Confidence(level=_LEVELS[causes[0][0]], reasons=tuple(dict.fromkeys(reason for _, reason in causes)))
+def _confidences(cell: CellSummary, times: Iterable[_Weak], answers: Iterable[_Weak] | None = None) -> dict[str, Any]:
+    """Return the three confidences of a Recommendation.
+
+    cell: of which it speaks.
+    times, answers: what weakens its times and its answers; None if it says nothing of answers.
+    """
     assert cell.prefill_speedup is not None
-    answers = [] if cell.accuracy_difference is None else [_excluded(cell.accuracy_difference)]
-    processes = f"{cell.prefill_speedup.sessions} processes agree"
-    return Confidence(level="high", reasons=(processes, "no doubt about this cell", *answers))
+    weak_times, weak_answers, lost = list(times), list(answers or ()), cell.accuracy_difference
+    fast = [f"{cell.prefill_speedup.sessions} processes agree", "no doubt about this cell"]
+    right = [] if lost is None else [_excluded(lost)]
+    return {
+        "confidence": _confidence([*weak_times, *weak_answers], [*fast, *right]),
+        "confidence_in_speed": _confidence(weak_times, fast),
+        "confidence_in_answers": None if answers is None or lost is None else _confidence(weak_answers, right),
+    }
+
+
+def _confidence(weak: Sequence[_Weak], sure: Sequence[str]) -> Confidence:
+    """Return the confidence that is left. sure: the reasons of a high one."""
+    causes = sorted(weak, key=lambda cause: -cause[0])
+    reasons = [reason for _, reason in causes] or sure
+    return Confidence(level=_LEVELS[causes[0][0]] if causes else "high", reasons=tuple(dict.fromkeys(reasons)))
 
 
 def _excluded(lost: Difference) -> str:

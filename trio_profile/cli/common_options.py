@@ -30,7 +30,7 @@ RESUME = Annotated[
     ),
 ]
 DRY_RUN = Annotated[
-    bool, flag("--dry-run", "Print the cells, their budgets and cost, and the expected time. Measure nothing.")
+    bool, flag("--dry-run", "Print the plan of the study, its cost and the expected time. Measure nothing.")
 ]
 HELP_ALL = "trio_profile.help_all"
 """Set in a context whose help lists every option."""

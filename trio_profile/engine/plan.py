@@ -114,7 +114,10 @@ def method_of(cell: Cell, study: Study) -> Method:
         raise OptionError(f"option retention = {values['retention']!r}: give retentions with --retention")
     classes = [methods.find(method) for method in study.methods]
     if unknown := sorted(name for name in values if not any(owner.field_of(name) for owner in (cls, *classes))):
-        raise OptionError(f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}")
+        raise OptionError(
+            f"option {unknown[0]!r} belongs to none of the methods {', '.join(study.methods)}; "
+            f"`trio-profile methods {study.methods[0]} --json` lists the options"
+        )
     # Each method gets only the options that it has: `random` does not get --option threshold=0.9.
     options = {field: _typed(cls, field, value) for name, value in values.items() if (field := cls.field_of(name))}
     # In a study of several methods, --layers is only for those that act in the decoder.

@@ -9,7 +9,6 @@ from trio_profile.findings.study_page import reminders, report_of
 from trio_profile.findings.table import Key, grid, table
 from trio_profile.quantities import entries
 from trio_profile.quantities.quantity import Column, over_dense
-from trio_profile.text import listed
 
 GROUPS = {
     "k_pos": "The number of rows at the end of the prompt that the proxy loss supervises. The paper finds that 1 is "
@@ -29,7 +28,10 @@ _TO_DEFAULT = Column("points to default", lambda row, _: entries.points(row.defa
 _PAPER = Column("paper", lambda row, _: Entry("–" if row.printed is None else units.score(row.printed)))
 _MACS = over_dense("MACs", "counted_macs", digits=1)
 _VARIANT = Key("variant", lambda _, row: Entry(row.variant, note="default" if row.default else ""))
-_PRINTED = "The paper's column is for LLaVA-1.5-7B at 64 tokens: the share of the dense scores kept, in layers POPE"
+_PRINTED = (
+    "The paper's column is for LLaVA-1.5-7B at 64 tokens: the share of the dense scores kept. "
+    "For layers it is of POPE alone"
+)
 
 
 def report(document: Ablation) -> Report:
@@ -48,7 +50,7 @@ def verdict_page(document: Ablation) -> Page:
 def _answers(document: Ablation) -> Iterator[str]:
     """Which variants have measurably more or fewer right answers than the default."""
     compared = [
-        (f"{group.name} {row.variant} at {units.percent(row.nominal_retention)}", row.default_difference)
+        (f"{group.name} {row.variant}{_at(document, row.nominal_retention)}", row.default_difference)
         for group in document.groups
         for row in group.rows
         if row.default_difference is not None
@@ -59,8 +61,13 @@ def _answers(document: Ablation) -> Iterator[str]:
         if entries.tone(difference.ci95, 0)
     ]
     if compared:
-        names = listed(apart) or "none"
-        yield f"Measurably different from the default in right answers, of {len(compared)} comparisons: {names}."
+        count = f"{len(apart) or 'none'} differ{'s' if len(apart) == 1 else ''} measurably in right answers"
+        yield f"Of {len(compared)} comparisons with the default, {count}{': ' if apart else ''}{'; '.join(apart)}."
+
+
+def _at(document: Ablation, retention: float) -> str:
+    """The retention of a variant, if the study has several."""
+    return f" at {units.percent(retention)}" if len(set(document.study.retentions)) > 1 else ""
 
 
 def _speeds(document: Ablation) -> Iterator[str]:

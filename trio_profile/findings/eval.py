@@ -253,7 +253,8 @@ def _different(rows: Sequence[Any]) -> str:
         if entries.tone(interval, 1)
     ]
     variants = units.number_of(len(known), "variant")
-    return f"Measurably different from the default, of {variants} with an interval: {listed(apart) or 'none'}."
+    count = f"{len(apart) or 'none'} differ{'s' if len(apart) == 1 else ''} measurably from the default"
+    return f"Of {variants} with an interval, {count}{': ' if apart else ''}{'; '.join(apart)}."
 
 
 # Columns and entries

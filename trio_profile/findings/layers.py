@@ -128,7 +128,7 @@ def _shares(cell: PrefillTimes) -> str:
     if not (rest := sum(outside.values())):
         return text
     cap = units.times(cell.totals.dense_prefill_ms.value / rest)
-    return f"{text} Without decoder layers and selection it would be {cap} as fast as dense."
+    return f"{text} If layers and selection took no time, it would be {cap} as fast as dense."
 
 
 def layers_page(cell: PrefillTimes) -> Page:

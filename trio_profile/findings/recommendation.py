@@ -51,9 +51,9 @@ def further(advice: Recommendation) -> Iterator[str]:
 
 
 def badges(advice: Recommendation) -> list[blocks.Confidence]:
-    """How sure the recommendation is, and why; empty if nothing is measured."""
-    sure = advice.confidence
-    return [] if sure is None else [blocks.Confidence(sure.level, "; ".join(sure.reasons))]
+    """How sure the speed and the answers are, and why; of the speed alone where nothing is said of answers."""
+    parts = {"speed": advice.confidence_in_speed, "answers": advice.confidence_in_answers}
+    return [blocks.Confidence(part.level, "; ".join(part.reasons), subject) for subject, part in parts.items() if part]
 
 
 def banner(model: str, sessions: Sequence[Session]) -> str:

@@ -6,6 +6,7 @@ from trio_profile import units
 from trio_profile.analysis.ablate import Ablation
 from trio_profile.analysis.compare import Comparison
 from trio_profile.analysis.grid import CellTokens, TokenMaps
+from trio_profile.analysis.recommendation import CONTROL
 from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Page, Tokens
 from trio_profile.records.schema import StageTokens
@@ -107,9 +108,11 @@ def _merging(stages: Sequence[DrawnStage]) -> str:
 
 
 def _first_methods(document: SweepDocument | Comparison | Ablation, maps: TokenMaps) -> list[str]:
-    """The methods that are drawn at first: in a comparison the reference, then those of the lowest retention."""
+    """The methods that are drawn at first: those of the lowest retention. A comparison begins with its reference."""
     # A method that cannot reach the lowest retention, which is drawn first, comes later.
     by_retention = sorted(maps.cells, key=lambda tokens: tokens.cell.retention)
     names = list(dict.fromkeys(tokens.cell.variant for tokens in by_retention))
-    first = document.reference if isinstance(document, Comparison) else ""
-    return sorted(names, key=lambda name: name != first)[:MOST_SHOWN]
+    if not isinstance(document, Comparison):
+        return names[:MOST_SHOWN]
+    controls = {row.method for row in document.rows if row.remark == CONTROL}
+    return sorted(names, key=lambda name: (name != document.reference, name in controls))[:MOST_SHOWN]

@@ -85,7 +85,7 @@ def test_a_busy_cpu_is_a_doubt_where_more_than_half_of_the_runs_waited():
 
 def test_a_study_of_one_process_is_measured_again_in_several():
     [(*_, sentence, next_step)] = found("sessions", [in_processes(measurement(), 2), measurement(retention=0.5)])
-    assert sentence.startswith("1 of 2 cells measured in one process") and "--processes 8 --out ANOTHER" in next_step
+    assert sentence.startswith("one process alone measured 1 of 2 cells") and "--processes 8 --out ANOTHER" in next_step
 
 
 def test_few_rounds_name_the_time_that_is_enough():

@@ -156,6 +156,13 @@ def test_confidence_falls_with_each_weakness_of_the_recommended_cell():
         assert found.reasons[0].startswith(reason)
 
 
+def test_few_questions_weaken_what_is_said_of_answers_and_not_the_speed():
+    advice = recommend([cell("trio", 0.22, 1.4, 0.0, questions=24)], [])
+    speed, answers = advice.confidence_in_speed, advice.confidence_in_answers
+    assert speed is not None and speed.level == "high"
+    assert answers is not None and answers.level == "low"
+
+
 def test_enough_questions_say_which_loss_they_exclude():
     found = recommend([cell("trio", 0.22, 1.4, 0.0, questions=1000)], []).confidence
     assert found is not None and found.level == "high"

@@ -36,7 +36,10 @@ def test_only_the_verdict_is_in_sight(known: Ablation):
 
 def test_variants_that_differ_from_the_default_are_named(known: Ablation):
     apart, *_ = sentences(pages.report(known))
-    assert apart.endswith("of 2 comparisons: k_pos 1 at 11.0 % (−12.5 [−18.0, −6.7] points).")
+    assert apart == (
+        "Of 2 comparisons with the default, 1 differs measurably in right answers: "
+        "k_pos 1 (−12.5 [−18.0, −6.7] points)."
+    )
 
 
 def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(known: Ablation):

@@ -133,7 +133,9 @@ def test_variants_stand_beside_the_default(document: Evaluation):
     variant = default.model_copy(update={"cell": cell, "beside_default": beside})
     study = document.study.model_copy(update={"ablations": {"k_pos": {"1": changed, "4": {}}}})
     report = pages.report(document.model_copy(update={"cells": (default, variant), "study": study}))
-    assert sentences(report)[0].endswith("of 1 variant with an interval: k_pos 1 at 33.3 % (worse).")
+    assert sentences(report)[0] == (
+        "Of 1 variant with an interval, 1 differs measurably from the default: k_pos 1 at 33.3 % (worse)."
+    )
     found = report.pages[0].blocks[1]
     assert isinstance(found, Table)
     assert [row[:3] for row in rows(found)] == [["k_pos", "1", "33.3 %"], ["k_pos", "4 default", "33.3 %"]]

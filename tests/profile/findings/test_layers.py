@@ -20,7 +20,7 @@ def test_the_first_page_says_claim_measurement_and_largest_step(document: Layers
     assert largest.name in most
     assert shares == (  # of 30 ms: 26, 3.5 and 0.2 ms, which alone would be 40 / 0.2 times as fast
         "Shares of the pruned prefill: decoder layers 86.7 % and selection 11.7 %. "
-        "Without decoder layers and selection it would be 200.00× as fast as dense."
+        "If layers and selection took no time, it would be 200.00× as fast as dense."
     )
     assert "69.0 ms, and 70.0 ms dense" in whole and whole.endswith("as fast as dense.")
 

@@ -29,8 +29,8 @@ def test_each_status_has_a_sentence():
 
 
 def test_a_badge_stands_wherever_something_was_measured():
-    [badge] = recommendation.badges(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
-    assert (badge.title, badge.level) == ("Confidence: high", "high")
+    badges = recommendation.badges(recommend([cell("trio", 0.22, 1.4, 0.0)], []))
+    assert [badge.title for badge in badges] == ["Confidence in the speed: high", "Confidence in the answers: high"]
     assert recommendation.badges(Recommendation(status="unmeasured")) == []
 
 

@@ -75,7 +75,7 @@ def test_a_comparison_shows_the_reference_first_and_controls_last():
         remark = methods.find(method).reference.remark
         return measurement(method, 0.3).model_copy(update={"remark": remark})
 
-    asked = study(("fastv", "random", "trio", "downsample", "grid"), retentions=(0.3,), verb="compare")
+    asked = study(("random", "fastv", "trio", "downsample", "grid"), retentions=(0.3,), verb="compare")
     found = compare(contents_of(asked, [measured(method) for method in asked.methods], dense()))
     maps = TokenMaps(picture=picture(), cells=tuple(of_cell(method, 0.3, kept()) for method in asked.methods))
     found = found.model_copy(update={"tokens": maps})

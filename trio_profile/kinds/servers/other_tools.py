@@ -70,8 +70,8 @@ def compare(dense: Path, pruned: Path) -> ToolsDocument:
     if not (common := [place for place in of_dense if place in of_pruned]):
         places = " / ".join(map(", ".join, (of_dense, of_pruned)))
         raise StudyError(f"{dense} and {pruned} have no load in common: {places}; measure both alike")
-    pairs = [(of_dense[place], of_pruned[place]) for place in common]
-    return ToolsDocument(pairs=tuple(ToolPair(dense=one, pruned=two, gains=_gains(one, two)) for one, two in pairs))
+    pairs = ((of_dense[place], of_pruned[place]) for place in common)
+    return ToolsDocument(pairs=tuple(ToolPair(dense=a, pruned=b, gains=_gains(a, b)) for a, b in pairs))
 
 
 def _by_place(path: Path) -> dict[str, ToolRun]:
@@ -115,15 +115,15 @@ def read_runs(path: Path) -> list[ToolRun]:
 
 
 def _of_aiperf(content: Mapping[str, Any]) -> ToolRun:
-    asked, ttft = content["input_config"], content.get("time_to_first_token", {})
-    phase = next(phase for phase in asked["phases"] if phase["kind"] == "profiling")
+    settings, ttft = content["input_config"], content.get("time_to_first_token", {})
+    phase = next(phase for phase in settings["phases"] if phase["kind"] == "profiling")
     answered = int(content["request_count"]["avg"])
     values: dict[Quantity, float | None] = {name: ttft.get(place) for name, place in _PERCENTILES.items()}
     values["throughput"] = content["request_throughput"]["avg"]
     values["total_ms"] = content["request_latency"]["p50"]
     return ToolRun(
         tool=f"AIPerf {content['aiperf_version']}",
-        url=asked["endpoint"]["urls"][0],
+        url=settings["endpoint"]["urls"][0],
         load=_load(phase.get("concurrency") if phase["type"] == "concurrency" else None, phase.get("rate")),
         start=datetime.fromisoformat(content["start_time"]).timestamp(),
         end=datetime.fromisoformat(content["end_time"]).timestamp(),

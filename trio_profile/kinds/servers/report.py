@@ -59,12 +59,13 @@ def report(document: EndpointsDocument) -> Report:
 
 def preview_report(document: EndpointsPreview) -> Report:
     """The report of a dry run."""
-    study = document.study
+    study, count = document.study, units.number_of(document.questions, "question")
+    questions = f" Each server answers {count} first." if document.questions else ""
     lines = [
         f"{units.number_of(len(study.loads), 'load')}: {', '.join(load.name for load in study.loads)}.",
         f"{units.number_of(document.segments, 'segment')} send at most {units.number_of(document.requests, 'request')} "
         f"to {' and '.join(filter(None, (study.dense, study.pruned)))}. Each session begins with four more, which are "
-        f"not measured. Each server answers {units.number_of(document.questions, 'question')} first.",
+        f"not measured.{questions}",
         f"They take at most {units.duration(document.seconds)}. Making the pictures comes on top, and each segment may "
         f"wait up to three times {units.duration(study.timeout_seconds)} longer for answers that are late.",
     ]
@@ -159,7 +160,8 @@ def doubts_page(document: EndpointsDocument) -> Page:
 def study_page(document: EndpointsDocument) -> Page:
     """The study, its servers and the machine of the client."""
     where = document.environment
-    fields = [*fields_of(document.study), ("client", f"{where.cpu}, {where.system}, Python {where.python}")]
+    options = [(name, text) for name, text in fields_of(document.study) if name != "check cache"]  # no option any more
+    fields = [*options, ("client", f"{where.cpu}, {where.system}, Python {where.python}")]
     servers: dict[str, Callable[[ServerFacts], Entry]] = {
         "arm": lambda server: Entry(server.arm),
         "model": lambda server: Entry(server.model),
