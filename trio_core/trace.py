@@ -58,8 +58,8 @@ class Trace:
     visual_tokens[b]: V0, the visual tokens that entered the decoder for sample b; empty for a prompt without pictures.
     num_layers: L, the decoder's depth; 0 before the first prefill.
     left: returns `places`; None before the first prefill.
-    notes: what differs from what was asked, such as a prompt without pictures, which runs dense; and what a method
-        tells, such as how long it took to compile.
+    notes: what differs from what was asked, such as a prompt without pictures, which runs dense, or a method that had
+        fewer supervised rows than k_pos.
     """
 
     stages: list[StageTrace] = field(default_factory=list)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import gcd, sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from trio_core.errors import OptionError, RetentionError
 from trio_core.methods.method import Method, Reference, Stage, within
@@ -225,10 +225,11 @@ def combine(encoder: type[Method], decoder: type[Method]) -> type[Combined]:
     made: list[tuple[str, Any, Any]] = []
     owners: dict[str, tuple[int, str]] = {}
     for place, kind in enumerate(("encoder", "decoder")):
+        types = get_type_hints(parts[place])  # `option.type` is a text under `from __future__ import annotations`
         for option in own[place]:
             named = f"{kind}_{option.name}" if option.name in both else option.name
             same = field(default=option.default, default_factory=option.default_factory, metadata=option.metadata)
-            made.append((named, option.type, same))
+            made.append((named, types[option.name], same))
             owners[named] = place, option.name
     for name_of_all in ("positions", "budget_rule"):
         ours, *theirs = (cls.__dataclass_fields__[name_of_all] for cls in (Method, decoder, encoder))

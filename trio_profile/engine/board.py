@@ -111,11 +111,12 @@ class Board:
         """
         for path in worker_files(self.directory):
             reader = self._readers.setdefault(path, WorkerReader(path))
-            seen, had_begun = len(reader.ends), reader.study is not None
+            had_begun = reader.study is not None
             reader.look()
             if not had_begun and reader.study not in (None, self.study):
                 raise StoreError(f"{path} is of another study than {self.directory / STUDY}: move one of them away")
-            for end in reader.ends[seen:]:
+            ends, reader.ends = reader.ends, []  # a study may have a million times, which are not kept here
+            for end in ends:
                 if end.run.failed is None:
                     self.spent = self.spent[0] + 1, self.spent[1] + end.run.seconds
                 if self._is_like_the_first(end.run, reader):

@@ -10,8 +10,8 @@ from trio_profile.records.record import Record, ZeroOrMore
 from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture, Round
 from trio_profile.stats.orders import in_order
 
-DENSE_WEIGHT = 2.5
-"""The exact counts of the dense model take as long as those of so many cells: they take much longer."""
+DENSE_WEIGHT = 1.5
+"""The exact counts of the dense model take as long as those of so many cells. [`pocket`, one thread]"""
 
 
 class Answers(Record):

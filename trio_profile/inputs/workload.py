@@ -30,7 +30,7 @@ from trio_profile.inputs.questions import Question, enough, open_picture, read_s
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.records.schema import Shape, Study
 
-Picture = Image.Image | list[Image.Image]
+Medium = Image.Image | list[Image.Image]
 """A picture, or the frames of a clip."""
 DEFAULT_PROMPT = "Describe this picture."
 DEFAULT_TEXT_TOKENS = 60
@@ -260,7 +260,7 @@ def _synthetic(study: Study, loaded: Loaded, adapter: Adapter, generator: torch.
     return inputs
 
 
-def _processed(study: Study, loaded: Loaded, picture: Callable[[], Picture], prompt: str) -> Inputs:
+def _processed(study: Study, loaded: Loaded, picture: Callable[[], Medium], prompt: str) -> Inputs:
     if loaded.processor is None:
         raise StudyError(
             f"model {study.model!r} has random weights and no tokenizer; "
@@ -276,7 +276,7 @@ def _processed(study: Study, loaded: Loaded, picture: Callable[[], Picture], pro
     return encode(loaded.processor, [image] * study.batch, [text] * study.batch)
 
 
-def _own_picture(study: Study) -> Callable[[], Picture] | None:
+def _own_picture(study: Study) -> Callable[[], Medium] | None:
     """Reads the picture or the video of the user. None if the study has neither."""
     if study.video is not None:
         return partial(read_video, study.video, study.frames, study.fps)
@@ -296,7 +296,7 @@ def _require_video_fits(video: str, inputs: Inputs, new_tokens: int, adapter: Ad
         )
 
 
-def ask(processor: Any, pictures: Sequence[Picture], text: str) -> Inputs:
+def ask(processor: Any, pictures: Sequence[Medium], text: str) -> Inputs:
     """The inputs of one question about some pictures. The pictures come first, wherever the text places them.
 
     Raises StudyError if the processor refuses them.
@@ -306,7 +306,7 @@ def ask(processor: Any, pictures: Sequence[Picture], text: str) -> Inputs:
     return encode(processor, pictures, [_prompt(processor, text, pictures)])
 
 
-def encode(processor: Any, pictures: Sequence[Picture], texts: Sequence[str]) -> Inputs:
+def encode(processor: Any, pictures: Sequence[Medium], texts: Sequence[str]) -> Inputs:
     """Prepare pictures and prompts by the checkpoint's own processor. Raises StudyError if it refuses them."""
     begin = getattr(getattr(processor, "tokenizer", None), "bos_token", None)
     # The chat template may already have written the begin token, which the tokenizer would add again.
@@ -319,7 +319,7 @@ def encode(processor: Any, pictures: Sequence[Picture], texts: Sequence[str]) ->
     return {name: value for name, value in encoded.items() if isinstance(value, Tensor) and name != "labels"}
 
 
-def _by_kind(pictures: Sequence[Picture], texts: Sequence[str]) -> dict[str, Any]:
+def _by_kind(pictures: Sequence[Medium], texts: Sequence[str]) -> dict[str, Any]:
     """The pictures or the videos as arguments of a processor."""
     if any(isinstance(picture, list) for picture in pictures):
         metadata = [getattr(picture, "metadata", None) for picture in pictures]
@@ -328,7 +328,7 @@ def _by_kind(pictures: Sequence[Picture], texts: Sequence[str]) -> dict[str, Any
     return {"images": _by_prompt(pictures, texts)}
 
 
-def _by_prompt(pictures: Sequence[Picture], texts: Sequence[str]) -> list[Any] | None:
+def _by_prompt(pictures: Sequence[Medium], texts: Sequence[str]) -> list[Any] | None:
     """The pictures as a processor takes them; None without pictures. Several prompts have one list of pictures each.
 
     Gemma 3 and SmolVLM would take a list without lists as the pictures of one prompt.
@@ -343,7 +343,7 @@ def _random_picture(generator: torch.Generator) -> Image.Image:
     return Image.fromarray(pixels.numpy())
 
 
-def _prompt(processor: Any, prompt: str, pictures: Sequence[Picture]) -> str:
+def _prompt(processor: Any, prompt: str, pictures: Sequence[Medium]) -> str:
     """The prompt in the checkpoint's own chat template. Without one it has the form of the model's family.
 
     Raises StudyError if the template refuses the prompt.
@@ -368,7 +368,7 @@ def placeholder(processor: Any, kind: str = "image") -> str:
     return getattr(processor, f"{kind}_token", f"<{kind}>")
 
 
-def kind_of(picture: Picture) -> str:
+def kind_of(picture: Medium) -> str:
     """`video` or `image`, as processors and chat templates name it."""
     return "video" if isinstance(picture, list) else "image"
 

@@ -80,13 +80,16 @@ class Leases:
 
         Raises StoreError if the directory cannot be written.
         """
+        is_ours = False
         try:
             with self._path(run, attempt).open("x") as file:
+                is_ours = True
                 file.write(self.worker)
         except FileExistsError:
             return False
         except OSError as error:
-            self.give_back(run, attempt)
+            if is_ours:
+                self.give_back(run, attempt)
             raise cannot_write(self.directory, error) from error
         if self._failed(run, attempt).exists():  # another worker began and failed it since we looked
             self._path(run, attempt).unlink(missing_ok=True)

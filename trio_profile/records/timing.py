@@ -153,8 +153,8 @@ def timings_of(rounds: Sequence[Round]) -> dict[str, tuple[Timing, ...]]:
     timings: dict[str, list[Timing]] = {}
     for (session, measured), short, whole in zip(sessions.items(), prefills, generations, strict=True):
         for cell in dict.fromkeys(cell for a_round in measured for cell in a_round.cells):
-            generations = tuple(whole.get(cell, ()))
-            timing = Timing(session=session, pairs=tuple(short.get(cell, generations)), generations=generations)
+            own = tuple(whole.get(cell, ()))
+            timing = Timing(session=session, pairs=tuple(short.get(cell, own)), generations=own)
             timings.setdefault(cell, []).append(timing)
     return {cell: tuple(of_cell) for cell, of_cell in timings.items()}
 

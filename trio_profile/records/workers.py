@@ -101,7 +101,7 @@ class WorkerReader(LogReader):
     """Reads a worker's file. It can be asked again and again, and then reads what is new.
 
     sessions: the sessions so far, by id.
-    ends: the finished runs so far.
+    ends: the finished runs so far. Whoever has used them may empty the list.
     """
 
     def __init__(self, path: Path) -> None:

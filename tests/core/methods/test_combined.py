@@ -5,7 +5,7 @@ import pickle
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
@@ -138,6 +138,18 @@ class Before(Method):
 
     def select(self, view: View) -> Selection:
         return Selection(tuple(torch.arange(self.seed, self.seed + p.budget) for p in view.pictures))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moody(Before):
+    """Has an annotation that is a text, as under `from __future__ import annotations`."""
+
+    mood: "Literal['calm', 'wild']" = "calm"
+
+
+def test_an_option_annotated_by_a_text_is_checked_in_a_combination():
+    with pytest.raises(OptionError, match="mood 'loud': choose calm or wild"):
+        methods.find(f"{__name__}:Moody+random")(retention=0.5, mood="loud")
 
 
 def test_an_option_of_both_parts_is_named_with_its_part():

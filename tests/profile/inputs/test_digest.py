@@ -78,7 +78,7 @@ def test_a_directory_named_like_a_built_in_model_is_not_what_is_measured(tmp_pat
 
 def test_files_of_a_checkpoint_count_and_those_of_a_study_in_it_do_not(tmp_path):
     matter = ("config.json", "model.safetensors", "tokenizer.json", "processor/config.json")
-    others = ("README.md", "log.csv", "out/flops.json", "trace.json", ".lock.json", ".git/a.json")
+    others = ("README.md", "log.csv", "out/flops.json", "trace.json", ".lock.txt", ".git/a.json")
     for name in (*matter, *others):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")

@@ -1,10 +1,13 @@
 """Leases: one worker at a run, and another one after it if it dies."""
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from trio_profile.errors import StoreError
 from trio_profile.records.leases import LEASES, Leases
 
 RUN = "at-0.11.1"
@@ -37,6 +40,18 @@ def test_a_lease_that_is_not_renewed_expires(workers):
     assert not two.attempts({RUN})[RUN].is_held(60)
     one.renew(RUN, 1)
     assert two.attempts({RUN})[RUN].is_held(60)
+
+
+def test_a_claim_that_cannot_be_written_leaves_the_lease_of_another_worker(workers, monkeypatch):
+    def fail(*_args, **_options):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    one, two = workers
+    assert one.claim(RUN, 1)
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="Too many open files"):
+        patch.setattr(Path, "open", fail)
+        two.claim(RUN, 1)
+    assert one.worker_of(RUN, 1) == "one"
 
 
 def test_the_latest_attempt_counts(workers):
