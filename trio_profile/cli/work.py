@@ -46,8 +46,10 @@ def command(**values: Any) -> None:
     path = running.write_report_if_free(directory)
     given_up = sum(run.failed is not None for run in contents.runs)
     failed = sum(cell.reason is not None and cell.status != "refused" for cell in contents.cells.values())
-    measured = units.number_of(len(contents.runs) - given_up, "run")
-    print(f"{measured} measured, {given_up} given up; {failed} cells failed")
+    parts = [f"{units.number_of(len(contents.runs) - given_up, 'run')} measured"]
+    parts += [f"{given_up} given up"] if given_up else []
+    parts += [f"{units.number_of(failed, 'cell')} failed"] if failed else []
+    print(", ".join(parts))
     print(f"trio-profile show {directory} prints the tables; the report is {path}")
 
 

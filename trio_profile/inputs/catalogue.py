@@ -6,6 +6,7 @@ a list is printed, before torch is imported.
 
 import re
 import sys
+from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cache
 from hashlib import sha256
@@ -164,9 +165,23 @@ def config_file(name: str) -> Path:
     try:
         if isinstance(kept := try_to_load_from_cache(name, "config.json"), str):
             return Path(kept)
+        _require_hub()
         return Path(hf_hub_download(name, "config.json", etag_timeout=_HUB_SECONDS))
     except Exception as error:  # of the hub, the network or the disk
         raise StudyError(f"model {name!r} cannot be loaded: {first_line(error)}") from error
+
+
+def _require_hub() -> None:
+    """Raise OSError if the hub does not answer. huggingface_hub itself would try again for half a minute."""
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
+
+    if HF_HUB_OFFLINE:  # huggingface_hub says so
+        return
+    with suppress(HTTPError), urlopen(Request(ENDPOINT, method="HEAD"), timeout=_HUB_SECONDS):
+        pass
 
 
 def num_layers(name: str) -> int:

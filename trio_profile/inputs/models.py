@@ -4,14 +4,13 @@ Nothing here reaches the hub unless the user names one of its repositories.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoModelForImageTextToText, PreTrainedModel
-from transformers.initialization import no_init_weights
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import logging as transformers_logging
 
@@ -19,14 +18,12 @@ from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
+from trio_profile.inputs.large_weights import LARGE, with_large_weights
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
-
-LARGE = 10**9
-"""The least parameters of a large model."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedMode
 def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> PreTrainedModel:
     """A built-in model with weights drawn from the study's seed.
 
-    transformers draws every weight twice. A model with at least LARGE parameters on a CPU gets its weights once.
+    On a CPU, a model with at least LARGE parameters gets its weights from `large_weights`.
     """
     config = builtin.config()
     dtype = getattr(torch, study.dtype)
@@ -140,12 +137,9 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
     try:
         # The fork keeps the user's own random state unchanged.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), device:
+            make = partial(builtin.cls._from_config, config, attn_implementation=study.attention)
             torch.manual_seed(study.seed)
-            is_large = parameters >= LARGE and device.type == "cpu"
-            with no_init_weights() if is_large else nullcontext():
-                model = builtin.cls._from_config(config, attn_implementation=study.attention)
-            if is_large:
-                model.init_weights()
+            model = with_large_weights(make, study.seed) if parameters >= LARGE and device.type == "cpu" else make()
     except (ValueError, ImportError) as error:
         raise StudyError(_refused_attention(study.attention, error)) from error
     finally:

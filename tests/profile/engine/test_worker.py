@@ -178,9 +178,9 @@ def answers(monkeypatch) -> Callable[[Give], None]:
     return tell
 
 
-def process(study: Study, directory: Path, **fields) -> workers._Process:
+def process(study: Study, directory: Path, limit_seconds: float = 600, **fields) -> workers._Process:
     """A process of worker `a` that counts."""
-    terms = Terms(name="a", limit_seconds=0.1)
+    terms = Terms(name="a", limit_seconds=limit_seconds)
     file = WorkerFile(directory, "a")
     board = board_of(study, directory, terms)
     return workers._Process(Order(study=study), terms, board, file, "count", {}, ignore, **fields)
@@ -188,7 +188,7 @@ def process(study: Study, directory: Path, **fields) -> workers._Process:
 
 def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, answers):
     answers(lambda _: ())
-    hung = process(study, tmp_path)
+    hung = process(study, tmp_path, 0.1)
     hung.run()
     assert hung.failing == {"dense.0": "it showed no progress for 0.1 s"}
     leases = Leases(tmp_path, "b")
@@ -199,7 +199,7 @@ def test_a_run_that_hangs_is_ended_and_goes_back(study, tmp_path, answers):
 def test_a_process_that_hangs_while_it_loads_is_ended(study, tmp_path, answers):
     answers(lambda _: (), loads=False)
     with pytest.raises(MeasurementError, match=r"^a process could not begin: it showed no progress for 0\.1 s$"):
-        process(study, tmp_path).run()
+        process(study, tmp_path, 0.1).run()
 
 
 def test_ctrl_c_and_a_full_disk_give_the_run_back_and_blame_nobody(study, tmp_path, answers):

@@ -3,7 +3,6 @@
 import runpy
 import shutil
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -74,7 +73,7 @@ def test_the_trained_models_alone_have_questions_of_their_own(tmp_path):
 
 
 def test_a_hub_that_cannot_be_reached_is_named_with_the_model(monkeypatch):
-    refused = mock.Mock(side_effect=ConnectionError("Connection refused"))
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", refused)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     with pytest.raises(StudyError, match=r"model 'nobody/nothing' cannot be loaded: .*Connection refused"):
         catalogue.require_reachable("nobody/nothing")

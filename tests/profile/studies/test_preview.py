@@ -41,7 +41,7 @@ def test_what_a_method_refuses_is_listed_or_refused_as_in_the_study():
 def test_a_large_model_is_not_loaded_and_its_time_is_not_known(monkeypatch):
     monkeypatch.setattr(models, "_free_host_memory", lambda: 10**12)
     loaded = []
-    monkeypatch.setattr(models, "no_init_weights", lambda *_: loaded.append(1))
+    monkeypatch.setattr(models, "with_large_weights", lambda *_: loaded.append(1))
     found = preview(make(model="llava-1.5-7b", device="cpu", retentions=(0.5,)))
     assert (found.seconds, found.seconds_reason) == (None, "llava-1.5-7b is large, so it is not loaded for a dry run")
     assert len(found.cells) == 1 and loaded == []
