@@ -260,7 +260,7 @@ class _NoGradient(torch.autograd.Function):
         raise UnsupportedInput(ctx.message)
 
 
-def _all_on_picture(values: Sequence[Tensor], pictures: Sequence[Picture], absent: float) -> tuple[Tensor, ...]:
+def _all_on_picture(values: Sequence[Tensor], pictures: Sequence[Picture], absent: int | float) -> tuple[Tensor, ...]:
     """For each sample [V0], its values [N] on the picture's own numbering; `absent` for a token dropped before.
 
     pictures: those that the selection saw.

@@ -96,20 +96,22 @@ def holders(directory: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_four_workers_of_which_two_are_killed_measure_the_study_of_one_command(study, tmp_path):
+def test_two_workers_finish_what_two_that_were_killed_began_and_it_is_the_study_of_one_command(study, tmp_path):
     out = tmp_path / "out"
     assert shared.prepare(study, out) == 1 + 1 + 2
-    workers = {name: started(out, name) for name in ("a", "b", "c", "d")}
+    workers: list[subprocess.Popen[str]] = []
     try:
-        wait_for(lambda: len(holders(out)) >= 2)
-        for name in sorted(holders(out))[:2]:
-            os.kill(workers.pop(name).pid, signal.SIGKILL)
-        for process in workers.values():
+        for name in ("a", "b"):
+            workers.append(started(out, name))
+            wait_for(lambda name=name: name in holders(out))
+            workers.pop().kill()
+        workers += [started(out, name) for name in ("c", "d")]
+        for process in workers:
             told, complaints = process.communicate(timeout=240)
             assert process.returncode == 0, complaints
             assert told.startswith("4 runs measured\n")
     finally:
-        for process in workers.values():
+        for process in workers:
             process.kill()
     found = Store(out).read()
     assert found.dropped == []
