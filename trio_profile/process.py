@@ -20,6 +20,8 @@ CPU from the thread that it waits for. A thread that sleeps at once is slow on a
 than a small operation. So a waiting thread checks for work 2,000 times, and then sleeps. docs/how-to/machine.md has the
 measured times.
 """
+_BRIEF = 10_000
+"""A thread that looks no more often than this spins briefly."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST_KEPT, _KEPT = 32 * 2**20, 2**31 - 1
@@ -50,10 +52,9 @@ def prepare() -> None:
     """
     if _State.is_prepared:
         return
-    if "torch" in sys.modules:
-        _State.policy = _policy_of(os.environ)
-    os.environ.update(wait_variables(os.environ))
-    _State.policy = _State.policy or _policy_of(os.environ)
+    added = wait_variables(os.environ)
+    _State.policy = _known_policy() if "torch" in sys.modules else _policy_of(os.environ | added)
+    os.environ.update(added)
     _State.keeps_memory = _keep_memory()
     _State.is_prepared = True
 
@@ -61,9 +62,9 @@ def prepare() -> None:
 def wait_policy() -> str:
     """Return how OpenMP's threads wait: `brief` (spin, then sleep), `passive` (sleep), `active` (spin).
 
-    Where the user has set GOMP_SPINCOUNT, it is that variable with its value.
+    Empty if the environment does not tell, because a variable was set after this process had started.
     """
-    return _State.policy or _policy_of(os.environ)
+    return _State.policy if _State.is_prepared else _known_policy()
 
 
 def wait_policy_of_workers() -> str:
@@ -84,13 +85,25 @@ def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return wait_variables(environment) | ({} if _sets_malloc(environment) else _MALLOC)
 
 
+def _known_policy() -> str:
+    """Return the policy of a runtime that may have read its variables already; empty if it cannot be known."""
+    try:
+        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:  # without Linux's /proc, the variables of now
+        return _policy_of(os.environ)
+    at_start = {name: value for name, _, value in (os.fsdecode(entry).partition("=") for entry in entries if entry)}
+    now = _policy_of(os.environ)
+    return now if now == _policy_of(at_start) else ""
+
+
 def _policy_of(environment: Mapping[str, str]) -> str:
     """Return how the threads of a process with this environment wait. Without any variable they spin.
 
     GNU's runtime lets its own variable overrule OpenMP's.
     """
-    if spins := environment.get("GOMP_SPINCOUNT"):
-        return "brief" if spins == BRIEF_WAIT["GOMP_SPINCOUNT"] else f"GOMP_SPINCOUNT={spins}"
+    if spins := environment.get("GOMP_SPINCOUNT", "").strip():
+        count = int(spins.lstrip("0")[:9] or 0) if spins.isdecimal() else _BRIEF + 1  # such as `infinity` or `300k`
+        return "active" if count > _BRIEF else "brief" if count else "passive"
     policy = environment.get("OMP_WAIT_POLICY", "").strip().lower()
     if policy in ("passive", "active"):
         return policy

@@ -50,7 +50,8 @@ def test_the_policy_of_an_environment():
         ({"OMP_WAIT_POLICY": "Passive"}, "passive"),
         ({"OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME": "0"}, "active"),
         ({"GOMP_SPINCOUNT": "2000", "OMP_WAIT_POLICY": "active"}, "brief"),
-        ({"GOMP_SPINCOUNT": "300k", "OMP_WAIT_POLICY": "passive"}, "GOMP_SPINCOUNT=300k"),
+        ({"GOMP_SPINCOUNT": "300k", "OMP_WAIT_POLICY": "passive"}, "active"),
+        ({"GOMP_SPINCOUNT": "9" * 5000}, "active"),
     ):
         assert process._policy_of(environment) == policy
         assert process.wait_variables(environment) == ({} if environment else process.BRIEF_WAIT)

@@ -21,6 +21,8 @@ LEAST_ROUNDS = 6
 DISTURBED = 0.05
 """A run is disturbed if a thread waited for a CPU for this share of its time: the times may be too long by as much.
 From run to run they differ by about 1 % on a quiet machine."""
+BUSY_START = 0.10
+"""From this share of all CPUs' time on, other work at the start of a session is a doubt. An idle desktop uses less."""
 
 Subject = TypeVar("Subject")
 Facts = dict[str, Any]
@@ -168,10 +170,20 @@ def _one_process(contents: Contents) -> Iterator[Facts]:
         yield {"found": 1, "few": few, "cells": cells, "again": _again(contents)}
 
 
-def _spinning(contents: Contents) -> Iterator[Facts]:
-    """The sessions in which waiting threads spun. On a GPU they do not take part."""
-    if not contents.study.device.startswith("cuda"):
-        yield _sessions_where(contents, lambda session: session.environment.wait_policy == "active")
+def _threads(policy: str) -> Callable[[Contents], Iterator[Facts]]:
+    """The test for sessions whose waiting threads have a policy. On a GPU they do not take part."""
+
+    def test(contents: Contents) -> Iterator[Facts]:
+        if not contents.study.device.startswith("cuda"):
+            yield _sessions_where(contents, lambda session: session.environment.wait_policy == policy)
+
+    return test
+
+
+def _busy_start(contents: Contents) -> Iterator[Facts]:
+    busiest = max((session.busy or 0.0 for session in _timed(contents)), default=0.0)
+    sessions = _sessions_where(contents, lambda session: (session.busy or 0.0) > BUSY_START)
+    yield sessions | {"found": busiest, "share": units.percent(busiest, 0)}
 
 
 def _slow_clock(contents: Contents) -> Iterator[Facts]:
@@ -244,12 +256,29 @@ ROWS: tuple[Row[Contents], ...] = (
     ),
     Row(
         "threads",
+        "Is it unknown whether waiting threads slept?",
+        _threads(""),
+        0,
+        "in {sessions} it is not known whether waiting threads slept",
+        "set no variable of OpenMP after Python has started, and measure into another --out{again}",
+    ),
+    Row(
+        "threads",
         "Did waiting threads spin?",
-        _spinning,
+        _threads("active"),
         0,
         "in {sessions} waiting threads spun instead of sleeping: beside other work, times are much too long and vary",
         "unset OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME and KMP_LIBRARY (in Python, call trio_profile before you "
         "import torch), and measure into another --out{again}",
+    ),
+    Row(
+        "busy",
+        "Did other processes use the machine when a session began?",
+        _busy_start,
+        BUSY_START,
+        "other processes used {share} of the machine's CPU time at the start of {sessions}; from 10 % on, times are "
+        "uncertain",
+        "close other work on this machine",
     ),
     Row(
         "clock",

@@ -1,6 +1,8 @@
 """The description of the machine that is stored with every measurement."""
 
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch.nn.attention import SDPBackend
@@ -9,6 +11,9 @@ from trio_profile import process
 from trio_profile.inputs import host
 from trio_profile.records.schema import Environment, FileDigest, Session
 
+_BUSY_SECONDS = 0.1
+"""How long the CPUs are watched at the start of a session."""
+
 
 def open_session(device: str = "cpu", command: str = "", inputs: Mapping[str, FileDigest] | None = None) -> Session:
     """Describe the session that this process opens now.
@@ -16,7 +21,7 @@ def open_session(device: str = "cpu", command: str = "", inputs: Mapping[str, Fi
     command: the user's command line; empty for this process's.
     inputs: the digests of the files that are measured.
     """
-    return host.session(collect(device), inputs, command=command)
+    return host.session(collect(device), inputs, command=command, busy=_busy())
 
 
 def collect(device: str = "cpu", *, fresh: bool = False) -> Environment:
@@ -39,6 +44,28 @@ def collect(device: str = "cpu", *, fresh: bool = False) -> Environment:
         allocator=process.allocator(fresh=fresh),
         sdpa=_sdpa() if on_gpu else None,
     )
+
+
+def _busy() -> float | None:
+    """Return the share of all CPUs' time that other processes use now; None if the system does not say it."""
+    before = _cpu_ticks()
+    time.sleep(_BUSY_SECONDS)
+    after = _cpu_ticks()
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    # The kernel may correct a count downwards, as proc(5) says of the time waited for disks.
+    return max(after[0] - before[0], 0) / (after[1] - before[1])
+
+
+def _cpu_ticks() -> tuple[int, int] | None:
+    """Return the ticks that the CPUs of the machine were busy, and all their ticks; None if the system hides them."""
+    try:
+        line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+        user, nice, system, idle, waiting, *others = map(int, line.split()[1:9])
+    except (OSError, ValueError):
+        return None
+    busy = user + nice + system + sum(others)
+    return busy, busy + idle + waiting
 
 
 def _wait_policy(fresh: bool) -> str:

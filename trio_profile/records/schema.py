@@ -82,6 +82,7 @@ class Session(Record):
     pid: number of the process.
     environment: the machine and the software, with the host's name and the commit.
     load_seconds: time that the process needed to import the libraries and to load the model.
+    busy: share of all CPUs' time that other processes used at the start, 0 to 1; None if the system does not say it.
     engine: the program that started this process on a cluster, such as `ray 2.60.0`; empty if there was none.
     version: version of trio-profile.
     inputs: the digests of the files that were measured, by name: `model/config.json`, `image`, `questions`.
@@ -94,6 +95,7 @@ class Session(Record):
     pid: ZeroOrMore = 0
     environment: Environment
     load_seconds: Annotated[float, Field(ge=0)] = 0.0
+    busy: Annotated[float, Field(ge=0)] | None = None
     engine: str = ""
     version: str = ""
     inputs: dict[str, FileDigest] = Field(default_factory=dict)

@@ -100,13 +100,24 @@ def test_few_rounds_name_the_time_that_is_enough():
     assert not found("rounds", [measurement(pairs=6)]) and not found("rounds")
 
 
-def test_threads_that_spin_are_a_doubt_on_a_cpu_only():
-    sessions = [session(id=str(n), environment=environment(wait_policy=p)) for n, p in enumerate(("active", "passive"))]
-    rounds = [a_round(session=name) for name in "01"]
-    [(count, *_)] = found("threads", asked=study(device="cpu"), sessions=sessions, rounds=rounds)
-    assert count == 1
-    assert not found("threads", asked=study(device="cuda"), sessions=sessions, rounds=rounds)
-    assert not found("threads", asked=study(device="cpu"), sessions=sessions[1:], rounds=rounds)
+def test_threads_that_spin_or_that_nobody_knows_about_are_a_doubt_on_a_cpu_only():
+    for policy in ("active", ""):
+        policies = enumerate((policy, "passive"))
+        sessions = [session(id=str(number), environment=environment(wait_policy=p)) for number, p in policies]
+        rounds = [a_round(session=name) for name in "01"]
+        [(count, *_)] = found("threads", asked=study(device="cpu"), sessions=sessions, rounds=rounds)
+        assert count == 1
+        assert not found("threads", asked=study(device="cuda"), sessions=sessions, rounds=rounds)
+        assert not found("threads", asked=study(device="cpu"), sessions=sessions[1:], rounds=rounds)
+
+
+def test_a_machine_that_was_busy_when_a_session_began_is_a_doubt():
+    """So is one whose system hides how long a run waited for a CPU."""
+    hidden = a_round(Disturbance(seconds=0.5), session="0")
+    [(share, most, sentence, _)] = found("busy", sessions=[session(id="0", busy=0.25)], rounds=[hidden])
+    assert (share, most) == (0.25, 0.1) and "25 % of the machine's CPU time at the start of 1 of 1 session" in sentence
+    for busy in (0.1, None):
+        assert not found("busy", sessions=[session(id="0", busy=busy)], rounds=[hidden])
 
 
 def test_a_study_that_two_commits_measured_says_so():
