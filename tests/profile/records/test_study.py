@@ -2,8 +2,11 @@
 
 from hashlib import sha256
 
+import pytest
+from pydantic import ValidationError
+
 from tests.profile.studying import make
-from trio_profile.records.schema import Cell
+from trio_profile.records.schema import Cell, Study
 
 
 def test_a_cell_without_options_keeps_the_id_of_older_records():
@@ -21,3 +24,11 @@ def test_cells_are_methods_times_retentions_without_repeats():
         ("grid", 0.2),
         ("grid", 0.5),
     ]
+
+
+def test_an_older_study_with_other_runs_is_refused():
+    """Its times are not those of the same study without these settings."""
+    for field, other in (("preroll_ms", 5.0), ("cold_l2", True)):
+        with pytest.raises(ValidationError, match="preroll_ms or cold_l2, which are gone; measure it into another"):
+            Study.model_validate({field: other}, extra="ignore")
+        assert Study.model_validate({field: 0}, extra="ignore") == Study()
