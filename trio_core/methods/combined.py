@@ -271,16 +271,24 @@ def _check_stages(encoder: type[Method], decoder: type[Method], name: str) -> No
 
 
 def _reference(encoder: type[Method], decoder: type[Method]) -> Reference:
-    """Both rules. No paper proposes the combination, so it is ours."""
+    """Both sources side by side. No paper proposes the combination, so it is ours."""
     sources = [encoder.reference, decoder.reference]
     kinds = {source.kind for source in sources}
+
+    def both(fact: str, separator: str = ", ") -> str:
+        return separator.join(text for source in sources if (text := getattr(source, fact)))
+
     remarks = ["our combination"]
     remarks += ["a part is from its description"] if "description" in kinds else []
-    remarks += ["non-commercial code"] if any("NC" in source.licence for source in sources) else []
+    remarks += ["non-commercial code"] if "NC" in both("licence") else []
     return Reference(
-        title="; then ".join(source.title for source in sources),
-        arxiv=", ".join(source.arxiv for source in sources if source.arxiv),
-        kind="control" if "control" in kinds else "paper",
+        title=both("title", "; then "),
+        arxiv=both("arxiv"),
+        repository=both("repository"),
+        commit=both("commit"),
+        kind="control" if "control" in kinds else "description" if "description" in kinds else "paper",
+        licence=both("licence"),
+        trained="optional" if any(source.trained == "optional" for source in sources) else "no",
         caution="control" if "control" in kinds else "; ".join(remarks),
     )
 

@@ -109,9 +109,11 @@ def test_encoder_retention_sets_the_share_of_the_first_part():
 def test_a_combination_says_what_it_is():
     cls = methods.find("visionzip+trio")
     assert cls is methods.find("visionzip+trio") and cls.stage is Stage.BOTH and cls.name not in methods.names()
-    assert cls.reference.remark == "our combination"
+    assert cls.reference.arxiv == "2412.04467, 2602.04657" and cls.reference.remark == "our combination"
+    assert cls.reference.trained == "optional"  # as VisionZip is
     assert cls.needs == methods.find("visionzip").needs | Trio.needs
-    assert "non-commercial" in methods.find("divprune+fastv").reference.remark
+    source = methods.find("divprune+fastv").reference
+    assert "non-commercial" in source.remark and "NC" in source.licence
     assert methods.find("divprune+random").reference.remark == "control"
 
 
