@@ -76,10 +76,11 @@ def decode_utf8(raw: bytes) -> str:
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text.
 
-    Raises ValueError if it is not JSON, nests deeper than DEEPEST, or holds NaN, Infinity, a number beyond
-    64 bits or half a character.
+    Raises ValueError if it is not JSON, nests deeper than DEEPEST, names a field of an object twice, or holds NaN,
+    Infinity, a number beyond 64 bits or half a character.
     """
-    return _parsed(partial(json.loads, parse_constant=_refuse), decode_utf8(text) if isinstance(text, bytes) else text)
+    parse = partial(json.loads, parse_constant=_refuse, object_pairs_hook=_object_of)
+    return _parsed(parse, decode_utf8(text) if isinstance(text, bytes) else text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -106,6 +107,15 @@ def kind_of_file(mode: int) -> str | None:
 
 def _refuse(constant: str) -> float:
     raise ValueError(f"it contains {constant}, which is no number")
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it names the field {twice!r} twice")
+    return fields
 
 
 def _require_plain(tree: Any) -> None:

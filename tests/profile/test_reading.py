@@ -62,6 +62,12 @@ def test_what_is_no_json_is_refused(text):
         parse_json(text)
 
 
+def test_a_field_that_is_named_twice_is_refused():
+    for text in ('{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "a": 3}}]'):
+        with pytest.raises(ValueError, match="it names the field 'a' twice"):
+            parse_json(text)
+
+
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
 def test_toml_holds_no_number_that_is_not_finite(value):
     with pytest.raises(ValueError, match="not finite"):
