@@ -14,6 +14,7 @@ from trio_core.engine.attach import Attachment
 from trio_core.engine.checking import check_unknown
 from trio_core.engine.passes import Setup
 from trio_core.engine.prompt import PRUNE_WITH, is_prunable
+from trio_core.engine.proof import check_release
 from trio_core.errors import OptionError, UnsupportedModel
 from trio_core.methods.combined import TwoParts
 from trio_core.methods.method import Method, PixelMethod
@@ -50,6 +51,7 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
         raise _already(unwrapped)
     setup, notes = _setup(adapter_for(unwrapped), selected)
     check_unknown(setup.adapter, selected, prune)
+    check_release(setup.adapter, prune)
     trace = Trace()
     attachment = Attachment(setup, trace, notes)
     with _opening:

@@ -106,8 +106,7 @@ def _pruned_layer(own: Any) -> Any:
 
         def reset(self) -> None:
             super().reset()
-            if not held(self):  # transformers 5.17 keeps the length
-                _restore(self)
+            _restore(self)
 
         __reduce_ex__ = _refuse
 
@@ -135,8 +134,7 @@ def _pruned_cache(own: Any) -> Any:
 
         def reset(self) -> None:
             super().reset()
-            if not any(held(layer) for layer in self.layers):
-                _restore(self)
+            _restore(self)
 
         __iter__ = __reduce_ex__ = _refuse
 

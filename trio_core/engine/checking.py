@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from trio_core.engine.calls import DECODER
 from trio_core.errors import UnsupportedModel
 from trio_core.methods.method import Method
 from trio_core.models import adapter_for
-from trio_core.models.adapter import DEEPSTACK, Adapter
+from trio_core.models.adapter import Adapter
 
 Prune = Callable[..., AbstractContextManager[Any]]
 Inputs = dict[str, Tensor]
@@ -31,13 +32,6 @@ BEFORE, PICTURE, AFTER = 4, 12, 8
 PROMPTS = 3
 STEPS = 3
 """Tokens to generate."""
-DECODER_ARGUMENTS = {
-    *("input_ids", "inputs_embeds", "attention_mask", "position_ids", "past_key_values", "use_cache", "cache_position"),
-    *("output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "args", "kwargs"),
-    *DEEPSTACK,
-}
-"""Arguments that a decoder may take: those of every decoder, and DeepStack's features."""
-
 _checks: WeakKeyDictionary[PreTrainedModel, dict[str, "Check"]] = WeakKeyDictionary()
 """The results for a model, by its attention."""
 
@@ -90,7 +84,7 @@ def self_check(model: PreTrainedModel, prune: Prune) -> Check:
             f"decoding gives logits that differ from a longer prompt's by {generated:.1g} of the largest logit"
         )
     arguments = signature(trial.adapter.decoder.forward).parameters
-    if trial.picture is None and (unknown := [name for name in arguments if name not in DECODER_ARGUMENTS]):
+    if trial.picture is None and (unknown := [name for name in arguments if name not in DECODER | {"args", "kwargs"}]):
         faults.append(f"its decoder takes {unknown[0]!r}, and we could not make a picture to try it with")
     concerning_all, saliency = len(faults), ask(trial.saliency)
     for seed in range(1, PROMPTS):

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask
 
+from trio_core.engine.calls import Kwargs, without_cache
 from trio_core.engine.frames import Frame, renumbered, shrink, take_rows
-from trio_core.engine.passes import Kwargs, Pass, Setup
+from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
@@ -239,9 +240,9 @@ class Prefill(Pass):
         adapter, mask = self.setup.adapter, kwargs.get("attention_mask")
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
         rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
-        plain = {**kwargs, "past_key_values": None, "use_cache": False}
         parts, extra = partial(adapter.attention_layer, layer), partial(extra_behaviour, layer, hidden, adapter.known)
-        return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, extra)
+        run = partial(_run, layer, without_cache(kwargs))
+        return LayerCall(hidden, run, parts, rotary, mask, adapter.causal, extra)
 
 
 class _NoGradient(torch.autograd.Function):

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-import transformers
-from packaging.version import Version
 from torch import Tensor, nn
 
 from trio_core.models import toy
@@ -67,10 +65,6 @@ class Gemma3(Gemma):
         return {"token_type_ids": (ids == toy.IMAGE).long()}
 
 
-LIMITS_LOGITS_FROM = (5, 23)
-"""The first release of transformers that limits PaliGemma's logits, as Gemma 2 does."""
-
-
 class PaliGemma(Gemma):
     """PaliGemma: the picture comes first, and all tokens of the prompt see each other."""
 
@@ -94,11 +88,10 @@ class PaliGemma(Gemma):
         return {"token_type_ids": generated.long().expand_as(ids)}
 
     def head(self, normed: HiddenBSD) -> LogitsBPV:
-        """Head, and the limit of the logits where the installed model has one: [B, P, D] → [B, P, V]."""
+        """Head, and the limit of the logits where the model has one: [B, P, D] → [B, P, V]."""
         logits = super().head(normed)
         limit = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
-        limited = Version(transformers.__version__).release >= LIMITS_LOGITS_FROM
-        return logits if limit is None or not limited else (logits / limit).tanh() * limit
+        return logits if limit is None else (logits / limit).tanh() * limit
 
     @classmethod
     def plain_prompt(cls, pictures: Sequence[str], prompt: str) -> str:

@@ -1,5 +1,6 @@
 """`trio-profile env`: the environment that is kept with every number."""
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,9 @@ from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 if TYPE_CHECKING:
     from trio_profile.records.schema import Environment
+
+NEEDED = ("torch", "transformers", "trio_core")
+"""What tells the device."""
 
 
 def command(
@@ -23,20 +27,30 @@ def command(
     """
     from trio_profile.findings.listing import environment
 
-    machine = _collected(device)
-    printing.show(form, lambda: printing.listed(environment=machine.model_dump()), lambda: environment(machine))
+    machine, tested = _collected(device), _tested()
+    printing.show(
+        form,
+        lambda: printing.listed(environment=machine.model_dump(), transformers_tested=tested),
+        lambda: environment(machine, tested),
+    )
+
+
+def _tested() -> dict[str, bool]:
+    """The releases of transformers that pruning was tested on, each with whether it is the installed one."""
+    if any(find_spec(name) is None for name in NEEDED):
+        return {}
+    from trio_core.releases import TESTED, installed
+
+    return {release: release == installed() for release in TESTED}
 
 
 def _collected(device: str | None) -> "Environment":
     """The environment of this machine. Raises StudyError if a device is named and the extra `run` is missing."""
-    from importlib.util import find_spec
-
-    needed = ("torch", "transformers", "trio_core")
-    if device is None and any(find_spec(name) is None for name in needed):
+    if device is None and any(find_spec(name) is None for name in NEEDED):
         from trio_profile.inputs.host import without_torch
 
         return without_torch()
-    require_run("env", needed)
+    require_run("env", NEEDED)
     set_broken_torchvision_aside()
     import torch
 

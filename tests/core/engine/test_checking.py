@@ -94,7 +94,7 @@ def test_arguments_of_the_decoder_that_we_do_not_know_are_refused(monkeypatch):
         patch.setattr(adapter, "DEEPSTACK_PAIRS", adapter.DEEPSTACK_PAIRS[:1])
         refused(granite_vision(), "Granite4Vision.* is not known, and a test of pruning it failed: generate breaks")
     monkeypatch.setattr(checking, "random_picture", lambda *_: None)
-    monkeypatch.setattr(checking, "DECODER_ARGUMENTS", checking.DECODER_ARGUMENTS - {"vision_mask"})
+    monkeypatch.setattr(checking, "DECODER", checking.DECODER - {"vision_mask"})
     refused(granite_vision(), "its decoder takes 'vision_mask', and we could not make a picture to try it with")
 
 

@@ -80,8 +80,6 @@ FAST = [
 @pytest.mark.parametrize(("family", "name"), tiny.fast_first(PAIRS, *FAST))
 def test_as_if_dropped_tokens_were_hidden(family, name):
     """A sample alone, and a batch padded at its left."""
-    if family == "video_llava":
-        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
     both = samples(family, method := METHODS[name])
     compact = method.positions == "compact" and family not in tiny.MULTI_AXIS
     for inputs in (both[-1], tiny.batch(both)):

@@ -23,8 +23,6 @@ SHAPE = Shape(
 
 
 def workload_of(family: str, attention: str | None, size: str = "small") -> Workload:
-    if family == "video_llava":
-        tiny.needs(5, 21, "Video-LLaVA's pictures take another way")
     model, one = tiny.model(family, attention), tiny.sample(family, size)
     adapter = adapter_for(model)
     return Workload(model, adapter, one, shape_for(adapter, Study(), one), 3)

@@ -12,7 +12,6 @@ from PIL import Image
 from transformers import AutoProcessor
 from transformers.utils.import_utils import is_torchvision_available
 
-from tests.core import tiny
 from tests.core.tiny import fast_first
 from tests.profile.command import document
 from tests.profile.family_checkpoints import FILES, Saved
@@ -138,8 +137,6 @@ def test_a_processor_that_needs_torchvision_for_videos_alone_loads_without_it(sa
 @without_torchvision
 @pytest.mark.parametrize("name", fast_first(REFUSE_VIDEOS, "Qwen2.5-VL"))
 def test_a_video_is_refused_by_name_in_one_line(saved: Saved, name: str):
-    if name == "SmolVLM":
-        tiny.needs(5, 23, "SmolVLM's processor counts videos first")
     processor = load_processor(str(saved(name)))
     frames = [np.zeros((3, 16, 16), dtype=np.uint8)] * 2
     with pytest.raises(ValueError, match="a video needs torchvision, which is not installed: give pictures") as caught:
