@@ -11,7 +11,7 @@ from numbers import Number
 from typing import Any
 
 from torch import Tensor, nn
-from transformers import Cache
+from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from trio_core.errors import UnsupportedInput, UnsupportedModel
@@ -126,14 +126,15 @@ def check_decoder_output(decoder: nn.Module, output: Any) -> None:
         )
 
 
-def check_filled(model: nn.Module, inputs: Mapping[str, Any], output: Any, cache: Any) -> None:
+def check_filled(model: PreTrainedModel, inputs: Mapping[str, Any], output: Any, cache: Any) -> None:
     """Raise UnsupportedModel where a pruned prefill filled a cache that we did not see.
 
     inputs, output: of the model's forward. cache: what the prefill registered; None for nothing.
     """
     values = output.values() if isinstance(output, ModelOutput) else output if isinstance(output, tuple) else ()
     unseen = any(isinstance(value, Cache) and value is not cache for value in values)
-    if unseen or (inputs.get("use_cache") and cache is None and not getattr(model, "is_activation_checkpointing", False)):
+    missing = inputs.get("use_cache") and cache is None and not model.is_activation_checkpointing
+    if unseen or missing:
         raise UnsupportedModel(
             f"{type(model).__name__} filled a cache that its decoder layers did not get under a name that prune() "
             f"knows ({', '.join(CACHE)}): {USE_TESTED}"
