@@ -1,6 +1,6 @@
 """What a release of transformers may break, beside the dense model from which dropped tokens are hidden as keys.
 
-Every case runs on each release in `TESTED` (`make release`). With 5.24, which renamed the cache, 28 of 90 were silently
+Every case runs on each release in `TESTED` (`make transformers`). With 5.24, which renamed the cache, 28 of 90 were silently
 wrong and 34 ended in a raw error.
 """
 

@@ -21,7 +21,7 @@ def test_a_release_of_transformers_that_was_not_tested_is_named(monkeypatch, cap
     assert "each model family is tried first" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("missing", ["torch", "transformers", "trio_core"])
+@pytest.mark.parametrize("missing", ["torch", "transformers"])
 def test_without_the_extra_run_the_device_is_unknown_and_naming_one_is_refused(monkeypatch, capsys, missing):
     monkeypatch.setattr("trio_profile.cli.env.find_spec", lambda name: None if name == missing else object())
     monkeypatch.setattr("trio_profile.optional.find_spec", lambda name: None if name == missing else object())
