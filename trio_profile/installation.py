@@ -92,7 +92,8 @@ def _requirement(extras: str = "") -> str:
     origin = _direct_url()
     url, vcs = origin.get("url", ""), origin.get("vcs_info")
     if vcs:
-        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+        # pip 23 refuses a requirement whose URL has no host
+        url = f"{vcs['vcs']}+{url.replace('file:///', 'file://localhost/')}@{vcs['commit_id']}"
     elif url.startswith("file:"):
         path = url2pathname(urlsplit(url).path)
         return shlex.quote(f"{path if Path(path).exists() else NAME}{extras}")

@@ -80,7 +80,7 @@ def ask(*path: Path, expression: str, prefix: str | Path = "", programs: str | P
         ),
         (
             {"url": "file:///a b/x", "vcs_info": {"vcs": "git", "commit_id": "c0"}, "subdirectory": "sub"},
-            "'trio-profile[run] @ git+file:///a%20b/x@c0#subdirectory=sub'",
+            "'trio-profile[run] @ git+file://localhost/a%20b/x@c0#subdirectory=sub'",
         ),
     ],
 )
