@@ -6,6 +6,7 @@ import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.common_options import Form
+from trio_profile.installation import core_fault
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 if TYPE_CHECKING:
@@ -28,19 +29,28 @@ def command(
 
 
 def _collected(device: str | None) -> "Environment":
-    """The environment of this machine. Raises StudyError if a device is named and the extra `run` is missing."""
+    """The environment of this machine. A `trio_core` that is not ours is named on standard error.
+
+    Raises StudyError if a device is named and the extra `run` is missing, or `trio_core` is not ours.
+    """
     from importlib.util import find_spec
 
-    needed = ("torch", "transformers", "trio_core")
-    if device is None and any(find_spec(name) is None for name in needed):
+    needed = ("torch", "transformers")
+    if device is not None:
+        require_run("env", needed)
+    elif fault := core_fault():
+        printing.warn([fault])
+    if any(find_spec(name) is None for name in needed):
         from trio_profile.inputs.host import without_torch
 
         return without_torch()
-    require_run("env", needed)
     set_broken_torchvision_aside()
     import torch
 
     from trio_profile.inputs.environment import collect
+
+    if device is None:
+        return collect("cuda" if torch.cuda.is_available() else "cpu")
     from trio_profile.inputs.models import device_of
 
-    return collect(str(device_of(device or ("cuda" if torch.cuda.is_available() else "cpu"))))
+    return collect(str(device_of(device)))

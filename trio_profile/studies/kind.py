@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from trio_profile.errors import StudyError
+from trio_profile.installation import missing_extra
 from trio_profile.records.files import MEASUREMENTS
 
 Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
@@ -107,6 +108,4 @@ class Kind:
         except ModuleNotFoundError as error:
             if not self.extra:
                 raise
-            raise StudyError(
-                f"{self.name} needs the extra {self.extra!r} ({error}): pip install 'trio-profile[{self.extra}]'"
-            ) from error
+            raise StudyError(missing_extra(self.name, self.extra, error)) from error

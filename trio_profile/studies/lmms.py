@@ -1,8 +1,8 @@
 """The tasks of a study and its cells, in the form in which lmms-eval takes them.
 
-Only this file imports lmms-eval, which needs an extra: `pip install 'trio-profile[eval]'`. The cells are a chat model
-of lmms-eval: a task that makes messages (`doc_to_messages`) is asked in them. Of any other task the pictures come
-first, then the text with the task's description and examples.
+Only this file imports lmms-eval, which needs the extra `eval`. The cells are a chat model of lmms-eval: a task that
+makes messages (`doc_to_messages`) is asked in them. Of any other task the pictures come first, then the text with the
+task's description and examples.
 """
 
 import json

@@ -13,7 +13,7 @@ def test_the_environment_is_printed_for_people(capsys):
     assert "transformers" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("missing", ["torch", "transformers", "trio_core"])
+@pytest.mark.parametrize("missing", ["torch", "transformers"])
 def test_without_the_extra_run_the_device_is_unknown_and_naming_one_is_refused(monkeypatch, capsys, missing):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else object())
     monkeypatch.setattr("trio_profile.optional.find_spec", lambda name: None if name == missing else object())

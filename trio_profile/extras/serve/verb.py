@@ -9,6 +9,7 @@ import typer
 from trio_profile.cli import options, printing
 from trio_profile.cli.common_options import keyword
 from trio_profile.errors import StudyError
+from trio_profile.installation import install_command
 from trio_profile.optional import require, require_run, set_broken_torchvision_aside
 from trio_profile.records.option import METHOD, SERVER
 from trio_profile.records.study import Study
@@ -64,8 +65,7 @@ def command(model: str, host: str | None, port: int | None, method: str | None, 
         from trio_profile.extras.serve import listening
     except ImportError as error:
         raise StudyError(
-            f"serve needs the server of transformers 5.23 or later ({first_line(error)}): "
-            "pip install 'trio-profile[serve]'"
+            f"serve needs the server of transformers ({first_line(error)}): {install_command('serve')}"
         ) from error
 
     share = RETENTION if values["retention"] is None else values["retention"]

@@ -12,6 +12,7 @@ from tests.profile.command import complaint, document
 from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
 from trio_profile.cli import run
 from trio_profile.inputs import host
+from trio_profile.installation import install_command
 from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.requests import RequestLog, RequestStore
@@ -240,7 +241,7 @@ def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
     for name in ("traffic.server", "traffic.opening", "run"):
         monkeypatch.delitem(sys.modules, f"trio_profile.kinds.servers.{name}", raising=False)
     said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i")
-    assert "endpoints needs the extra 'endpoints'" in said and "pip install 'trio-profile[endpoints]'" in said
+    assert "endpoints needs the extra 'endpoints'" in said and install_command("endpoints") in said
     assert document(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--dry-run")["segments"] == 48
 
 
