@@ -119,9 +119,9 @@ def check_decoder_output(decoder: nn.Module, output: Any) -> None:
     """Raise UnsupportedModel for the output of a decoder that has a field which we do not know, or no fields."""
     fields = {name for name, value in output.items() if value is not None} if isinstance(output, ModelOutput) else None
     if fields is None or not fields <= _DECODER_OUTPUT:
-        what = type(output).__name__ if fields is None else f"a field {min(fields - _DECODER_OUTPUT)!r}"
+        unknown = type(output).__name__ if fields is None else f"a field {min(fields - _DECODER_OUTPUT)!r}"
         raise UnsupportedModel(
-            f"{type(decoder).__name__} returns {what}, which prune() does not know, so that rows of dropped tokens "
+            f"{type(decoder).__name__} returns {unknown}, which prune() does not know, so that rows of dropped tokens "
             f"cannot be put back: {USE_TESTED}"
         )
 
@@ -156,7 +156,7 @@ def _check_names(module: nn.Module, by_position: dict[int, Any], kwargs: Kwargs,
 
 
 def _objects(value: Any) -> Iterator[Any]:
-    """What in an argument is no tensor, number or text. Lists and dictionaries are looked into."""
+    """The parts of an argument that are no tensor, number or text. Lists and dictionaries are looked into."""
     if isinstance(value, list | tuple | dict):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _objects(part)
