@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionCacheLayerMixin
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
@@ -22,6 +23,9 @@ adapters: dict[str, type["Adapter"]] = {}
 families: dict[str, type["Adapter"]] = {}
 """The adapter of each family, by the family's name."""
 
+
+GROWING = (DynamicLayer, DynamicSlidingWindowLayer)
+"""The cache layers that simply grow. Others fix a length, quantise or index their keys, or have none."""
 
 DEEPSTACK_PAIRS = (("visual_pos_masks", "deepstack_visual_embeds"), ("vision_mask", "deepstack_features"))
 """The decoder's arguments for DeepStack, by where they stand and what they add: Qwen3-VL's and Granite 4 Vision's."""
@@ -219,8 +223,7 @@ class Adapter(ToyFamily):
     @property
     def window(self) -> int | None:
         """The smallest sliding window of any layer, in tokens with the current one; None where no layer has one."""
-        layers: list[Any] = DynamicCache(config=self.model.config).layers
-        return min((layer.sliding_window for layer in layers if layer.is_sliding), default=None)
+        return min((layer.sliding_window for layer in cache_layers(self.model) if layer.is_sliding), default=None)
 
     # --- its processor -----------------------------------------------------------------------------------------------
 
@@ -273,3 +276,25 @@ class Adapter(ToyFamily):
             index: torch.zeros_like(inputs).index_put((places,), feature.to(inputs))
             for index, feature in features.items()
         }
+
+
+def cache_layers(model: PreTrainedModel) -> list[Any]:
+    """The empty cache of each decoder layer, as the library makes it for this model.
+
+    Raises UnsupportedModel for a decoder in which dropping a token is more than hiding its keys.
+    """
+    layers: list[Any] = DynamicCache(config=model.config).layers
+    for number, layer in enumerate(layers, start=1):
+        if type(layer) in GROWING:
+            continue
+        if isinstance(layer, LinearAttentionCacheLayerMixin):
+            reason = "carries a state through all tokens (linear attention or a convolution)"
+        elif isinstance(layer, DummyLayer):
+            reason = "has no keys of its own (it shares another layer's, or has no attention)"
+        else:
+            reason = f"keeps its keys in a {type(layer).__name__}"
+        raise UnsupportedModel(
+            f"{type(model).__name__}: decoder layer {number} of {len(layers)} {reason}, so no token can be dropped; "
+            "choose a model whose decoder layers all have ordinary attention"
+        )
+    return layers

@@ -59,7 +59,7 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
             f"{type(attention).__name__} has {change}, so its attention is not that of its projections: remove it, or "
             "choose a method that does not look into a layer, such as divprune"
         )
-    width, config = attention.head_dim, getattr(attention, "config", None)
+    width, config = part(attention, "head_dim"), getattr(attention, "config", None)
     query, query_norm, key_norm = part(attention, "q_proj"), *(getattr(attention, f"{x}_norm", None) for x in "qk")
     heads, key_heads = (getattr(config, f"num_{name}_heads", None) for name in ("attention", "key_value"))
     return AttentionLayer(
@@ -69,7 +69,7 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
         value=_heads(part(attention, "v_proj"), width, None, None),
         output=part(attention, "o_proj"),
         finish=finish,
-        scaling=attention.scaling,
+        scaling=part(attention, "scaling"),
         softcap=getattr(attention, "attn_logit_softcapping", None),
         row_by_row=not any(
             _change_on(module) or _change_inside(module) for module in (query, query_norm) if module is not None

@@ -172,7 +172,10 @@ def attention_row(call: LayerCall, rows: Places, valid: MaskBS) -> ScoresBS:
 
 
 def rotate(heads: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:
-    """Rotary embedding of [B, S, heads, E]. The two halves of E are rotated against each other."""
+    """Rotary embedding of [B, S, heads, E]. The two halves of E are rotated against each other.
+
+    Where cosines and sines are narrower than E, the rest of E stays as it is.
+    """
     return _turned(heads, cos_BSE.unsqueeze(2), sin_BSE.unsqueeze(2).chunk(2, dim=-1), 1)
 
 
@@ -189,6 +192,9 @@ def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], sign: int) -> 
     cos: [B, S, 1, E]. sin: two tensors [B, S, 1, E / 2].
     sign: 1 to rotate, −1 to rotate back.
     """
+    if cos.shape[-1] < values.shape[-1]:
+        part, rest = values.tensor_split([cos.shape[-1]], dim=-1)
+        return torch.cat([_turned(part, cos, sin, sign), rest.to(torch.result_type(values, cos))], dim=-1)
     # Contiguous, even if `values` is a transposed view.
     turned = torch.empty(values.shape, dtype=torch.result_type(values, cos), device=values.device)
     torch.mul(values, cos, out=turned)
