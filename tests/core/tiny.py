@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -162,6 +163,9 @@ def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str,
         elif name == "pixel_values" and parts[0].ndim == 5:  # tiles are padded to the most that a sample has
             tiles = max(part.shape[1] for part in parts)
             parts = [torch.cat([p, p.new_zeros(len(p), tiles - p.shape[1], *p.shape[2:])], dim=1) for p in parts]
+        elif name == "image_token_pooling":  # it counts the patches of all samples
+            before = [0, *accumulate(one["pixel_values"][..., 0].numel() for one in samples if name in one)]
+            parts = [part + count for part, count in zip(parts, before, strict=False)]
         together[name] = torch.cat(parts)
     return together
 

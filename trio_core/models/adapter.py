@@ -181,6 +181,10 @@ class Adapter(ToyFamily):
             )
         return take_apart(layer, partial(self.finish, layer), known=self.known)
 
+    def in_halves(self, turned: Tensor) -> Tensor:
+        """Queries, keys, cosines or sines [..., E] in the order of Llama, which turns the halves of a head."""
+        return turned
+
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.
 
@@ -207,7 +211,7 @@ class Adapter(ToyFamily):
             kv_width=config.num_key_value_heads * width,
             heads=config.num_attention_heads,
             vocabulary=config.vocab_size,
-            ffn_matrices=3 if hasattr(part(self.layers[0], "mlp"), "gate_proj") else 2,
+            ffn_matrices=2 + any(hasattr(part(self.layers[0], "mlp"), name) for name in ("gate_proj", "gate_up_proj")),
         )
 
     @property
