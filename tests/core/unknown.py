@@ -1,4 +1,4 @@
-"""Toys of classes that no file in `trio_core/models` names: some are pruned after a trial, others are refused."""
+"""Models that no toy of a family is: classes without a file, pruned after a trial or refused, and other options."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,8 @@ def made(
     cls = getattr(transformers, f"{name}ForConditionalGeneration", None)
     if cls is None:
         pytest.skip(f"this transformers has no {name}")
-    placeholder = {} if "image_token_id" in options else {"image_token_index": tiny.IMAGE}
+    named = {"image_token_id", "image_patch_id"} & options.keys()
+    placeholder = {} if named else {"image_token_index": tiny.IMAGE}
     config = cls.config_class(vision_config={**vision}, text_config={**text}, **placeholder, **options)
     return toy.build(cls, config, kernel, seed=0)
 
@@ -149,10 +150,23 @@ def llama4() -> PreTrainedModel:
     return made("Llama4", text, {**toy.VISION, **widths})
 
 
-def gemma4(**text: Any) -> PreTrainedModel:
-    """Gemma 4 with other options of its text model."""
+# --- families with other options -------------------------------------------------------------------------------------
+
+
+def gemma4(kernel: str = "sdpa", **text: Any) -> PreTrainedModel:
     family = families["Gemma 4"]
-    return made("Gemma4", {**family.toy_text, **text}, family.toy_vision, **family.toy_options)
+    return made("Gemma4", {**family.toy_text, **text}, family.toy_vision, kernel, **family.toy_options)
+
+
+def glm_4_1v(kernel: str = "sdpa") -> PreTrainedModel:
+    """GLM-4.1V, which has a class of its own."""
+    family = families["GLM-4.6V"]
+    return made("Glm4v", family.toy_text, family.toy_vision, kernel, **family.toy_options)
+
+
+def molmo2(kernel: str = "sdpa", **text: Any) -> PreTrainedModel:
+    family = families["Molmo 2"]
+    return made("Molmo2", {**family.toy_text, **text}, family.toy_vision, kernel, **family.toy_options)
 
 
 def llava_with(kind: str, **text: Any) -> PreTrainedModel:

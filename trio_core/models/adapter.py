@@ -254,6 +254,10 @@ class Adapter(ToyFamily):
     multi_axis_positions: ClassVar[bool] = False
     """Whether rotary positions have several axes (m-RoPE). Renumbering kept tokens is then not defined."""
 
+    def listen(self) -> list[Any]:
+        """Register the hooks that a family's own code asks for. Returns their handles, each with a `remove()`."""
+        return []
+
     def extra_inputs(self, ids: Tensor, prompt_length: int) -> dict[str, Tensor]:  # noqa: ARG002
         """Arguments that the model needs with a text in addition to its ids and its attention mask.
 

@@ -148,13 +148,26 @@ class Gemma4(Gemma3):
         experts = (config.top_k_experts or 0) * (config.moe_intermediate_size or 0) if config.enable_moe_block else 0
         return replace(shape, intermediate=shape.intermediate + experts, values_normed=True)
 
+    def listen(self) -> list[Any]:
+        """A hook that leaves the last rows of the decoder's output, as many as the caller wants logits of.
+
+        The model itself leaves them only where the output is as long as the prompt.
+        """
+
+        def cut(_decoder: nn.Module, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
+            wanted = kwargs.get("logits_to_keep", 0)
+            if isinstance(wanted, int) and wanted:
+                output["last_hidden_state"] = output.last_hidden_state[:, -wanted:]
+
+        return [self.decoder.register_forward_hook(cut, with_kwargs=True)]
+
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """A picture of 6 × 8 patches, or of 4 × 6 that are padded to as many."""
-        height, width = (6, 8) if size == "large" else (4, 6)
+        """A picture of 6 × 10 patches, or of 4 × 6 that are padded to as many."""
+        height, width = (6, 10) if size == "large" else (4, 6)
         places = torch.cartesian_prod(torch.arange(height), torch.arange(width)).flip(-1)  # x and y of each patch
-        places = torch.nn.functional.pad(places, (0, 0, 0, 48 - len(places)), value=-1)
-        pixels = random.pixels(1, 48, 3 * 4 * 4)
+        places = torch.nn.functional.pad(places, (0, 0, 0, 60 - len(places)), value=-1)
+        pixels = random.pixels(1, 60, 3 * 4 * 4)
         return toy.ToyPicture(
             {"pixel_values": pixels, "image_position_ids": places[None]}, [toy.IMAGE] * (height * width // 4)
         )
