@@ -95,6 +95,7 @@ class Attachment:
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
         self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
         self._handles.append(adapter.decoder.register_forward_hook(self.after_decoder))
+        self._handles.extend(adapter.listen())
         self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
             self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))

@@ -4,20 +4,16 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NoReturn
 
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
-
 from trio_core.engine.frames import Frame
 from trio_core.errors import UnsupportedInput
-
-_GROWING = (DynamicLayer, DynamicSlidingWindowLayer)
-"""The cache layers that simply grow. Others fix a length, quantise or index their keys."""
+from trio_core.models.adapter import GROWING
 
 
 def check_cache(cache: Any) -> None:
     """Raise UnsupportedInput for a cache whose layers cannot have lengths of their own."""
     kinds = [_own_class(layer) for layer in getattr(cache, "layers", ())]
     kinds += [kind] if (kind := getattr(cache, "layer_class_to_replicate", None)) else []
-    other = next((kind for kind in kinds if kind not in _GROWING), None)
+    other = next((kind for kind in kinds if kind not in GROWING), None)
     if other is not None or not hasattr(cache, "layers"):
         raise UnsupportedInput(
             f"cache {type(cache).__name__}{f' of {other.__name__}' if other else ''}: its layers cannot hold different "

@@ -120,10 +120,11 @@ class Prefill(Pass):
         return self.whole.full_length
 
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
-        """[B, T]: the position ids of the tokens left, original or renumbered."""
+        """[B, T]: the position ids of the tokens left, original or renumbered. Some layers get them as [3, B, T]."""
         frame = frame.on(positions.device)
         if self.setup.positions == "original":
-            return positions.expand(len(frame.index), -1).gather(1, frame.index)
+            index = frame.index.expand(*positions.shape[:-2], -1, -1)
+            return positions.expand(*index.shape[:-1], -1).gather(-1, index)
         return renumbered(frame, positions, self.whole.on(positions.device).valid)
 
     def _stage(
@@ -239,10 +240,10 @@ class Prefill(Pass):
         """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
         adapter, mask = self.setup.adapter, kwargs.get("attention_mask")
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
-        rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
+        cos, sin = (adapter.in_halves(part.to(hidden.device)) for part in kwargs["position_embeddings"])
         parts, extra = partial(adapter.attention_layer, layer), partial(extra_behaviour, layer, hidden, adapter.known)
         run = partial(_run, layer, without_cache(kwargs))
-        return LayerCall(hidden, run, parts, rotary, mask, adapter.causal, extra)
+        return LayerCall(hidden, run, parts, (cos, sin), mask, adapter.causal, extra)
 
 
 class _NoGradient(torch.autograd.Function):

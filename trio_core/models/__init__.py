@@ -14,7 +14,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
-from trio_core.models.adapter import Adapter, adapters, families
+from trio_core.models.adapter import Adapter, adapters, cache_layers, families
 from trio_core.models.generic import Generic
 
 __all__ = ["adapter_for", "families", "plain_prompt"]
@@ -26,8 +26,10 @@ for _module in pkgutil.iter_modules(__path__):
 def adapter_for(model: PreTrainedModel) -> Adapter:
     """The adapter of a model: its family's, or the generic one for a class of no family.
 
-    Raises UnsupportedModel for a model without decoder layers, and for a class of no family that lacks another part.
+    Raises UnsupportedModel for a model without decoder layers or with one that is no ordinary attention layer, and for
+    a class of no family that lacks another part.
     """
+    cache_layers(model)
     names = (cls.__name__ for cls in type(model).__mro__)
     adapter = next((adapters[name] for name in names if name in adapters), Generic)(model)
     if not adapter.layers:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionCacheLayerMixin
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
@@ -22,6 +23,9 @@ adapters: dict[str, type["Adapter"]] = {}
 families: dict[str, type["Adapter"]] = {}
 """The adapter of each family, by the family's name."""
 
+
+GROWING = (DynamicLayer, DynamicSlidingWindowLayer)
+"""The cache layers that simply grow. Others fix a length, quantise or index their keys, or have none."""
 
 DEEPSTACK_PAIRS = (("visual_pos_masks", "deepstack_visual_embeds"), ("vision_mask", "deepstack_features"))
 """The decoder's arguments for DeepStack, by where they stand and what they add: Qwen3-VL's and Granite 4 Vision's."""
@@ -177,6 +181,10 @@ class Adapter(ToyFamily):
             )
         return take_apart(layer, partial(self.finish, layer), known=self.known)
 
+    def in_halves(self, turned: Tensor) -> Tensor:
+        """Queries, keys, cosines or sines [..., E] in the order of Llama, which turns the halves of a head."""
+        return turned
+
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.
 
@@ -203,7 +211,7 @@ class Adapter(ToyFamily):
             kv_width=config.num_key_value_heads * width,
             heads=config.num_attention_heads,
             vocabulary=config.vocab_size,
-            ffn_matrices=3 if hasattr(part(self.layers[0], "mlp"), "gate_proj") else 2,
+            ffn_matrices=2 + any(hasattr(part(self.layers[0], "mlp"), name) for name in ("gate_proj", "gate_up_proj")),
         )
 
     @property
@@ -219,8 +227,7 @@ class Adapter(ToyFamily):
     @property
     def window(self) -> int | None:
         """The smallest sliding window of any layer, in tokens with the current one; None where no layer has one."""
-        layers: list[Any] = DynamicCache(config=self.model.config).layers
-        return min((layer.sliding_window for layer in layers if layer.is_sliding), default=None)
+        return min((layer.sliding_window for layer in cache_layers(self.model) if layer.is_sliding), default=None)
 
     # --- its processor -----------------------------------------------------------------------------------------------
 
@@ -246,6 +253,10 @@ class Adapter(ToyFamily):
 
     multi_axis_positions: ClassVar[bool] = False
     """Whether rotary positions have several axes (m-RoPE). Renumbering kept tokens is then not defined."""
+
+    def listen(self) -> list[Any]:
+        """Register the hooks that a family's own code asks for. Returns their handles, each with a `remove()`."""
+        return []
 
     def extra_inputs(self, ids: Tensor, prompt_length: int) -> dict[str, Tensor]:  # noqa: ARG002
         """Arguments that the model needs with a text in addition to its ids and its attention mask.
@@ -273,3 +284,25 @@ class Adapter(ToyFamily):
             index: torch.zeros_like(inputs).index_put((places,), feature.to(inputs))
             for index, feature in features.items()
         }
+
+
+def cache_layers(model: PreTrainedModel) -> list[Any]:
+    """The empty cache of each decoder layer, as the library makes it for this model.
+
+    Raises UnsupportedModel for a decoder in which dropping a token is more than hiding its keys.
+    """
+    layers: list[Any] = DynamicCache(config=model.config).layers
+    for number, layer in enumerate(layers, start=1):
+        if type(layer) in GROWING:
+            continue
+        if isinstance(layer, LinearAttentionCacheLayerMixin):
+            reason = "carries a state through all tokens (linear attention or a convolution)"
+        elif isinstance(layer, DummyLayer):
+            reason = "has no keys of its own (it shares another layer's, or has no attention)"
+        else:
+            reason = f"keeps its keys in a {type(layer).__name__}"
+        raise UnsupportedModel(
+            f"{type(model).__name__}: decoder layer {number} of {len(layers)} {reason}, so no token can be dropped; "
+            "choose a model whose decoder layers all have ordinary attention"
+        )
+    return layers

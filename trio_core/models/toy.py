@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -215,6 +216,9 @@ def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str,
         elif name == "pixel_values" and parts[0].ndim == 5:  # tiles are padded to the most that a sample has
             tiles = max(part.shape[1] for part in parts)
             parts = [torch.cat([p, p.new_zeros(len(p), tiles - p.shape[1], *p.shape[2:])], dim=1) for p in parts]
+        elif name == "image_token_pooling":  # it counts the patches of all samples
+            before = [0, *accumulate(sample["pixel_values"][..., 0].numel() for sample in samples if name in sample)]
+            parts = [part + count for part, count in zip(parts, before, strict=False)]
         together[name] = torch.cat(parts)
     return together
 

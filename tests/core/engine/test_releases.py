@@ -1,7 +1,7 @@
 """What a release of transformers may break, beside the dense model from which dropped tokens are hidden as keys.
 
-Every case runs on each release in `TESTED` (`make transformers`). With 5.24, which renamed the cache, 28 of 90 were silently
-wrong and 34 ended in a raw error.
+Every case runs on each release in `TESTED` (`make transformers`). When 5.24 renamed the cache, 28 of 90 cases were
+silently wrong and 34 ended in a raw error.
 """
 
 from typing import Any
