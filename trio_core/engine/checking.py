@@ -90,7 +90,7 @@ def _tried(model: PreTrainedModel, prune: Prune) -> Check:
         except TrioError as error:
             faults.append(f"{question.__name__}: {error}")
         except Exception as error:  # a class we do not know may break in any way, and that is the answer
-            faults.append(f"{question.__name__} breaks: {_said(error)}")
+            faults.append(f"{question.__name__} breaks: {_message(error)}")
 
     checked = partial(Check, picture=trial.picture is not None)
     for question in (trial.dense_forward, trial.dense_generate):
@@ -320,7 +320,7 @@ def random_picture(
         except (torch.OutOfMemoryError, torch.AcceleratorError):  # after these nothing else could be tried either
             raise
         except Exception as error:  # a class we do not know may break in any way on a form that is not its own
-            broken = broken or _said(error)
+            broken = broken or _message(error)
     return None, broken or f"its get_image_features wants {', '.join(sorted(required))}"
 
 
@@ -388,6 +388,6 @@ def _tokens(features: Any) -> int:
     return sum(part.numel() // part.shape[-1] for part in parts)
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """An error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
