@@ -28,6 +28,7 @@ _CUT = ("attention_mask", "position_ids", "position_embeddings")
 """What describes the sequence, and is cut to the tokens left."""
 _WITHOUT_TOKENS = {
     *("use_cache", "logits_to_keep", "num_items_in_batch", "image_sizes", "return_dict"),
+    "tokenizer",  # generate() hands it on
     *("output_attentions", "output_hidden_states", "output_router_logits"),
 }
 """What has no entry for each token of the sequence."""
@@ -39,7 +40,7 @@ DECODER = {"input_ids", "inputs_embeds", *_CUT, *CACHE, *_WITHOUT_TOKENS, *DEEPS
 """The arguments of a decoder."""
 _DECODER_OUTPUT = {"last_hidden_state", *CACHE, "hidden_states", "attentions", "router_logits", _SHARED}
 """The fields of a decoder's output."""
-_OBJECTS = {*CACHE, "attention_mask", "mm_encoder_outputs"}
+_OBJECTS = {*CACHE, "attention_mask", "mm_encoder_outputs", "tokenizer"}
 """The arguments of a model that may be an object of the library."""
 _PLAIN = (Tensor, str, Number, type(None))
 """What an argument of a model may be under any name."""

@@ -204,3 +204,10 @@ def test_a_dense_prompt_may_have_any_argument():
     text = {"input_ids": torch.tensor([[5, 6, 7]])}
     with torch.no_grad(), prune(model, METHOD):
         model(**text, strength=torch.ones(3))
+
+
+def test_a_tokenizer_that_generate_passes_on_is_no_cache():
+    """Stop strings need one, and generate() leaves it among the model's arguments."""
+    model, tokenizer = tiny.model("llava"), object()
+    with torch.no_grad(), prune(model, METHOD):
+        model(**tiny.sample("llava"), tokenizer=tokenizer)
