@@ -101,14 +101,13 @@ class Gemma4(Gemma3):
         "num_key_value_heads": 2,
         "head_dim": 16,
         "pooling_kernel_size": 2,
-        "position_embedding_size": 16,
+        "position_embedding_size": 64,
     }
     toy_text: ClassVar[dict[str, Any]] = {
         **{name: value for name, value in Gemma3.toy_text.items() if name != "query_pre_attn_scalar"},
         "global_head_dim": 8,
         "hidden_size_per_layer_input": 0,
         "vocab_size_per_layer_input": toy.VOCABULARY,
-        "attention_k_eq_v": True,
         "use_bidirectional_attention": "vision",
         "final_logit_softcapping": 10.0,
     }

@@ -61,6 +61,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
             with torch.enable_grad():
                 scores_BNRS = with_gradient(seen.scores)
                 weights_BNRS = scores_BNRS.softmax(dim=-1)
+                values_BSNE = None
                 if layer.affine:
                     summed = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD  # [B, M, D]
                     attended_BNRE = _values_of_sums(layer, summed.view(*weights_BNRS.shape[:3], -1))
@@ -75,7 +76,7 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
             slope_BNRS, slope = torch.autograd.grad(logits_BPV, (scores_BNRS, summed), slope_BPV)
             through_BSD = _through_keys(seen, slope_BNRS)
             weights_BSM = weights_BNRS.detach().flatten(1, 2).mT
-            if layer.affine:
+            if values_BSNE is None:
                 slope = slope.to(weights_BSM.dtype)
             else:
                 through_BSD = through_BSD + _through(values_BSNE, seen.normed, slope)

@@ -126,6 +126,7 @@ class Shape(Record):
     patches: patches of one crop in the vision tower; 0 if methods cannot look into it, or if crops have any size.
     merged: number of patches that become one visual token, in a tower that merges them itself; otherwise 0.
     has_cls: whether the vision tower has a CLS token.
+    values_normed: whether a norm follows the projection of a decoder layer's values.
     """
 
     num_layers: OneOrMore
@@ -147,6 +148,7 @@ class Shape(Record):
     patches: ZeroOrMore = 0
     merged: ZeroOrMore = 0
     has_cls: bool = True
+    values_normed: bool = False
 
 
 class Counted(Record):

@@ -38,11 +38,11 @@ def with_numbers_of_its_layers(model: PreTrainedModel) -> PreTrainedModel:
 @pytest.mark.parametrize(
     "text",
     [
-        {"global_head_dim": 16, "num_global_key_value_heads": 1},
+        {"global_head_dim": 16, "num_global_key_value_heads": 1, "attention_k_eq_v": True},
         {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16},
-        {"attention_k_eq_v": False, "use_bidirectional_attention": None, "final_logit_softcapping": None},
+        {"use_bidirectional_attention": None, "final_logit_softcapping": None},
     ],
-    ids=["wider heads without a window", "experts", "values of their own, and pictures that look back only"],
+    ids=["wider heads and values of keys without a window", "experts", "pictures that look back only"],
 )
 def test_gemma4(text):
     right(lambda kernel: with_numbers_of_its_layers(unknown.gemma4(kernel, **text)), "gemma4")
