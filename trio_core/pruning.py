@@ -142,8 +142,17 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
 def _tower(adapter: Adapter, method: Method) -> Tower:
     """The vision tower with the hooks that the method needs."""
     chooser = method.encoder_part if isinstance(method, TwoParts) else method
-    if not isinstance(chooser, PixelMethod):
-        return adapter.tower() if Signal.ENCODER in method.needs else Tower()
-    if Signal.ENCODER in method.needs:
-        raise OptionError(f"method {method.name!r} chooses before the vision tower and looks into it: use one of both")
-    return adapter.thin_tower(chooser.keep_pixels)
+    if isinstance(chooser, PixelMethod):
+        if Signal.ENCODER in method.needs:
+            raise OptionError(
+                f"method {method.name!r} chooses before the vision tower and looks into it: use one of both"
+            )
+        return adapter.thin_tower(chooser.keep_pixels)
+    if Signal.ENCODER not in method.needs:
+        return Tower()
+    try:
+        return adapter.tower()
+    except UnsupportedModel:
+        if not chooser.grids_suffice:
+            raise
+        return adapter.grid_tower()

@@ -80,6 +80,19 @@ def cohere2_vision() -> PreTrainedModel:
     return made("Cohere2Vision", text, SIGLIP, image_token_id=tiny.IMAGE, alignment_intermediate_size=48)
 
 
+def glm_with_experts() -> PreTrainedModel:
+    """Its layers get positions with three axes."""
+    experts = {
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "moe_intermediate_size": 16,
+    }
+    family = families["GLM-4.6V"]
+    return made("Glm4vMoe", {**family.toy_text, **experts, "head_dim": 16}, family.toy_vision, **family.toy_options)
+
+
 def got_ocr() -> PreTrainedModel:
     """A picture has 4 tokens: two convolutions halve its sides."""
     tower = {**toy.VISION, "image_size": 32, "output_channels": 8, "global_attn_indexes": [1], "window_size": 4}
@@ -110,10 +123,19 @@ def deepseek_vl_hybrid() -> PreTrainedModel:
     return made("DeepseekVLHybrid", LLAMA, SIGLIP, image_token_id=tiny.IMAGE, high_res_vision_config=large)
 
 
-PRUNED: tuple[Callable[[], PreTrainedModel], ...] = (
-    *(vip_llava, granite_vision, aria, aya_vision, cohere2_vision, got_ocr, granite_docling, janus),
-    *(deepseek_vl, deepseek_vl_hybrid),
-)
+PRUNED: dict[str, Callable[[], PreTrainedModel]] = {
+    "Aria": aria,
+    "Aya Vision": aya_vision,
+    "Cohere2 Vision": cohere2_vision,
+    "DeepSeek-VL": deepseek_vl,
+    "DeepSeek-VL with two towers": deepseek_vl_hybrid,
+    "GLM-4.5V and GLM-4.6V with experts": glm_with_experts,
+    "GOT-OCR 2": got_ocr,
+    "Granite 4 Vision": granite_vision,
+    "Granite-Docling": granite_docling,
+    "Janus": janus,
+    "ViP-LLaVA": vip_llava,
+}
 
 
 # --- classes whose decoder cannot drop tokens ------------------------------------------------------------------------
@@ -148,6 +170,15 @@ def llama4() -> PreTrainedModel:
     text = {**toy.TEXT, "model_type": "llama4_text", "head_dim": 8, "intermediate_size_mlp": 48, "num_local_experts": 2}
     widths = {"vision_output_dim": 32, "projector_input_dim": 32, "projector_output_dim": 32}
     return made("Llama4", text, {**toy.VISION, **widths})
+
+
+REFUSED: dict[str, Callable[[], PreTrainedModel]] = {
+    "Gemma 4 E2B and E4B, whose last layers share keys": lambda: gemma4(num_kv_shared_layers=3),
+    "Gemma 4 with inputs of each layer's own": lambda: gemma4(hidden_size_per_layer_input=8),
+    "LFM2-VL": lfm2_vl,
+    "MiniCPM-V 4.6": minicpm_v,
+    "Qwen3.5": qwen3_5,
+}
 
 
 # --- families with other options -------------------------------------------------------------------------------------

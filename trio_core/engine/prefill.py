@@ -172,6 +172,7 @@ class Prefill(Pass):
         if Signal.NORM in needs:
             signals[Signal.NORM] = adapter.final_norm
         for signal in {Signal.ENCODER, Signal.PIXELS} & needs if boundary == 0 else ():
+            self.setup.tower.take_entering(hidden, [picture.rows for picture in pictures])
             signals[signal] = self.setup.tower.collect([len(picture.rows) for picture in pictures])
         valid = (frame or self.whole).on(hidden.device).valid
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors

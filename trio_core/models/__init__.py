@@ -3,7 +3,8 @@
 A family is one file: a subclass of `Adapter` with its toy configuration and, where they are special, its toy inputs.
 Its classes register when the file is imported, and every file in this folder is imported here. These files are no
 families: `adapter.py` (the defaults), `generic.py` (any other class), `layer.py` (a decoder layer taken apart),
-`encoder.py`, `clip_tower.py`, `qwen_tower.py` and `thin_tower.py` (vision towers), `toy.py` (what the toys share).
+`encoder.py`, `clip_tower.py`, `qwen_tower.py`, `grid_tower.py` and `thin_tower.py` (vision towers), `toy.py` (what the
+toys share).
 """
 
 import importlib

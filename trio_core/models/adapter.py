@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from math import isqrt
 from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
@@ -11,6 +12,7 @@ from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWin
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
+from trio_core.models.grid_tower import Grid, GridTower
 from trio_core.models.layer import feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
 from trio_core.rules.attention import AttentionLayer, Readout
@@ -126,6 +128,36 @@ class Adapter(ToyFamily):
             f"{self.family}: its vision tower has no CLS token, nor other attention, that we know how to read; methods "
             "that ask for it run on LLaVA-1.5, LLaVA-NeXT, LLaVA-NeXT-Video, LLaVA-OneVision, Qwen2-VL and Qwen2.5-VL"
         )
+
+    has_grids: ClassVar[bool] = True
+    """Whether the visual tokens of a picture, or of each of its tiles, form a grid."""
+
+    def grid_tower(self) -> GridTower:
+        """The vision tower for a method that needs the order of the visual tokens and nothing else of the tower.
+
+        Raises UnsupportedModel where the tokens form no grid that we know.
+        """
+        if not self.has_grids:
+            raise UnsupportedModel(
+                f"{self.family}: how its visual tokens lie on a picture is not known; choose a method that does not "
+                "ask for it, such as grid or random"
+            )
+        return GridTower(self.model.base_model, self.grids, self.family)
+
+    def grids(self, inputs: dict[str, Any], tokens: Sequence[int]) -> list[Grid]:
+        """The grid of each picture, tile or frame of a forward, in the order of the tokens. Empty where there is none.
+
+        inputs: the arguments of the model's `get_image_features` or `get_video_features`.
+        tokens: visual tokens of each picture, tile or frame, as far as the model tells them.
+        """
+        if (sizes := inputs.get("image_grid_thw", inputs.get("video_grid_thw"))) is not None:
+            merged = self.model.config.vision_config.spatial_merge_size
+            return [Grid(h // merged, w // merged) for frames, h, w in sizes.tolist() for _ in range(frames)]
+        # Some towers have registers, which the model passes on with the patches.
+        registers = getattr(self.model.config.vision_config, "num_register_tokens", 0)
+        sides = [isqrt(count - registers) for count in tokens]
+        squares = all(side**2 + registers == count for side, count in zip(sides, tokens, strict=True))
+        return [Grid(side, side, registers) for side in sides] if squares else []
 
     def thin_tower(self, keep: KeepPixels) -> Tower:
         """The vision tower that runs on a part of its patches. keep: the method's rule.

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
+from trio_core.models.grid_tower import Grid
 from trio_core.models.layer import feed_forward, part
 from trio_core.rules.cost import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV
@@ -146,6 +147,13 @@ class Gemma4(Gemma3):
         shape, config = super().layer_shape, self.model.config.get_text_config()
         experts = (config.top_k_experts or 0) * (config.moe_intermediate_size or 0) if config.enable_moe_block else 0
         return replace(shape, intermediate=shape.intermediate + experts, values_normed=True)
+
+    def grids(self, inputs: dict[str, Any], tokens: Sequence[int]) -> list[Grid]:  # noqa: ARG002
+        """The grids of pictures of any shape, from the places of their patches. The arguments are Adapter's."""
+        side = self.model.config.vision_config.pooling_kernel_size
+        places = inputs["image_position_ids"] if "image_position_ids" in inputs else inputs["video_position_ids"]
+        largest = (places.amax(dim=1) + 1) // side
+        return [Grid(rows, columns) for columns, rows in largest.tolist()]
 
     def listen(self) -> list[Any]:
         """A hook that leaves the last rows of the decoder's output, as many as the caller wants logits of.

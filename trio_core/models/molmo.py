@@ -1,5 +1,6 @@
 """Molmo 2: crops whose patches an adapter pools, and a decoder like Qwen3's in which pictures see themselves whole."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
+from trio_core.models.grid_tower import Grid
 from trio_core.rules.attention import AttentionLayer
 from trio_core.tensors import HiddenBSD
 
@@ -45,6 +47,13 @@ class Molmo2(Adapter):
                 "cannot be taken apart; use saliency 'autograd'"
             )
         return super().attention_layer(layer)
+
+    def grids(self, inputs: dict[str, Any], tokens: Sequence[int]) -> list[Grid]:  # noqa: ARG002
+        """Two grids of a picture: the whole one, and its crops side by side. The arguments are Adapter's."""
+        if (videos := inputs.get("video_grids")) is not None:
+            return [Grid(rows, columns) for frames, rows, columns in videos.tolist() for _ in range(frames)]
+        sides = inputs["image_grids"].view(-1, 2).tolist()
+        return [Grid(rows, columns) for rows, columns in sides if rows * columns]
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:
         """Cosines and sines, scaled in the layers that the configuration names. The arguments are Adapter's."""

@@ -33,7 +33,7 @@ def prunes(family: str, name: str, method: Method) -> bool:
     read = family in READ_TOWERS and not (name == "prumerge" and family not in towers.WITH_CLS)
     has_media = method.media != "videos" or family in tiny.WITH_VIDEOS
     same_tower = Signal.PIXELS not in method.needs  # otherwise the dense tower is no oracle
-    return has_media and same_tower and (read or Signal.ENCODER not in method.needs)
+    return has_media and same_tower and (read or method.grids_suffice or Signal.ENCODER not in method.needs)
 
 
 PAIRS = [(family, name) for family in tiny.FAMILIES for name, method in METHODS.items() if prunes(family, name, method)]

@@ -161,7 +161,7 @@ def follow(
             turned, width = cosine.shape[-1], adapter_for(model).layers[0].get_submodule("self_attn").head_dim
             angles = slice(None, None, 2) if torch.equal(cosine[:, 0], cosine[:, 1]) else slice(turned // 2)
             c, s = cosine[:, angles], sine[:, angles]
-            product = 2 * (c[asking] @ c[tokens].T + s[asking] @ s[tokens].T) + width - turned
+            product = 2 * (c[asking] @ c[tokens].T + s[asking] @ s[tokens].T) + (width - turned)
             seen = seen / (product / width**0.5)
         heads = sparsevlm.HEADS if method.version == "v2" else None
         scores = rating_in_a_loop(seen.tolist(), telling, heads)
