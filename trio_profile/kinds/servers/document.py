@@ -113,7 +113,7 @@ class EndpointsDocument(Document):
         the last session; None if they do not report it, or if none is missing.
     pairs_left: pairs of segments that are not measured yet.
     loads: both arms under each load.
-    break_even: by loop and quantity.
+    break_even: by loop and quantity; empty if a server failed.
     answers: the right answers of both servers; None if no questions were asked.
     doubts: reasons not to trust the numbers.
     """
