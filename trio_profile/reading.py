@@ -73,13 +73,16 @@ def decode_utf8(raw: bytes) -> str:
         raise ValueError(f"byte {error.start} is not UTF-8") from error
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, unique: bool = False) -> Any:
     """The value of a JSON text.
 
+    unique: refuse an object that has a name twice. People write this by mistake, and readers differ in which value
+        they take.
     Raises ValueError if it is not JSON, nests deeper than DEEPEST, or holds NaN, Infinity, a number beyond
     64 bits or half a character.
     """
-    return _parsed(partial(json.loads, parse_constant=_refuse), decode_utf8(text) if isinstance(text, bytes) else text)
+    read = partial(json.loads, parse_constant=_refuse, object_pairs_hook=_unique if unique else None)
+    return _parsed(read, decode_utf8(text) if isinstance(text, bytes) else text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -106,6 +109,15 @@ def kind_of_file(mode: int) -> str | None:
 
 def _refuse(constant: str) -> float:
     raise ValueError(f"it contains {constant}, which is no number")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError if it has a name twice."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it contains {max(names, key=names.count)!r:.80} twice in one object")
+    return fields
 
 
 def _require_plain(tree: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from trio_profile.records.record import FORMAT, VERSION, OneOrMore, Record, Version, ZeroOrMore
-from trio_profile.records.study import Cell, Options, Share, Study  # noqa: F401 - also taken from here
+from trio_profile.records.study import Cell, Kept, Options, Share, Study  # noqa: F401 - also taken from here
 from trio_profile.records.timing import Disturbance, Pair, Round, Stopped, Timed, Timing  # noqa: F401
 from trio_profile.records.tokens import KeptTokens, Picture, StageTokens, TokenGrid  # noqa: F401
 
@@ -67,10 +67,12 @@ class FileDigest(Record):
     bytes: its size.
     sha256: the first sixteen hexadecimal digits of a SHA-256: of the whole file up to 16 MiB, and of 256 blocks of a
         larger one.
+    transparent: how many pictures have transparent parts, which the model sees on white; None for none.
     """
 
     bytes: ZeroOrMore
     sha256: str
+    transparent: OneOrMore | None = None
 
 
 class Session(Record):
@@ -236,7 +238,7 @@ class Header(Record):
     record: Literal["header"] = "header"
     format: Literal["trio-profile"] = FORMAT
     version: Version = VERSION
-    study: Study
+    study: Kept[Study]
 
 
 class Dense(Record):

@@ -22,7 +22,10 @@ Part = Literal["study", "runner", "document", "report", "preview", "preview_repo
 MODEL = ("model", "layers", "options", "device", "dtype", "attention", "seed", "pixels")
 """The fields of every kind that runs a model on pictures."""
 VIDEO = ("video", "frames", "fps")
-INPUT = ("image", *VIDEO, "prompt", "picture", "questions", "fidelity_inputs", "text_tokens", "new_tokens", "batch")
+INPUT = (
+    *("image", *VIDEO, "prompt", "picture", "questions", "match", "fidelity_inputs"),
+    *("text_tokens", "new_tokens", "batch"),
+)
 SAMPLING = ("seconds", "precision")
 CELLS = ("processes", *SAMPLING)
 OF_A_MODEL = "trio_profile.records.study:Study"

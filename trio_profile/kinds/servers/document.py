@@ -12,6 +12,7 @@ from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Accuracy, Difference, Gain, MillisecondsOverRounds, PerSecond
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Environment
+from trio_profile.records.study import Kept
 
 Status = Literal["crossing", "always", "never", "inconclusive"]
 Quantity = Literal["throughput", "goodput", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_ms", "total_ms"]
@@ -121,7 +122,7 @@ class EndpointsDocument(Document):
     model_config = ConfigDict(extra="ignore")
 
     environment: Environment
-    study: EndpointStudy
+    study: Kept[EndpointStudy]
     model: str
     servers: tuple[ServerFacts, ...]
     retention: float | None = None

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from trio_profile import units
-from trio_profile.analysis.doubts import Doubt, Facts, Row, doubts_of
+from trio_profile.analysis.doubts import Doubt, Facts, Row, doubts_of, of_transparent_pictures
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
 from trio_profile.kinds.servers.traffic.stream import LIMITED
 
@@ -293,5 +293,6 @@ ROWS: tuple[Row[Measured], ...] = (
         "in {share} of the segments the times of the warm-up did not become stable",
         "raise --requests and --seconds, or stop other work on the servers",
     ),
+    of_transparent_pictures(lambda seen: seen.log.sessions),
 )
 """The doubts about a study of servers."""

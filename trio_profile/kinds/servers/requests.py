@@ -21,6 +21,7 @@ from trio_profile.records.files import REQUESTS
 from trio_profile.records.log import ContinuedLog, LogReader, records_of
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
 from trio_profile.records.schema import Session
+from trio_profile.records.study import Kept
 
 Arm = Literal["dense", "pruned"]
 ARMS: tuple[Arm, ...] = ("dense", "pruned")
@@ -33,7 +34,7 @@ class RequestHeader(Record):
     record: Literal["header"] = "header"
     format: Literal["trio-profile"] = FORMAT
     version: Version = VERSION
-    study: EndpointStudy
+    study: Kept[EndpointStudy]
 
 
 class ServerFacts(Record):
