@@ -121,8 +121,8 @@ def _plain(text: str) -> str:
 
 def _letter_of(known: str) -> str:
     """The letter that is the known answer, as in `(A)` or `A.`; else empty."""
-    found = re.fullmatch(r"\s*[(\[]?([A-Za-z])[)\].:]*\s*", known)
-    return found[1] if found else ""
+    letter = re.fullmatch(r"\s*[(\[]?([A-Za-z])[)\].:]*\s*", known)
+    return letter[1] if letter else ""
 
 
 def _vqa(text: str) -> str:

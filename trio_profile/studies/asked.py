@@ -150,12 +150,12 @@ def fields_of(kind: Kind) -> set[str]:
     return {"verb", *kind.options, *kind.fields, *(_OF_EVERY_MODEL if kind.runs_a_model else ())}
 
 
-def _refuse_function(of_file: Mapping[str, Any], given: Mapping[str, Any], name: str) -> None:
+def _refuse_function(of_file: Mapping[str, Any], beside_file: Mapping[str, Any], name: str) -> None:
     """Raise StudyError if only a file chooses a function that judges answers: it would be imported.
 
-    of_file, given: the fields of the file, and those that the user gave beside it.
+    of_file, beside_file: the fields of the file, and those that the user gave beside it.
     """
-    if ":" in str(of_file.get("match", "")) and "match" not in given:
+    if ":" in str(of_file.get("match", "")) and "match" not in beside_file:
         rule = of_file["match"]
         raise StudyError(f"{name}: match = {rule!r} runs a function, which a file cannot choose; give --match {rule}")
 
