@@ -1,8 +1,9 @@
 # Two commands: `make sweep` runs the main job on the embedded model, `make test` the linters, the types and the fast tests.
 # `make sweep` installs what a study needs into .venv, and each command that needs more adds the rest (`make install`).
 # `make test-all` runs all tests and checks the shapes of tensors.
-# `make docs` builds the documentation into site/. `make oldest` tests with the oldest transformers that is allowed, and
-# `make videos` tests the videos of saved checkpoints with torchvision.
+# `make docs` builds the documentation into site/. `make transformers RELEASE=5.23` tests what runs a model with a given
+# release of transformers, or with the newest one of the index if no release is given. `make videos` tests the videos of
+# saved checkpoints with torchvision.
 # On a machine with its own CUDA torch: `make TORCH=system test` uses that one instead of the pinned CPU build.
 
 PYTHON ?= python3
@@ -11,14 +12,14 @@ JOBS   ?= auto
 BIN    := .venv/bin
 RUN    := .venv/.run-$(TORCH)
 ALL    := .venv/.all-$(TORCH)
-EXTRAS := gate,export,endpoints,mlflow,ray,serve,video,docs,dev
-PINS   := pyproject.toml trio_core/pyproject.toml constraints.txt
-PIP    := $(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt
+EXTRAS := run
+PINS   := pyproject.toml constraints.txt
+PIP     = $(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt
 
 # The tests start hundreds of processes: Python keeps what it compiled, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install sweep test tests test-all oldest videos check bench docs format clean
+.PHONY: install sweep test tests test-all transformers videos check bench docs format clean
 
 install: $(ALL)
 
@@ -35,9 +36,9 @@ tests: $(ALL)
 test-all: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 
-oldest: .venv-oldest/core/.installed .venv-oldest/run/.installed
-	OMP_NUM_THREADS=1 .venv-oldest/core/bin/python -m pytest tests/core -n $(JOBS) --dist worksteal
-	OMP_NUM_THREADS=1 .venv-oldest/run/bin/python -m pytest tests/core/test_docs.py $(addprefix tests/profile/,cost inputs profilers) -n $(JOBS) --dist worksteal
+transformers: .venv-transformers/.installed
+	.venv-transformers/bin/python -m pip install --quiet --upgrade 'transformers$(RELEASE:%===%.*)'
+	OMP_NUM_THREADS=1 .venv-transformers/bin/python -m pytest tests/core $(addprefix tests/profile/,cost inputs profilers) -n $(JOBS) --dist worksteal
 
 videos: .venv-videos/.installed
 	OMP_NUM_THREADS=1 .venv-videos/bin/python -m pytest tests/profile/inputs/test_videos.py
@@ -60,48 +61,25 @@ format: $(ALL)
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-oldest .venv-videos runs site .cache
+	rm -rf .venv .venv-transformers .venv-videos runs site .cache
 
-# torch first and by its pin: whatever needs "torch" then finds it, and downloads no other build.
-.venv/.run-pinned: $(PINS)
-	$(PYTHON) -m venv .venv
-	cp constraints.txt .venv/constraints.txt
-	$(PIP) --upgrade pip setuptools setuptools-scm
-	$(PIP) torch
-	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run]"
-	touch $@
+# Each environment has the versions of constraints.txt, except for a package that is `UNPINNED`. torchvision does not
+# import beside the pinned torch. An earlier state of this repository installed trio-core.
+.venv/.run-system: OPTIONS := --system-site-packages
+.venv/.run-system: UNPINNED := torch
+.venv-videos/.installed: UNPINNED := torch
+.venv-videos/.installed: MORE := torchvision
+.venv-videos/.installed: EXTRAS := run,video,dev
+.venv-transformers/.installed: EXTRAS := run,dev
 
-.venv/.run-system: $(PINS)
-	$(PYTHON) -m venv --system-site-packages .venv
-	grep -v '^torch==' constraints.txt > .venv/constraints.txt
+$(RUN) .venv-videos/.installed .venv-transformers/.installed: $(PINS)
+	$(PYTHON) -m venv $(OPTIONS) $(@D)
+	grep -v '^$(or $(UNPINNED),-)==' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip uninstall -qqq --yes trio-core
 	$(PIP) --upgrade pip setuptools setuptools-scm
-	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run]"
+	$(PIP) --no-build-isolation --editable ".[$(EXTRAS)]" $(MORE)
 	touch $@
 
 $(ALL): $(RUN)
-	$(PIP) --no-build-isolation --editable ./trio_core --editable ".[run,$(EXTRAS)]"
-	touch $@
-
-# torchvision does not import beside the pinned torch, so both come unpinned from the index.
-.venv-videos/.installed: $(PINS)
-	$(PYTHON) -m venv $(@D)
-	grep -v '^torch==' constraints.txt > $(@D)/constraints.txt
-	$(@D)/bin/python -m pip install --quiet --upgrade --constraint $(@D)/constraints.txt pip setuptools setuptools-scm
-	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt torch torchvision
-	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --no-build-isolation --editable ./trio_core --editable ".[run,video,dev]"
-	touch $@
-
-# The same torch and tools, and the oldest transformers that a distribution allows: trio-core, trio-profile[run].
-.venv-oldest/core/.installed: ASKS := trio_core/pyproject.toml
-.venv-oldest/core/.installed: EXTRAS := dev
-.venv-oldest/core/.installed: MORE := fvcore nvidia-ml-py    # of the extra `run`, which asks for a newer transformers
-.venv-oldest/run/.installed: ASKS := pyproject.toml
-.venv-oldest/run/.installed: EXTRAS := run,dev
-.venv-oldest/%/.installed: pyproject.toml trio_core/pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(@D)
-	grep -Ev '^(transformers|huggingface_hub)==' constraints.txt > $(@D)/constraints.txt
-	sed -n 's/.*"transformers>=\([0-9.]*\).*/transformers==\1/p' $(ASKS) | head -1 >> $(@D)/constraints.txt
-	$(@D)/bin/python -m pip install --quiet --upgrade --constraint $(@D)/constraints.txt pip setuptools setuptools-scm
-	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt torch
-	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --no-build-isolation --editable ./trio_core --editable ".[$(EXTRAS)]" $(MORE)
+	$(PIP) --no-build-isolation --editable ".[run,gate,export,endpoints,mlflow,ray,serve,video,docs,dev]"
 	touch $@

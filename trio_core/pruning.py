@@ -14,6 +14,7 @@ from trio_core.engine.attach import Attachment
 from trio_core.engine.checking import check_unknown
 from trio_core.engine.passes import Setup
 from trio_core.engine.prompt import PRUNE_WITH, is_prunable
+from trio_core.engine.proof import check_release
 from trio_core.errors import OptionError, UnsupportedModel
 from trio_core.methods.combined import TwoParts
 from trio_core.methods.method import Method, PixelMethod
@@ -50,6 +51,7 @@ def prune(model: nn.Module, method: Method | str, **options: Any) -> Iterator[Tr
         raise _already(unwrapped)
     setup, notes = _setup(adapter_for(unwrapped), selected)
     check_unknown(setup.adapter, selected, prune)
+    check_release(setup.adapter, prune)
     trace = Trace()
     attachment = Attachment(setup, trace, notes)
     with _opening:
@@ -140,8 +142,17 @@ def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
 def _tower(adapter: Adapter, method: Method) -> Tower:
     """The vision tower with the hooks that the method needs."""
     chooser = method.encoder_part if isinstance(method, TwoParts) else method
-    if not isinstance(chooser, PixelMethod):
-        return adapter.tower() if Signal.ENCODER in method.needs else Tower()
-    if Signal.ENCODER in method.needs:
-        raise OptionError(f"method {method.name!r} chooses before the vision tower and looks into it: use one of both")
-    return adapter.thin_tower(chooser.keep_pixels)
+    if isinstance(chooser, PixelMethod):
+        if Signal.ENCODER in method.needs:
+            raise OptionError(
+                f"method {method.name!r} chooses before the vision tower and looks into it: use one of both"
+            )
+        return adapter.thin_tower(chooser.keep_pixels)
+    if Signal.ENCODER not in method.needs:
+        return Tower()
+    try:
+        return adapter.tower()
+    except UnsupportedModel:
+        if not chooser.grids_suffice:
+            raise
+        return adapter.grid_tower()

@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from trio_profile.errors import StudyError
+from trio_profile.installation import core_fault, missing_extra
 from trio_profile.text import first_line, listed
 
-RUN = ("torch", "transformers", "trio_core", "fvcore")
+RUN = ("torch", "transformers", "fvcore")
 """The modules that the extra `run` brings and that every model needs."""
 TORCHVISION = "torchvision"
 """A module that transformers uses where it is installed."""
@@ -25,33 +25,22 @@ class _State:
 
 
 def require_run(who: str, modules: Sequence[str] = RUN) -> None:
-    """Raise StudyError if the extra `run` is not installed, or if its trio-core is of another version than we are.
+    """Raise StudyError if `trio_core` is not that of this distribution, or if the extra `run` is not installed.
 
     Nothing is imported. Call `set_broken_torchvision_aside` before transformers is.
 
     who: the verb that needs it, for the message.
     modules: those that it needs.
     """
+    if fault := core_fault():
+        raise StudyError(fault)
     require(who, "run", modules)
-    _require_one_version()
 
 
 def require(who: str, extra: str, modules: Sequence[str]) -> None:
     """Raise StudyError if one of the modules of an extra is not installed. who: the verb that needs it."""
     if missing := [name for name in modules if find_spec(name) is None]:
-        raise StudyError(
-            f"{who} needs the extra {extra!r} (not installed: {listed(missing)}): pip install 'trio-profile[{extra}]'"
-        )
-
-
-def _require_one_version() -> None:
-    """Raise StudyError if trio-core and trio-profile are of two releases. Without a distribution nothing is known."""
-    try:
-        core, own = version("trio-core"), version("trio-profile")
-    except PackageNotFoundError:
-        return
-    if core.partition(".dev")[0] != own.partition(".dev")[0]:
-        raise StudyError(f"trio-core {core} does not belong to trio-profile {own}: pip install 'trio-core=={own}'")
+        raise StudyError(missing_extra(who, extra, f"not installed: {listed(missing)}"))
 
 
 def set_broken_torchvision_aside(*, say: bool = True) -> None:

@@ -10,6 +10,7 @@ import math
 import os
 import stat
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -73,14 +74,16 @@ def decode_utf8(raw: bytes) -> str:
         raise ValueError(f"byte {error.start} is not UTF-8") from error
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, unique: bool = False) -> Any:
     """The value of a JSON text.
 
-    Raises ValueError if it is not JSON, nests deeper than DEEPEST, names a field of an object twice, or holds NaN,
-    Infinity, a number beyond 64 bits or half a character.
+    unique: refuse an object that has a name twice. People write this by mistake, and readers differ in which value
+        they take.
+    Raises ValueError if it is not JSON, nests deeper than DEEPEST, or holds NaN, Infinity, a number beyond
+    64 bits or half a character.
     """
-    parse = partial(json.loads, parse_constant=_refuse, object_pairs_hook=_object_of)
-    return _parsed(parse, decode_utf8(text) if isinstance(text, bytes) else text)
+    read = partial(json.loads, parse_constant=_refuse, object_pairs_hook=_unique if unique else None)
+    return _parsed(read, decode_utf8(text) if isinstance(text, bytes) else text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -109,12 +112,12 @@ def _refuse(constant: str) -> float:
     raise ValueError(f"it contains {constant}, which is no number")
 
 
-def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError if it has a name twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it names the field {twice!r} twice")
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"it contains {name!r:.80} twice in one object")
     return fields
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.core import tiny
 from tests.profile.checkpoints import VISUAL_TOKENS, save_tiny_llava
 from trio_core.methods.method import registry
 from trio_core.methods.view import Signal
@@ -47,7 +46,6 @@ def test_its_tests_pass(package):
 
 def document(capsys, *arguments: str) -> dict:
     """Run a verb with --json; its one document."""
-    tiny.needs(5, 19, "trio-profile cannot run")
     assert run([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
-from packaging.version import Version
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -22,11 +20,22 @@ from trio_core.methods.method import Method
 from trio_core.methods.view import Picture, Signal, Video, View
 from trio_core.models import families
 from trio_core.models.encoder import Encoder
-from trio_core.models.toy import IMAGE, NUM_LAYERS, VIDEO, VISION_END, VISION_START, VOCABULARY, WORDS, Size, build
+from trio_core.models.toy import (
+    IMAGE,
+    NUM_LAYERS,
+    VIDEO,
+    VISION_END,
+    VISION_START,
+    VOCABULARY,
+    WORDS,
+    Size,
+    batch,
+    build,
+)
 from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
-__all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY", "WORDS"]
+__all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY", "WORDS", "batch"]
 
 
 def short_name(family: str) -> str:
@@ -68,12 +77,6 @@ every_kernel = pytest.mark.parametrize(
     ("family", "attention"),
     fast_first(KERNELS, *((family, families[NAMES[family]].toy_attention[-1]) for family in QUICK)),
 )
-
-
-def needs(major: int, minor: int, fault: str) -> None:
-    """Skip what a fault of an older transformers breaks, dense too."""
-    if Version(transformers.__version__).release < (major, minor):
-        pytest.skip(f"before transformers {major}.{minor}, {fault}")
 
 
 @cache
@@ -144,26 +147,6 @@ def interrupted(module: torch.nn.Module, error: type[BaseException] = KeyboardIn
 def sample(family: str, size: Size = "large", before: int = 3, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
     """One unpadded sample of the family: `before` words, a `small` or `large` picture, `after` words."""
     return families[NAMES[family]].toy_sample(size, before, after, seed)
-
-
-def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str, Tensor]:
-    """Samples side by side, the shorter ones padded on the `left` or `right`."""
-    width = max(one["input_ids"].shape[1] for one in samples)
-
-    def padded(row: Tensor) -> Tensor:
-        missing = width - row.shape[1]
-        return torch.nn.functional.pad(row, (missing, 0) if side == "left" else (0, missing))
-
-    together: dict[str, Tensor] = {}
-    for name in dict.fromkeys(name for one in samples for name in one):
-        parts = [one[name] for one in samples if name in one]
-        if name in ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"):
-            parts = [padded(part) for part in parts]
-        elif name == "pixel_values" and parts[0].ndim == 5:  # tiles are padded to the most that a sample has
-            tiles = max(part.shape[1] for part in parts)
-            parts = [torch.cat([p, p.new_zeros(len(p), tiles - p.shape[1], *p.shape[2:])], dim=1) for p in parts]
-        together[name] = torch.cat(parts)
-    return together
 
 
 def unequal_spans(family: str, before: int = 3) -> list[dict[str, Tensor]]:

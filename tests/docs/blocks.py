@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[2]
 RUN = ("bash", "python", "console")
 SHOWN = ("text", "toml", "yaml", "json", "jsonl", "latex", "css")
-PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "trio_core" / "README.md"]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 
 FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.\w+")
 INFO = re.compile(r'(?P<language>[\w-]+)(?: title="(?P<title>[^"]+)")?')

@@ -1,4 +1,4 @@
-"""Every block of code in the documentation, README.md and trio_core/README.md runs, page by page.
+"""Every block of code in the documentation and README.md runs, page by page.
 
 `python -m tests.docs` lists the blocks that do not run, with what they need.
 """
@@ -12,7 +12,7 @@ from tests.docs.running import run_page
 
 @pytest.mark.parametrize(
     "path",
-    fast_first(PAGES, ROOT / "README.md", ROOT / "trio_core" / "README.md"),
+    fast_first(PAGES, ROOT / "README.md"),
     ids=lambda path: path.relative_to(ROOT).as_posix(),
 )
 def test_the_blocks_of_a_page_run(path, tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlavaProcessor, PreTrainedTokenizerFast
+from transformers import Gemma4AudioFeatureExtractor, LlavaProcessor, PreTrainedTokenizerFast
 from transformers.models.auto.image_processing_auto import (
     IMAGE_PROCESSOR_MAPPING_NAMES,
     get_image_processor_class_from_name,
@@ -160,6 +160,59 @@ FILES: dict[str, Files] = {
         named={"image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>"},
         processor={"image_seq_length": 16},
     ),
+    "Gemma 4": Files(
+        image={"patch_size": 4, "pooling_kernel_size": 2, "max_soft_tokens": 70},
+        template=_template("<|turn>{{ message['role'] }}\n", "<|image|>", "<turn|>\n", "<|turn>model\n"),
+        special={
+            2: "<|turn>",
+            3: "<turn|>",
+            IMAGE: "<|image|>",
+            VIDEO: "<|video|>",
+            VISION_START: "<|image>",
+            VISION_END: "<image|>",
+            80: "<|audio|>",
+            81: "<|audio>",
+            82: "<audio|>",
+        },
+        named={
+            "image_token": "<|image|>",
+            "boi_token": "<|image>",
+            "eoi_token": "<image|>",
+            "audio_token": "<|audio|>",
+            "boa_token": "<|audio>",
+            "eoa_token": "<audio|>",
+        },
+        video="Gemma4VideoProcessor",
+    ),
+    "GLM-4.6V": Files(
+        image={  # its pixels are those of both frames of a picture
+            "size": {"shortest_edge": 2 * 16 * 16, "longest_edge": 2 * 48 * 48},
+            "patch_size": 4,
+            "merge_size": 2,
+            "temporal_patch_size": 2,
+        },
+        template=_template(
+            "<|{{ message['role'] }}|>\n",
+            "<|begin_of_image|><|image|><|end_of_image|>",
+            "",
+            "<|assistant|>\n",
+            begin="[gMASK]<sop>",
+            video="<|begin_of_video|><|video|><|end_of_video|>",
+        ),
+        special={
+            2: "[gMASK]",
+            3: "<sop>",
+            80: "<|user|>",
+            81: "<|assistant|>",
+            IMAGE: "<|image|>",
+            VIDEO: "<|video|>",
+            VISION_START: "<|begin_of_image|>",
+            VISION_END: "<|end_of_image|>",
+            82: "<|begin_of_video|>",
+            83: "<|end_of_video|>",
+        },
+        video="Glm46VVideoProcessor",
+    ),
     "PaliGemma": _PALIGEMMA,
     "PaliGemma 2": _PALIGEMMA,
     "Idefics3": Files(**_TILES),
@@ -201,6 +254,10 @@ FILES: dict[str, Files] = {
 }
 
 
+WITH_TORCHVISION = {"Molmo 2"}
+"""Families whose pictures only torchvision prepares. They have no checkpoint here."""
+
+
 def save_family(name: str, directory: Path) -> Path:
     """Save a family's toy model with its processor and its tokenizer, as a published checkpoint has them.
 
@@ -211,6 +268,8 @@ def save_family(name: str, directory: Path) -> Path:
     cls = PROCESSOR_MAPPING.get(type(model.config), LlavaProcessor)
     assert cls is not None
     parts = {"image_processor": _image_processor(model.config.model_type, files.image), "tokenizer": _tokenizer(files)}
+    if "feature_extractor" in cls.get_attributes():  # of sounds
+        parts["feature_extractor"] = Gemma4AudioFeatureExtractor()
     if VIDEO_PROCESSOR in cls.get_attributes():
         cls, parts[VIDEO_PROCESSOR] = without_videos(cls), NoVideos()
     smolvlm.num2words = smolvlm.num2words or str  # a package that only its videos need

@@ -205,6 +205,7 @@ def test_a_name_says_what_the_thing_is():
 
 TESTS = Path(__file__).parent
 ABOUT_MORE_THAN_A_MODULE = {
+    "inputs/test_picture_files.py",
     "cli/test_cli.py",  # every verb, and cli/__init__.py
     "inputs/test_videos.py",  # the videos of saved checkpoints, with torchvision
     "profilers/test_on_gpu.py",  # what only a GPU can show

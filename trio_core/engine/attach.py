@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import distributed, nn
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from trio_core.engine import cache
+from trio_core.engine.calls import cache_of, check_decoder_call, check_decoder_output, check_filled, hidden_of
 from trio_core.engine.decode import Decode
 from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
@@ -28,6 +28,7 @@ from trio_core.engine.prompt import Prompt, check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.models.layer import Replacement, check_whole
 from trio_core.models.thin_tower import ThinTower
+from trio_core.releases import USE_TESTED
 from trio_core.trace import Trace
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -71,6 +72,7 @@ class Attachment:
         self.head = HeadAtPlaces(self.model)
         self.guarded = GuardedGenerate(self.model, setup.tower, self._expect)
         self._handles: list[Any] = []
+        self._inputs: dict[str, Any] = {}  # of the model's forward that runs
         self._owner: threading.Thread | None = None
         self._ownership = threading.Lock()
         self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
@@ -93,6 +95,7 @@ class Attachment:
             self._handles.append(wrapper.register_forward_hook(self.after_compiled))
         self._handles.append(adapter.decoder.register_forward_pre_hook(self.before_decoder, with_kwargs=True))
         self._handles.append(adapter.decoder.register_forward_hook(self.after_decoder))
+        self._handles.extend(adapter.listen())
         self._handles.extend(self.setup.tower.listen())
         for index, layer in enumerate(adapter.layers):
             self._handles.append(layer.register_forward_pre_hook(partial(self.before_layer, index), with_kwargs=True))
@@ -132,9 +135,9 @@ class Attachment:
         names = self._parameters if called is self.model else list(signature(called.forward).parameters)
         inputs = dict(zip(names, args, strict=False)) | kwargs
         check_run(self.setup, inputs)
-        self._check_checkpointing()
+        self._inputs = inputs
         self.passes += 1
-        past = inputs.get("past_key_values")
+        past = cache_of(inputs)
         if past is not None and past.get_seq_length() > 0:
             self.order.settle(wait=False)
             self.running = Decode.resume(self.setup, inputs, self._frames_of.get(past, {}))
@@ -142,7 +145,7 @@ class Attachment:
             self.running = self._prefill(inputs)
 
     @_eager
-    def before_decoder(self, _decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def before_decoder(self, decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Take DeepStack's features from the decoder, which would add them to dropped tokens too."""
         now = self._now()
         if [id(layer) for layer in self.setup.adapter.layers] != self._layers:
@@ -150,6 +153,8 @@ class Attachment:
                 f"the decoder layers of {type(self.model).__name__} were changed inside a prune() context, "
                 "and new layers have no hooks: change them before"
             )
+        if now.prunes:
+            check_decoder_call(decoder, args, kwargs)
         now.additions = self.setup.adapter.take_additions(kwargs)
         return args, kwargs
 
@@ -157,10 +162,9 @@ class Attachment:
     def before_layer(self, index: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Give the layer its input and its keyword arguments, pruned."""
         now = self._now()
-        now.count(index)
-        hidden, rest = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), ())
-        now.check_arguments(layer, hidden, rest, kwargs)
-        if index == 0 and isinstance(now, Prefill) and (filled := kwargs.get("past_key_values")) is not None:
+        hidden, rest, kwargs = hidden_of(layer, args, kwargs)
+        now.begin(index, layer, rest, kwargs)
+        if index == 0 and isinstance(now, Prefill) and (filled := cache_of(kwargs)) is not None:
             cache.check_cache(filled)
             # Later steps bring the cache and nothing else: the frames are remembered beside it.
             now.cache, self._frames_of[filled] = filled, now.frames
@@ -170,17 +174,20 @@ class Attachment:
         return (hidden, *rest), kwargs
 
     @_eager
-    def after_decoder(self, _decoder: nn.Module, _args: Any, output: Any) -> None:
+    def after_decoder(self, decoder: nn.Module, _args: Any, output: Any) -> None:
         """Put hidden states and attention maps, where the caller asked for them, back at their places."""
         if (now := self.running) is not None and now.prunes and self._is_owner():
+            check_decoder_output(decoder, output)
             restore(output, now)
 
     @_eager
-    def check_pass(self, _called: nn.Module, _args: Any, _output: Any) -> None:
-        """Raise if a layer's hook did not run in this forward."""
+    def check_pass(self, _called: nn.Module, _args: Any, output: Any) -> None:
+        """Raise if a layer's hook did not run in this forward, or if it filled a cache that we did not see."""
         if self.running is None or not self._is_owner():
             return
         self.running.check_complete()
+        if isinstance(self.running, Prefill) and self.running.prunes:
+            check_filled(self.model, self._inputs, output, self.running.cache)
         self.head.check_ran()
 
     @_eager
@@ -227,7 +234,12 @@ class Attachment:
         prompt = read_prompt(self.setup, inputs, video_inputs, copies)
         self._tell_tower(prompt)
         if not prompt.pictures and self.guarded.pruned:
-            # Guidance: beside each step that sees the picture, generate() runs one that does not.
+            # Guidance: beside each step that sees the picture, generate() runs one that does not. It brings a mask.
+            if inputs["input_ids"].shape[1] == 1 and inputs.get("attention_mask") is None:
+                raise UnsupportedInput(
+                    "one token without a cache and without an attention_mask in a generate() that pruned its prompt: "
+                    f"it would count as a new prompt; {USE_TESTED}"
+                )
             self.trace.add_notes("a prompt without visual tokens also ran in this generate(): it ran dense")
         else:
             notes = self.notes if prompt.pictures else ("no visual tokens in the prompt: it ran dense", *self.notes)
@@ -246,7 +258,7 @@ class Attachment:
         self.setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
 
     def _forget_pass(self) -> None:
-        self.running = None
+        self.running, self._inputs = None, {}
         self.head.forget()
 
     def _is_owner(self) -> bool:
@@ -262,18 +274,6 @@ class Attachment:
             raise UnsupportedInput(
                 f"thread {current.name!r} called a model that thread {self._owner.name!r} is pruning: a context "
                 "of prune() belongs to the thread of its first forward; open one context after the other"
-            )
-
-    def _check_checkpointing(self) -> None:
-        """Older releases of transformers run a layer's hooks again when the backward pass recomputes the layer."""
-        if (
-            "__call__" in vars(GradientCheckpointingLayer)
-            and self.model.training
-            and any(getattr(layer, "gradient_checkpointing", False) for layer in self.setup.adapter.layers)
-        ):
-            raise UnsupportedInput(
-                "gradient checkpointing in this release of transformers runs hooks again in the backward pass: call "
-                "model.gradient_checkpointing_disable(), model.eval(), or install a newer transformers"
             )
 
     def __reduce__(self) -> NoReturn:

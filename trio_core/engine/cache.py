@@ -4,20 +4,16 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NoReturn
 
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
-
 from trio_core.engine.frames import Frame
 from trio_core.errors import UnsupportedInput
-
-_GROWING = (DynamicLayer, DynamicSlidingWindowLayer)
-"""The cache layers that simply grow. Others fix a length, quantise or index their keys."""
+from trio_core.models.adapter import GROWING
 
 
 def check_cache(cache: Any) -> None:
     """Raise UnsupportedInput for a cache whose layers cannot have lengths of their own."""
     kinds = [_own_class(layer) for layer in getattr(cache, "layers", ())]
     kinds += [kind] if (kind := getattr(cache, "layer_class_to_replicate", None)) else []
-    other = next((kind for kind in kinds if kind not in _GROWING), None)
+    other = next((kind for kind in kinds if kind not in GROWING), None)
     if other is not None or not hasattr(cache, "layers"):
         raise UnsupportedInput(
             f"cache {type(cache).__name__}{f' of {other.__name__}' if other else ''}: its layers cannot hold different "
@@ -106,8 +102,7 @@ def _pruned_layer(own: Any) -> Any:
 
         def reset(self) -> None:
             super().reset()
-            if not held(self):  # transformers 5.17 keeps the length
-                _restore(self)
+            _restore(self)
 
         __reduce_ex__ = _refuse
 
@@ -135,8 +130,7 @@ def _pruned_cache(own: Any) -> Any:
 
         def reset(self) -> None:
             super().reset()
-            if not any(held(layer) for layer in self.layers):
-                _restore(self)
+            _restore(self)
 
         __iter__ = __reduce_ex__ = _refuse
 

@@ -5,13 +5,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from trio_core.engine.cache import check_as_left
+from trio_core.engine.calls import Kwargs, cache_of
 from trio_core.engine.frames import Frame
-from trio_core.engine.passes import Kwargs, Pass, Setup
+from trio_core.engine.passes import Pass, Setup
 from trio_core.errors import UnsupportedInput
 from trio_core.tensors import HiddenBSD, LeftBSD
 
-_PICTURES = ("pixel_values", "image_hidden_states")
-"""How the arguments begin that bring a picture."""
+_PICTURES = ("pixel_values", "image_hidden_states", "image_outputs", "video_outputs")
+"""How the arguments begin that bring a picture or a video."""
 
 
 class Decode(Pass):
@@ -39,7 +40,7 @@ class Decode(Pass):
                     f"{name} behind a prompt that is cached already: a later picture is not pruned; pass the whole "
                     "conversation at once"
                 )
-        cached = check_as_left(inputs["past_key_values"], frames, setup.num_layers)
+        cached = check_as_left(cache_of(inputs), frames, setup.num_layers)
         mask, ids = inputs.get("attention_mask"), inputs.get("input_ids")
         new = ids if ids is not None else inputs["inputs_embeds"]
         if isinstance(mask, Tensor) and mask.ndim == 2 and mask.shape[1] != cached + new.shape[1]:

@@ -1,15 +1,15 @@
 """The base of a prefill and a decode step: at each layer they cut masks and positions to the tokens left."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
-from transformers.utils.generic import TransformersKwargs
 
 from trio_core.engine.cache import window
+from trio_core.engine.calls import Kwargs, cache_of, check_layer_call
 from trio_core.engine.frames import Frame, cut_mask, take_rows
 from trio_core.errors import UnsupportedInput, UnsupportedModel
 from trio_core.methods.method import Method, Positions
@@ -17,18 +17,6 @@ from trio_core.models.adapter import Adapter
 from trio_core.models.encoder import Tower
 from trio_core.rules.schedule import Schedule
 from trio_core.tensors import HiddenBSD, LeftBSD
-
-Kwargs = dict[str, Any]
-"""The keyword arguments of a decoder layer."""
-
-_KNOWN = {
-    *("attention_mask", "position_ids", "position_embeddings"),  # cut to the tokens left
-    *("past_key_values", "use_cache", "num_items_in_batch"),  # without an entry for each token
-    *("output_attentions", "output_hidden_states", "output_router_logits"),
-}
-"""The keyword arguments of a layer that we can cut, and those that do not speak of the sequence."""
-_OF_THE_SEQUENCE = TransformersKwargs.__annotations__.keys() - _KNOWN
-"""The library's other arguments for layers. They describe the full sequence, as `cu_seq_lens_q` and `is_causal` do."""
 
 
 @dataclass(frozen=True)
@@ -92,27 +80,15 @@ class Pass(ABC):
         queries: those that a layer runs on. While torch traces, a size is a tensor.
         """
 
-    def check_arguments(self, layer: nn.Module, hidden: HiddenBSD, rest: tuple[Any, ...], kwargs: Kwargs) -> None:
-        """Raise UnsupportedInput for an argument of a layer that describes the full sequence and that we cannot cut.
+    def begin(self, index: int, layer: nn.Module, rest: tuple[Any, ...], kwargs: Kwargs) -> None:
+        """Check the call of decoder layer `index` (0-based).
 
-        rest: the arguments by position behind the hidden states.
+        rest: its arguments by position behind the hidden states.
+
+        Raises UnsupportedInput unless each layer runs once, in order, and as `check_layer_call` does.
         """
-        if not self.prunes or not (rest or kwargs.keys() - _KNOWN):
-            return
-        by_position = {f"argument {place} of {type(layer).__name__}": part for place, part in enumerate(rest, start=2)}
-        length = self.length(hidden.shape[1])
-        sizes = {length, hidden.shape[0] * length}
-        for name, value in (by_position | kwargs).items():
-            if value is None or name in _KNOWN:
-                continue
-            if name in _OF_THE_SEQUENCE or any(sizes & {*part.shape} for part in _tensors(value)):
-                raise UnsupportedInput(
-                    f"{name}: it describes the full sequence, and we cannot fit it to layers that see fewer than its "
-                    f"{length} tokens; leave it out"
-                )
-
-    def count(self, index: int) -> None:
-        """Raise UnsupportedInput unless each layer runs once, in order. index: 0-based, of the layer that begins."""
+        if self.prunes:
+            check_layer_call(layer, rest, kwargs)
         if index != self.layers_run:
             raise UnsupportedInput(
                 f"decoder layer {index + 1} of {self.setup.num_layers} ran after {self.layers_run} layers of this "
@@ -147,7 +123,7 @@ class Pass(ABC):
                 f"a sliding window of {self.setup.window} tokens in a sequence of {length}: {adapter.attention} would "
                 "count only the tokens that are left; load the model with sdpa or eager"
             )
-        limit = None if self.is_prefill else window(kwargs["past_key_values"].layers[index])
+        limit = None if self.is_prefill else window(cache_of(kwargs).layers[index])
         mask, compact = kwargs.get("attention_mask"), self.setup.positions == "compact"
         if mask is None and not (self.is_prefill or compact or frame.hides or limit):
             return kwargs  # nothing to cut: a decode step has its own positions, and no mask
@@ -179,12 +155,3 @@ class Pass(ABC):
         if key not in self._cuts:
             self._cuts[key] = source, make()
         return self._cuts[key][1]
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors in an argument: itself, or those in a list, a tuple or a dictionary."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(part)

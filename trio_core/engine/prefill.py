@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask
 
+from trio_core.engine.calls import Kwargs, without_cache
 from trio_core.engine.frames import Frame, renumbered, shrink, take_rows
-from trio_core.engine.passes import Kwargs, Pass, Setup
+from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
@@ -119,10 +120,11 @@ class Prefill(Pass):
         return self.whole.full_length
 
     def place(self, positions: Tensor, frame: Frame) -> Tensor:
-        """[B, T]: the position ids of the tokens left, original or renumbered."""
+        """[B, T]: the position ids of the tokens left, original or renumbered. Some layers get them as [3, B, T]."""
         frame = frame.on(positions.device)
         if self.setup.positions == "original":
-            return positions.expand(len(frame.index), -1).gather(1, frame.index)
+            index = frame.index.expand(*positions.shape[:-2], -1, -1)
+            return positions.expand(*index.shape[:-1], -1).gather(-1, index)
         return renumbered(frame, positions, self.whole.on(positions.device).valid)
 
     def _stage(
@@ -170,6 +172,7 @@ class Prefill(Pass):
         if Signal.NORM in needs:
             signals[Signal.NORM] = adapter.final_norm
         for signal in {Signal.ENCODER, Signal.PIXELS} & needs if boundary == 0 else ():
+            self.setup.tower.take_entering(hidden, [picture.rows for picture in pictures])
             signals[signal] = self.setup.tower.collect([len(picture.rows) for picture in pictures])
         valid = (frame or self.whole).on(hidden.device).valid
         padded = bool(min(self.lengths) < hidden.shape[1])  # a tracer's sizes are tensors
@@ -238,10 +241,10 @@ class Prefill(Pass):
         """The layer on its input, to be run again or taken apart, past its hooks and its cache."""
         adapter, mask = self.setup.adapter, kwargs.get("attention_mask")
         mask = mask.to(hidden.device) if isinstance(mask, Tensor) else mask
-        rotary = tuple(part.to(hidden.device) for part in kwargs["position_embeddings"])
-        plain = {**kwargs, "past_key_values": None, "use_cache": False}
+        cos, sin = (adapter.in_halves(part.to(hidden.device)) for part in kwargs["position_embeddings"])
         parts, extra = partial(adapter.attention_layer, layer), partial(extra_behaviour, layer, hidden, adapter.known)
-        return LayerCall(hidden, partial(_run, layer, plain), parts, rotary, mask, adapter.causal, extra)
+        run = partial(_run, layer, without_cache(kwargs))
+        return LayerCall(hidden, run, parts, (cos, sin), mask, adapter.causal, extra)
 
 
 class _NoGradient(torch.autograd.Function):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from trio_core.engine.cache import check_cache
+from trio_core.engine.calls import cache_of, check_model_call
 from trio_core.engine.frames import Frame
 from trio_core.engine.passes import Setup
 from trio_core.errors import UnsupportedInput
@@ -131,8 +132,12 @@ def _check_media(method: Method, sample: int, videos: tuple[Video, ...], *, has_
 
 
 def check_run(setup: Setup, inputs: dict[str, Any]) -> None:
-    """Raise UnsupportedInput for a cache or an attention kernel that pruning cannot handle. It reads no tensor."""
-    if (cache := inputs.get("past_key_values")) is not None:
+    """Raise UnsupportedInput for an argument, a cache or an attention kernel that pruning cannot handle.
+
+    It reads no tensor.
+    """
+    check_model_call(inputs)
+    if (cache := cache_of(inputs)) is not None:
         check_cache(cache)
     if not is_prunable(attention := setup.adapter.attention):
         raise UnsupportedInput(f"attention {attention!r} was set inside the context: {PRUNE_WITH}")

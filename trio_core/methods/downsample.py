@@ -20,10 +20,12 @@ class Downsample(MergingMethod):
     """Average each crop's patches over a grid of cells, one cell for each token of its budget.
 
     A method that does not beat it says no more than "a smaller picture would have done". The tower saves nothing. Each
-    crop keeps an equal share. A mean stands at the place of the first patch of its cell.
+    crop keeps an equal share. A mean stands at the place of the first patch of its cell. Where the tower cannot be
+    read, the tokens that enter the decoder are averaged.
     """
 
     name: ClassVar[str] = "downsample"
+    grids_suffice: ClassVar[bool] = True
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; means over a two-dimensional grid of cells",
         kind="control",
@@ -47,8 +49,11 @@ class Downsample(MergingMethod):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the means, and of projecting them.
 
-        A tower that projects its patches itself averages them in the decoder's width, and projects nothing here.
+        A tower that projects its patches itself averages them in the decoder's width, and projects nothing here. So
+        does one that cannot be read, whose crops count as one.
         """
+        if not shape.vision_hidden:
+            return sizes.visual * sizes.budget * shape.hidden
         pairs = sum(patches * share for patches, share in shape.crop_shares(sizes.visual, sizes.budget))
         return pairs * shape.patch_width + shape.projection_macs(sizes.budget)
 

@@ -133,6 +133,11 @@ class Method(ABC):
     stage: ClassVar[Stage] = Stage.DECODER
     needs: ClassVar[frozenset[Signal]] = frozenset()
     """The signals that the method reads from its view."""
+    grids_suffice: ClassVar[bool] = False
+    """Whether a method that looks into the vision tower asks for nothing but the grids of its tokens and their values.
+
+    It then also runs where the tower cannot be read. The values are those that enter the decoder there.
+    """
     media: ClassVar[Media] = "both"
     """The kind of input that the method is for. `pictures` refuses a prompt with a video. `videos` refuses a sample
     without one whose frames are known (`Sample.videos`)."""

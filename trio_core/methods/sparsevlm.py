@@ -82,7 +82,8 @@ class SparseVLM(Method):
         """Score by the attention of the words that rate, then keep the best tokens and merge some of the others."""
         call, most = view.probed("current"), max(picture.text_after for picture in view.pictures)
         rows_BT = last_rows(view.valid, most, padded=view.padded)
-        weights_BHTS = attend(call, rows_BT, view.valid).by_query_head()
+        attended = attend(call, rows_BT, view.valid)
+        weights_BHTS, width = attended.by_query_head(), attended.heads.shape[-1]
         scores, kept, features = [], [], []
         for sample in view.samples:
             # All samples have `most` rows. The rows of a sample with fewer words are the last ones.
@@ -92,7 +93,7 @@ class SparseVLM(Method):
             if self.version == "v2":
                 heads = HEADS
                 rows_T = rows_BT[sample.index, words]
-                attention_HTN = attention_HTN / rotary_bias(call, sample.index, rows_T, sample.rows)
+                attention_HTN = attention_HTN / rotary_bias(call, sample.index, rows_T, sample.rows, width)
             scores.append(rating(attention_HTN, view.embeddings[sample.index].once(raters), heads))
             if self.merges:
                 places, left = recycled(scores[-1], sample.features, sample.budget)
@@ -150,17 +151,18 @@ def rating(attention: Tensor, raters: Tensor, heads: int | None = None) -> Score
     return received_HN.mean(dim=0) / raters.sum()
 
 
-def rotary_bias(call: LayerCall, sample: int, rows: Tensor, columns: Tensor) -> Tensor:
+def rotary_bias(call: LayerCall, sample: int, rows: Tensor, columns: Tensor, width: int) -> Tensor:
     """[T, N], the attention scores that vectors of ones would get from the rotary embedding, over √E.
 
     call: the layer whose rotary embedding is used.
     sample: index in the batch.
     rows: [T], places of the queries.
     columns: [N], places of the keys.
+    width: E, of a head.
     """
     cos, sin = (widened(part[sample if len(part) > 1 else 0]) for part in call.rotary)
-    turned = rotate(torch.ones_like(cos)[None, :, None], cos[None], sin[None])[0, :, 0]
-    return turned[rows] @ turned[columns].T / cos.shape[-1] ** 0.5
+    turned = rotate(cos.new_ones(1, len(cos), 1, width), cos[None], sin[None])[0, :, 0]
+    return turned[rows] @ turned[columns].T / width**0.5
 
 
 def pool_size(dropped: int) -> int:

@@ -79,16 +79,19 @@ class Trio(Probing):
         The weights are frozen, so the backward pass of a linear layer costs as much as its forward pass.
         tail: each token costs its key, and for each supervised row and head a score and a share of the row's sum, all
             of it forward and backward. Each visual token costs the sums once more. Each supervised row costs its query,
-            output, FFN and head, and one whole value projection for each head.
+            output, FFN and head, and one whole value projection for each head. Where a norm follows the values, each
+            token costs its value too, forward and backward, and no sums.
         autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
         d, tokens, visual, rows = shape.hidden, sizes.tokens, sizes.visual, self.supervised(sizes)
         feed_forward, suppression = shape.ffn_matrices * d * shape.intermediate, self.suppression_macs(shape, sizes)
         if self.saliency != "autograd":
             scores, sums = rows * shape.query_width, rows * shape.heads * d
+            each_row = 3 * d * shape.query_width + 2 * feed_forward + 2 * d * shape.vocabulary
+            if shape.values_normed:
+                return tokens * (4 * d * shape.kv_width + 5 * scores) + rows * each_row + suppression
             each_token = 2 * (d * shape.kv_width + scores + sums)
-            each_row = 3 * d * shape.query_width + 2 * (shape.heads * d * shape.kv_width)
-            each_row += 2 * feed_forward + 2 * d * shape.vocabulary
+            each_row += 2 * (shape.heads * d * shape.kv_width)
             return tokens * each_token + visual * sums + rows * each_row + suppression
         each_token = 2 * d * shape.query_width + 2 * d * shape.kv_width + feed_forward
         attention = 2 * tokens * tokens * shape.query_width

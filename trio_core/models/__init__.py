@@ -3,7 +3,8 @@
 A family is one file: a subclass of `Adapter` with its toy configuration and, where they are special, its toy inputs.
 Its classes register when the file is imported, and every file in this folder is imported here. These files are no
 families: `adapter.py` (the defaults), `generic.py` (any other class), `layer.py` (a decoder layer taken apart),
-`encoder.py`, `clip_tower.py`, `qwen_tower.py` and `thin_tower.py` (vision towers), `toy.py` (what the toys share).
+`encoder.py`, `clip_tower.py`, `qwen_tower.py`, `grid_tower.py` and `thin_tower.py` (vision towers), `toy.py` (what the
+toys share).
 """
 
 import importlib
@@ -14,7 +15,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
-from trio_core.models.adapter import Adapter, adapters, families
+from trio_core.models.adapter import Adapter, adapters, cache_layers, families
 from trio_core.models.generic import Generic
 
 __all__ = ["adapter_for", "families", "plain_prompt"]
@@ -26,8 +27,10 @@ for _module in pkgutil.iter_modules(__path__):
 def adapter_for(model: PreTrainedModel) -> Adapter:
     """The adapter of a model: its family's, or the generic one for a class of no family.
 
-    Raises UnsupportedModel for a model without decoder layers, and for a class of no family that lacks another part.
+    Raises UnsupportedModel for a model without decoder layers or with one that is no ordinary attention layer, and for
+    a class of no family that lacks another part.
     """
+    cache_layers(model)
     names = (cls.__name__ for cls in type(model).__mro__)
     adapter = next((adapters[name] for name in names if name in adapters), Generic)(model)
     if not adapter.layers:

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from math import isqrt
 from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionCacheLayerMixin
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
+from trio_core.models.grid_tower import Grid, GridTower
 from trio_core.models.layer import feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
 from trio_core.rules.attention import AttentionLayer, Readout
@@ -22,6 +25,9 @@ adapters: dict[str, type["Adapter"]] = {}
 families: dict[str, type["Adapter"]] = {}
 """The adapter of each family, by the family's name."""
 
+
+GROWING = (DynamicLayer, DynamicSlidingWindowLayer)
+"""The cache layers that simply grow. Others fix a length, quantise or index their keys, or have none."""
 
 DEEPSTACK_PAIRS = (("visual_pos_masks", "deepstack_visual_embeds"), ("vision_mask", "deepstack_features"))
 """The decoder's arguments for DeepStack, by where they stand and what they add: Qwen3-VL's and Granite 4 Vision's."""
@@ -123,6 +129,36 @@ class Adapter(ToyFamily):
             "that ask for it run on LLaVA-1.5, LLaVA-NeXT, LLaVA-NeXT-Video, LLaVA-OneVision, Qwen2-VL and Qwen2.5-VL"
         )
 
+    has_grids: ClassVar[bool] = True
+    """Whether the visual tokens of a picture, or of each of its tiles, form a grid."""
+
+    def grid_tower(self) -> GridTower:
+        """The vision tower for a method that needs the order of the visual tokens and nothing else of the tower.
+
+        Raises UnsupportedModel where the tokens form no grid that we know.
+        """
+        if not self.has_grids:
+            raise UnsupportedModel(
+                f"{self.family}: how its visual tokens lie on a picture is not known; choose a method that does not "
+                "ask for it, such as grid or random"
+            )
+        return GridTower(self.model.base_model, self.grids, self.family)
+
+    def grids(self, inputs: dict[str, Any], tokens: Sequence[int]) -> list[Grid]:
+        """The grid of each picture, tile or frame of a forward, in the order of the tokens. Empty where there is none.
+
+        inputs: the arguments of the model's `get_image_features` or `get_video_features`.
+        tokens: visual tokens of each picture, tile or frame, as far as the model tells them.
+        """
+        if (sizes := inputs.get("image_grid_thw", inputs.get("video_grid_thw"))) is not None:
+            merged = self.model.config.vision_config.spatial_merge_size
+            return [Grid(h // merged, w // merged) for frames, h, w in sizes.tolist() for _ in range(frames)]
+        # Some towers have registers, which the model passes on with the patches.
+        registers = getattr(self.model.config.vision_config, "num_register_tokens", 0)
+        sides = [isqrt(count - registers) for count in tokens]
+        squares = all(side**2 + registers == count for side, count in zip(sides, tokens, strict=True))
+        return [Grid(side, side, registers) for side in sides] if squares else []
+
     def thin_tower(self, keep: KeepPixels) -> Tower:
         """The vision tower that runs on a part of its patches. keep: the method's rule.
 
@@ -177,6 +213,10 @@ class Adapter(ToyFamily):
             )
         return take_apart(layer, partial(self.finish, layer), known=self.known)
 
+    def in_halves(self, turned: Tensor) -> Tensor:
+        """Queries, keys, cosines or sines [..., E] in the order of Llama, which turns the halves of a head."""
+        return turned
+
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add.
 
@@ -203,7 +243,7 @@ class Adapter(ToyFamily):
             kv_width=config.num_key_value_heads * width,
             heads=config.num_attention_heads,
             vocabulary=config.vocab_size,
-            ffn_matrices=3 if hasattr(part(self.layers[0], "mlp"), "gate_proj") else 2,
+            ffn_matrices=2 + any(hasattr(part(self.layers[0], "mlp"), name) for name in ("gate_proj", "gate_up_proj")),
         )
 
     @property
@@ -219,8 +259,7 @@ class Adapter(ToyFamily):
     @property
     def window(self) -> int | None:
         """The smallest sliding window of any layer, in tokens with the current one; None where no layer has one."""
-        layers: list[Any] = DynamicCache(config=self.model.config).layers
-        return min((layer.sliding_window for layer in layers if layer.is_sliding), default=None)
+        return min((layer.sliding_window for layer in cache_layers(self.model) if layer.is_sliding), default=None)
 
     # --- its processor -----------------------------------------------------------------------------------------------
 
@@ -246,6 +285,10 @@ class Adapter(ToyFamily):
 
     multi_axis_positions: ClassVar[bool] = False
     """Whether rotary positions have several axes (m-RoPE). Renumbering kept tokens is then not defined."""
+
+    def listen(self) -> list[Any]:
+        """Register the hooks that a family's own code asks for. Returns their handles, each with a `remove()`."""
+        return []
 
     def extra_inputs(self, ids: Tensor, prompt_length: int) -> dict[str, Tensor]:  # noqa: ARG002
         """Arguments that the model needs with a text in addition to its ids and its attention mask.
@@ -273,3 +316,25 @@ class Adapter(ToyFamily):
             index: torch.zeros_like(inputs).index_put((places,), feature.to(inputs))
             for index, feature in features.items()
         }
+
+
+def cache_layers(model: PreTrainedModel) -> list[Any]:
+    """The empty cache of each decoder layer, as the library makes it for this model.
+
+    Raises UnsupportedModel for a decoder in which dropping a token is more than hiding its keys.
+    """
+    layers: list[Any] = DynamicCache(config=model.config).layers
+    for number, layer in enumerate(layers, start=1):
+        if type(layer) in GROWING:
+            continue
+        if isinstance(layer, LinearAttentionCacheLayerMixin):
+            reason = "carries a state through all tokens (linear attention or a convolution)"
+        elif isinstance(layer, DummyLayer):
+            reason = "has no keys of its own (it shares another layer's, or has no attention)"
+        else:
+            reason = f"keeps its keys in a {type(layer).__name__}"
+        raise UnsupportedModel(
+            f"{type(model).__name__}: decoder layer {number} of {len(layers)} {reason}, so no token can be dropped; "
+            "choose a model whose decoder layers all have ordinary attention"
+        )
+    return layers

@@ -1,14 +1,14 @@
-"""CLIP's vision tower, which has a CLS token, and SigLIP's, which has none, as methods see them.
+"""Vision towers like CLIP's as methods see them: CLIP, ViT and DINOv2 have a CLS token, SigLIP has none.
 
-Shapes: C crops, M patches of a crop, S tokens of a crop (its patches, behind the CLS token if there is one), H heads, E
-head width, D = H · E.
+Shapes: C crops, M patches of a crop, S tokens of a crop (its patches, behind the CLS token if there is one, and behind
+registers if there are some), H heads, E head width, D = H · E.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,28 +20,42 @@ from trio_core.models.layer import Replacement
 from trio_core.tensors import to_device, widened
 
 
+def tower_layers(tower: nn.Module) -> list[nn.Module]:
+    """The layers of a vision tower, first to last. Empty if it has none with projections for queries and keys."""
+    inner: Any = getattr(tower, "encoder", tower)
+    layers = [*getattr(inner, "layers", getattr(inner, "layer", ()))]
+    return layers if layers and hasattr(_attention(layers[0]), "q_proj") else []
+
+
+def _attention(layer: Any) -> Any:
+    """The attention of a tower's layer; None if it has none that we know."""
+    return getattr(layer, "self_attn", getattr(layer, "attention", None))
+
+
 class ClipTower(WatchedTower):
-    """A tower of CLIP or SigLIP. Each patch becomes one visual token, in order.
+    """A tower of CLIP, ViT, DINOv2 or SigLIP. Each patch becomes one visual token, in order.
 
     layer: the tower's layer whose output the projector reads.
     last: the tower's last layer. None in a tower without a CLS token.
     owner: the module around the tower, which has the projector.
+    registers: tokens between the CLS token and the patches of a crop. They become visual tokens that are no patch.
     """
 
-    def __init__(self, layer: nn.Module, last: nn.Module | None, owner: Any):
+    def __init__(self, layer: nn.Module, last: nn.Module | None, owner: Any, registers: int = 0):
         super().__init__()
         self.layer = layer
         self.last = last
         self.owner = owner
+        self.registers = registers
         self.project: nn.Module = owner.multi_modal_projector
         self.has_cls = last is not None
 
     def listen(self) -> list[Any]:
         """Record what the layer and the last one make, and what the projector reads."""
-        attention = cast(Any, self.layer).self_attn
+        attention = _attention(self.layer)
         modules = {"query": attention.q_proj, "key": attention.k_proj, "hidden": self.layer}
         if self.last is not None:
-            last = cast(Any, self.last).self_attn
+            last = _attention(self.last)
             modules |= {"last_query": last.q_proj, "last_key": last.k_proj}
         reading = self.project.register_forward_pre_hook(self._record_features, with_kwargs=True)
         return [reading, *(module.register_forward_hook(self.recorder(name)) for name, module in modules.items())]
@@ -50,8 +64,8 @@ class ClipTower(WatchedTower):
         self.recorded["features"] = (*args, *kwargs.values())[0]
 
     def places(self, crops: int, patches: int) -> Tensor:
-        """[V]: the patch of each visual token of the batch, as crop · patches + patch; −1 for a newline token."""
-        return torch.arange(crops * patches)
+        """[V]: the patch of each visual token of the batch, as crop · patches + patch; −1 for one that is no patch."""
+        return F.pad(torch.arange(crops * patches).view(crops, patches), (self.registers, 0), value=-1).flatten()
 
     def make_encoder(self, recorded: dict[str, Any], visual_tokens: list[int]) -> Encoder:
         """An Encoder of the record.
@@ -69,26 +83,26 @@ class ClipTower(WatchedTower):
 
     def by_patch(self, recorded: dict[str, Any]) -> Encoder:
         """An Encoder of the record that does not know its visual tokens yet."""
-        heads: int = cast(Any, self.layer).self_attn.num_heads
+        heads: int = self.owner.config.vision_config.num_attention_heads
         query_CSD, key_CSD, hidden_CSD = (recorded[name] for name in ("query", "key", "hidden"))
-        first = int(self.has_cls)
-        hidden_CMD = hidden_CSD[:, first:]
-        if not _same(recorded.get("features"), hidden_CMD):
+        first = int(self.has_cls) + self.registers
+        if not _same(recorded.get("features"), hidden_CSD[:, int(self.has_cls) :]):
             raise UnsupportedInput(
                 "vision_feature_layer or vision_feature_select_strategy is not what it was when the context opened: "
                 "the projector read other features than the method sees; set both in the configuration before prune()"
             )
+        hidden_CMD = hidden_CSD[:, first:]
         patches = hidden_CMD.shape[1]
-        side = isqrt(patches)
+        side, row = isqrt(patches), _cls_row if self.has_cls else _mean_row
 
         def attend_last() -> tuple[Tensor, Tensor]:
             last_CSD = recorded["last_key"]
-            return _cls_row(recorded["last_query"], last_CSD, heads=1)[:, 0], last_CSD[:, 1:]
+            return _cls_row(recorded["last_query"], last_CSD, heads=1)[:, 0, first:], last_CSD[:, first:]
 
         return Encoder(
             hidden=hidden_CMD,
             cls=hidden_CSD[:, 0] if self.has_cls else None,
-            attend=lambda: (_cls_row if self.has_cls else _mean_row)(query_CSD, key_CSD, heads),
+            attend=lambda: row(query_CSD, key_CSD, heads)[..., first:],
             keys=key_CSD.unflatten(-1, (heads, -1))[:, first:],
             grid=(side, patches // side),
             places=(),
@@ -105,15 +119,15 @@ def _same(features: Tensor | None, patches: Tensor) -> bool:
 
 
 def _cls_row(query_CSD: Tensor, key_CSD: Tensor, heads: int) -> Tensor:
-    """[C, H, M]: the CLS token's row of attention over the patches, in at least float32."""
+    """[C, H, S]: the CLS token's row of attention, in at least float32."""
     query_CHE = query_CSD[:, 0].unflatten(-1, (heads, -1))
     key_CSHE = key_CSD.unflatten(-1, (heads, -1))
     scores_CHS = torch.einsum("che,cshe->chs", query_CHE, key_CSHE) * query_CHE.shape[-1] ** -0.5
-    return widened(scores_CHS).softmax(dim=-1)[..., 1:]
+    return widened(scores_CHS).softmax(dim=-1)
 
 
 def _mean_row(query_CSD: Tensor, key_CSD: Tensor, heads: int) -> Tensor:
-    """[C, H, M]: the attention that each patch of a crop gets from all of them, averaged over them."""
+    """[C, H, S]: the attention that each token of a crop gets from all of them, averaged over them."""
     crops = zip(*(part.unflatten(-1, (heads, -1)) for part in (query_CSD, key_CSD)), strict=True)
     scaling = (query_CSD.shape[-1] // heads) ** -0.5
     return torch.stack([received_attention(query, key, scaling).T for query, key in crops])

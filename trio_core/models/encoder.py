@@ -133,6 +133,9 @@ class Tower:
     def expect(self, budgets: tuple[tuple[int, int], ...]) -> None:
         """Take the visual tokens and the budget of each sample whose pictures will go through the tower."""
 
+    def take_entering(self, hidden: Tensor, rows: Sequence[Tensor]) -> None:
+        """Take what enters the decoder, [B, S, D], and the places of each sample's visual tokens. Few need it."""
+
     def collect(self, visual_tokens: list[int]) -> Any:
         """The record of this forward, as a method reads it. It is empty afterwards.
 
@@ -197,3 +200,16 @@ def received_attention(query_SHE: Tensor, key_SHE: Tensor, scaling: float) -> Te
     for block_HRE in query_SHE.transpose(0, 1).split(_ROWS, dim=1):
         total_HS += (block_HRE @ key_HES * scaling).to(total_HS.dtype).softmax(dim=-1).sum(dim=1)
     return total_HS.T / len(key_SHE)
+
+
+def places_in_grids(frames: Sequence[tuple[int, int]], grid: tuple[int, int]) -> list[Tensor]:
+    """For each frame its visual tokens' places in raster order, where frame i has the i-th of equal grids.
+
+    frames: height and width of each, in visual tokens.
+    grid: height and width that hold each frame.
+    """
+    rows, columns = grid
+    return [
+        ((number * rows + torch.arange(height)[:, None]) * columns + torch.arange(width)).flatten()
+        for number, (height, width) in enumerate(frames)
+    ]

@@ -17,6 +17,7 @@ class Generic(Adapter):
     """
 
     decoders = ()
+    has_grids = False
 
     def __init__(self, model: PreTrainedModel):
         super().__init__(model)

@@ -1,10 +1,12 @@
 """Idefics3 and SmolVLM: a picture in tiles, few tokens a tile, and a decoder that is called `text_model`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
+from trio_core.models.grid_tower import Grid
 
 
 class Idefics3(Adapter):
@@ -18,6 +20,12 @@ class Idefics3(Adapter):
     # Tiles of 32 × 32 pixels and patches of 4 × 4, of which 2 × 2 become one of a tile's 16 tokens.
     toy_vision: ClassVar[dict[str, Any]] = {**toy.VISION, "image_size": 32}
     toy_options: ClassVar[dict[str, Any]] = {"image_token_id": toy.IMAGE, "scale_factor": 2}
+
+    def grids(self, inputs: dict[str, Any], tokens: Sequence[int]) -> list[Grid]:  # noqa: ARG002
+        """A square for each tile. The model tells the tokens of all tiles of a sample. The arguments are Adapter's."""
+        vision = self.model.config.vision_config
+        side = vision.image_size // vision.patch_size // self.model.config.scale_factor
+        return [Grid(side, side)] * (sum(tokens) // side**2)
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:

@@ -59,21 +59,23 @@ def take_apart(layer: nn.Module, finish: Callable[[Tensor, Tensor], Tensor], *, 
             f"{type(attention).__name__} has {change}, so its attention is not that of its projections: remove it, or "
             "choose a method that does not look into a layer, such as divprune"
         )
-    width, config = attention.head_dim, getattr(attention, "config", None)
-    query, query_norm, key_norm = part(attention, "q_proj"), *(getattr(attention, f"{x}_norm", None) for x in "qk")
-    heads, key_heads = (getattr(config, f"num_{name}_heads", None) for name in ("attention", "key_value"))
+    width, query = part(attention, "head_dim"), part(attention, "q_proj")
+    query_norm, key_norm, value_norm = (getattr(attention, f"{x}_norm", None) for x in "qkv")
+    heads, key_heads = _head_counts(attention)
+    values_are_keys = getattr(attention, "use_alternative_attention", False)  # Gemma 4's without a window
     return AttentionLayer(
         norm=rms_norm(part(layer, "input_layernorm")),
         query=_heads(query, width, query_norm, heads),
         key=_heads(part(attention, "k_proj"), width, key_norm, key_heads),
-        value=_heads(part(attention, "v_proj"), width, None, None),
+        value=_heads(part(attention, "k_proj" if values_are_keys else "v_proj"), width, value_norm, None),
         output=part(attention, "o_proj"),
         finish=finish,
-        scaling=attention.scaling,
+        scaling=part(attention, "scaling"),
         softcap=getattr(attention, "attn_logit_softcapping", None),
         row_by_row=not any(
             _change_on(module) or _change_inside(module) for module in (query, query_norm) if module is not None
         ),
+        affine=value_norm is None,
     )
 
 
@@ -100,7 +102,9 @@ def feed_forward(norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:
     """[B, P, D], the output of the FFN for the rows before its norm. Raises UnsupportedModel if it has no gradient."""
     foreign = not all(type(module).__module__.startswith(_DIFFERENTIABLE) for module in ffn.modules())
     with gradients_checked(ffn) if foreign else nullcontext():
-        return check_gradient("the FFN of the probed layer", rows, ffn(norm(rows)))
+        made = ffn(norm(rows))
+    made = made[0] if isinstance(made, tuple) else made  # some mixtures of experts return their router's logits too
+    return check_gradient("the FFN of the probed layer", rows, made)
 
 
 @contextmanager
@@ -173,6 +177,14 @@ def part(module: nn.Module, name: str) -> Any:
             f"{type(module).__name__} has no {name!r}: the layer cannot be taken apart; use saliency 'autograd'"
         )
     return value
+
+
+def _head_counts(attention: nn.Module) -> tuple[Any, Any]:
+    """How many query heads and key heads the configuration names for a layer; None where it names none."""
+    config, index = getattr(attention, "config", None), getattr(attention, "layer_idx", None)
+    layers = getattr(config, "per_layer_config", None)
+    own = config if layers is None or index is None else layers[index]
+    return getattr(own, "num_attention_heads", None), getattr(own, "num_key_value_heads", None)
 
 
 def _heads(project: nn.Module, width: int, norm: nn.Module | None, count: int | None) -> Callable[[Tensor], Tensor]:

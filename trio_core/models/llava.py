@@ -5,33 +5,37 @@ tiles without their padding, and a newline token at the end of each row of the t
 behind a video. Newline tokens have placeholders too, so they count as visual tokens here.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from math import isqrt
+from typing import Any, ClassVar
 
 import torch
 
 from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.clip_tower import ClipTower, PackedTower, PooledTower, ResampledTower
+from trio_core.models.clip_tower import ClipTower, PackedTower, PooledTower, ResampledTower, tower_layers
 from trio_core.models.encoder import WatchedTower
+from trio_core.models.grid_tower import Grid
 from trio_core.rules.cost import LayerShape
 
 
 class Clip(Adapter):
-    """A family with a tower of CLIP, or also of SigLIP. Its projector maps each patch on its own."""
+    """A family with a tower like CLIP's. Its projector maps each patch on its own."""
 
-    strategies: ClassVar[dict[str, str]] = {"clip": "default"}
+    towers: ClassVar[dict[str, str]] = {".*siglip.*": "full", ".*clip.*|vit|dinov2(_with_registers)?": "default"}
     """The kinds of towers that are read, each with the `vision_feature_select_strategy` that passes its patches on."""
     tower_class: ClassVar[type[ClipTower]] = ClipTower
     """How the model makes visual tokens of the patches. By default each patch becomes one, in order."""
 
     @property
     def strategy(self) -> str | None:
-        """The strategy of this model's tower in `strategies`; None if its tower is not read."""
-        tower, kind = self.model.get_submodule("model.vision_tower"), self.model.config.vision_config.model_type
-        strategies = (strategy for name, strategy in self.strategies.items() if name in str(kind))
-        return next(strategies, None) if hasattr(tower, "encoder") else None
+        """The strategy of this model's tower in `towers`; None if its tower is not read."""
+        kind = str(self.model.config.vision_config.model_type)
+        strategies = (strategy for pattern, strategy in self.towers.items() if re.fullmatch(pattern, kind))
+        return next(strategies, None) if tower_layers(self.model.get_submodule("model.vision_tower")) else None
 
     @property
     def has_cls(self) -> bool:
@@ -44,9 +48,12 @@ class Clip(Adapter):
         Raises UnsupportedModel where the projector reads several layers, or not all patches and nothing else.
         """
         if self.strategy is None:
-            return super().tower()
-        config, tower = self.model.config, self.model.get_submodule("model.vision_tower")
-        layer, encoder = config.vision_feature_layer, cast(Any, tower).encoder
+            raise UnsupportedModel(
+                f"{self.family} with a tower of the kind {self.model.config.vision_config.model_type!r}, which we do "
+                "not know how to read: methods that look into it need one of CLIP, SigLIP, ViT or DINOv2"
+            )
+        config, layers = self.model.config, tower_layers(self.model.get_submodule("model.vision_tower"))
+        layer = config.vision_feature_layer
         # hidden_states[0] is the embedding, so entry i is the output of layer i − 1.
         if not isinstance(layer, int) or layer == 0 or config.vision_feature_select_strategy != self.strategy:
             raise UnsupportedModel(
@@ -54,8 +61,9 @@ class Clip(Adapter):
                 f"{config.vision_feature_select_strategy!r}: methods that look into the tower need the patches of one "
                 f"layer, {self.strategy!r}"
             )
-        owner, last = self.model.get_submodule("model"), encoder.layers[-1] if self.has_cls else None
-        return self.tower_class(encoder.layers[layer - 1 if layer > 0 else layer], last, owner)
+        owner, last = self.model.get_submodule("model"), layers[-1] if self.has_cls else None
+        registers = getattr(config.vision_config, "num_register_tokens", 0)
+        return self.tower_class(layers[layer - 1 if layer > 0 else layer], last, owner, registers)
 
     @property
     def layer_shape(self) -> LayerShape:
@@ -85,6 +93,7 @@ class Llava(Clip):
 class Tiled(Adapter):
     """A family that cuts a picture into tiles, beside a crop of the whole."""
 
+    has_grids: ClassVar[bool] = False  # newline tokens stand between the rows
     sizing: ClassVar[str] = (
         "resizes a picture to one of the layouts of tiles that its processor lists (image_grid_pinpoints)"
     )
@@ -142,7 +151,6 @@ class LlavaOnevision(Tiled, Clip):
     toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "model_type": "qwen2"}
     toy_video_tokens: ClassVar[int] = 2 * 4 + 1
     video_extra: ClassVar[int] = 1
-    strategies: ClassVar[dict[str, str]] = {**Clip.strategies, "siglip": "full"}
     tower_class: ClassVar[type[ClipTower]] = PooledTower
 
 
@@ -154,6 +162,10 @@ class VideoLlava(Adapter):
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_options: ClassVar[dict[str, Any]] = toy.PLACEHOLDERS
     toy_video_tokens: ClassVar[int] = 2 * 17
+
+    def grids(self, inputs: dict[str, Any], tokens: Sequence[int]) -> list[Grid]:  # noqa: ARG002
+        """Squares, behind the CLS token in a frame of a video. The arguments are Adapter's."""
+        return [Grid(isqrt(count), isqrt(count), count - isqrt(count) ** 2) for count in tokens]
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:  # noqa: ARG003

@@ -17,14 +17,14 @@ from trio_core.models.qwen_tower import QwenTower
 from trio_core.models.thin_tower import ThinTower
 from trio_core.rules.cost import LayerShape
 
-_TOY_VISION = {
+TOWER = {
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_heads": 2,
     "patch_size": 4,
     "out_hidden_size": toy.TEXT["hidden_size"],
 }
-"""A tower with patches of 4 × 4 pixels, of which 2 × 2 become one token."""
+"""A toy's tower with patches of 4 × 4 pixels, of which 2 × 2 become one token."""
 
 
 class Qwen(Adapter):
@@ -66,8 +66,8 @@ class Qwen(Adapter):
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
         """One picture of 6 × 8 patches and a video of one frame of 4 × 4, or one of 4 × 6 patches alone."""
-        picture = _picture(random, size)
-        return picture + _frames(random, 1, 4, 4, apart=False) if size == "large" else picture
+        still = picture(random, size)
+        return still + _frames(random, 1, 4, 4, apart=False) if size == "large" else still
 
     @classmethod
     def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
@@ -126,7 +126,7 @@ class Qwen25VL(QwenWithTower):
     classes: ClassVar[tuple[str, ...]] = ("Qwen2_5_VLForConditionalGeneration",)
     decoders: ClassVar[tuple[str, ...]] = ("qwen2_5_vl_text",)
     # Windows of 16 × 16 pixels in the first block.
-    toy_vision: ClassVar[dict[str, Any]] = {**_TOY_VISION, "depth": 2, "window_size": 16, "fullatt_block_indexes": [1]}
+    toy_vision: ClassVar[dict[str, Any]] = {**TOWER, "depth": 2, "window_size": 16, "fullatt_block_indexes": [1]}
 
     def tower(self) -> WatchedTower:
         """The tower, read at its last block that attends over whole pictures. Raises UnsupportedModel without one."""
@@ -141,7 +141,7 @@ class Qwen25VL(QwenWithTower):
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
         """One picture and no video: methods that look into the tower take one kind in a batch."""
-        return _picture(random, size)
+        return picture(random, size)
 
 
 class Qwen3VL(Qwen):
@@ -155,7 +155,7 @@ class Qwen3VL(Qwen):
     decoders: ClassVar[tuple[str, ...]] = ("qwen3_vl_text",)
     # Each of the tower's three layers gives features to DeepStack.
     toy_vision: ClassVar[dict[str, Any]] = {
-        **_TOY_VISION,
+        **TOWER,
         "depth": 3,
         "num_position_embeddings": 16,
         "deepstack_visual_indexes": [0, 1, 2],
@@ -168,7 +168,8 @@ _PATCH_PIXELS = 3 * 2 * 4 * 4
 """Values of one patch: 3 channels, 2 frames (a picture is repeated), 4 × 4 pixels."""
 
 
-def _picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+def picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
+    """A picture of 6 × 8 patches, or of 4 × 6."""
     height, width = (6, 8) if size == "large" else (4, 6)
     pixels, grid = random.pixels(height * width, _PATCH_PIXELS), torch.tensor([[1, height, width]])
     return toy.ToyPicture({"pixel_values": pixels, "image_grid_thw": grid}, [toy.IMAGE] * (height * width // 4))

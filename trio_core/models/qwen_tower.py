@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trio_core.errors import UnsupportedInput
-from trio_core.models.encoder import ONE_KIND, Encoder, WatchedTower, received_attention
+from trio_core.models.encoder import ONE_KIND, Encoder, WatchedTower, places_in_grids, received_attention
 from trio_core.rules.attention import rotate
 from trio_core.tensors import wide_type
 
@@ -78,7 +78,7 @@ class QwenTower(WatchedTower):
                 f"prompt: {ONE_KIND}"
             )
         grid = max(height for height, _ in frames), max(width for _, width in frames)
-        raster = _places_in_grids(frames, grid)
+        raster = places_in_grids(frames, grid)
         windows = [places[window_order(*frame, self.window)] for places, frame in zip(raster, frames, strict=True)]
         place = torch.cat(windows).to(merged.device)
 
@@ -106,19 +106,6 @@ class QwenTower(WatchedTower):
             places=torch.cat(raster).to(merged.device).split(visual_tokens),
             project=lambda features: features,
         )
-
-
-def _places_in_grids(frames: list[tuple[int, int]], grid: tuple[int, int]) -> list[Tensor]:
-    """For each frame its visual tokens' places in raster order, where frame i has the i-th of equal grids.
-
-    frames: height and width of each, in visual tokens.
-    grid: height and width that hold each frame.
-    """
-    rows, columns = grid
-    return [
-        ((number * rows + torch.arange(height)[:, None]) * columns + torch.arange(width)).flatten()
-        for number, (height, width) in enumerate(frames)
-    ]
 
 
 def window_order(height: int, width: int, window: int | None) -> Tensor:

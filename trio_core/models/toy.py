@@ -3,12 +3,15 @@
 `ToyFamily` is the part of an adapter that makes both. The constants are sizes and token ids that the toys share.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import torch
 import transformers
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import PreTrainedConfig, PreTrainedModel
 
 Size = Literal["small", "large"]
@@ -66,6 +69,10 @@ FRAMED_PLACEHOLDERS: dict[str, Any] = {
     "vision_end_token_id": VISION_END,
 }
 """The placeholder ids and the ids before and behind them, as other configurations name them."""
+
+
+PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
+"""The inputs of a toy that have an entry for each token."""
 
 
 class ToyFamily:
@@ -191,6 +198,29 @@ class Random:
     def pixels(self, *shape: int) -> Tensor:
         """Pixel values of any shape, normally distributed."""
         return torch.randn(*shape, generator=self.generator)
+
+
+def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str, Tensor]:
+    """Samples side by side, the shorter ones padded on the `left` or `right`."""
+    width = max(sample["input_ids"].shape[1] for sample in samples)
+
+    def padded(row: Tensor) -> Tensor:
+        missing = width - row.shape[1]
+        return pad(row, (missing, 0) if side == "left" else (0, missing))
+
+    together: dict[str, Tensor] = {}
+    for name in dict.fromkeys(name for sample in samples for name in sample):
+        parts = [sample[name] for sample in samples if name in sample]
+        if name in PER_TOKEN:
+            parts = [padded(part) for part in parts]
+        elif name == "pixel_values" and parts[0].ndim == 5:  # tiles are padded to the most that a sample has
+            tiles = max(part.shape[1] for part in parts)
+            parts = [torch.cat([p, p.new_zeros(len(p), tiles - p.shape[1], *p.shape[2:])], dim=1) for p in parts]
+        elif name == "image_token_pooling":  # it counts the patches of all samples
+            before = [0, *accumulate(sample["pixel_values"][..., 0].numel() for sample in samples if name in sample)]
+            parts = [part + count for part, count in zip(parts, before, strict=False)]
+        together[name] = torch.cat(parts)
+    return together
 
 
 def build(cls: type[PreTrainedModel], config: PreTrainedConfig, attention: str, seed: int) -> PreTrainedModel:

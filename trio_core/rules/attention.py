@@ -44,13 +44,14 @@ class AttentionLayer:
     norm: the norm before attention.
     query: normed rows [B, P, D] → [B, P, H, E], with bias and head norm, before rotary.
     key: normed rows [B, S, D] → [B, S, N, E], with bias and head norm, before rotary.
-    value: normed rows [B, S, D] → [B, S, N, E], with bias.
+    value: normed rows [B, S, D] → [B, S, N, E], with bias and head norm.
     output: attended rows [B, P, H · E] → [B, P, D].
     finish: (residual rows, attention's output), both [B, P, D] → the layer's output rows [B, P, D]. It runs the FFN
         and every norm after attention.
     scaling: factor of the scores.
     softcap: tanh limit of the scores, or None.
     row_by_row: whether each query depends on its own row alone. Hooks on the query projection may need all rows.
+    affine: whether `value` maps sums to sums, up to a constant. A norm of the values does not.
     """
 
     norm: RmsNorm
@@ -62,6 +63,7 @@ class AttentionLayer:
     scaling: float
     softcap: float | None = None
     row_by_row: bool = True
+    affine: bool = True
 
     def query_at(self, normed: Tensor, rows: Places) -> Tensor:
         """[B, P, H, E]: the queries of some rows of `normed`, [B, S, D], before rotary."""
@@ -77,7 +79,7 @@ class LayerCall:
     hidden: [B, S, D], the input.
     run: [B, S, D] → [B, S, D], the whole layer. It writes no cache and runs no hook.
     attention: returns the layer taken apart.
-    rotary: cosines and sines, each [B or 1, S, E].
+    rotary: cosines and sines, each [B or 1, S, E], or narrower where only a part of each head is turned.
     mask: the attention mask that the layer was given.
     causal: whether a layer without a mask looks back only. PaliGemma's layers look both ways.
     extra: returns what the layer does beside its parts, such as a hook, in words; None for a plain layer.
@@ -172,7 +174,10 @@ def attention_row(call: LayerCall, rows: Places, valid: MaskBS) -> ScoresBS:
 
 
 def rotate(heads: Tensor, cos_BSE: Tensor, sin_BSE: Tensor) -> Tensor:
-    """Rotary embedding of [B, S, heads, E]. The two halves of E are rotated against each other."""
+    """Rotary embedding of [B, S, heads, E]. The two halves of E are rotated against each other.
+
+    Where cosines and sines are narrower than E, the rest of E stays as it is.
+    """
     return _turned(heads, cos_BSE.unsqueeze(2), sin_BSE.unsqueeze(2).chunk(2, dim=-1), 1)
 
 
@@ -189,6 +194,9 @@ def _turned(values: Tensor, cos: Tensor, sin: tuple[Tensor, ...], sign: int) -> 
     cos: [B, S, 1, E]. sin: two tensors [B, S, 1, E / 2].
     sign: 1 to rotate, −1 to rotate back.
     """
+    if cos.shape[-1] < values.shape[-1]:
+        part, rest = values.tensor_split([cos.shape[-1]], dim=-1)
+        return torch.cat([_turned(part, cos, sin, sign), rest.to(torch.result_type(values, cos))], dim=-1)
     # Contiguous, even if `values` is a transposed view.
     turned = torch.empty(values.shape, dtype=torch.result_type(values, cos), device=values.device)
     torch.mul(values, cos, out=turned)

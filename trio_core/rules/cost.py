@@ -21,6 +21,7 @@ class LayerShape:
     merged: how many patches become one visual token, in a tower that merges and projects them itself; 0 in any other.
     has_cls: whether the tower has a CLS token.
     frames: how many frames the videos of a sample have together. Each is a crop. 0 for pictures, and if unknown.
+    values_normed: whether a norm follows the projection of the values.
     """
 
     hidden: int
@@ -36,6 +37,7 @@ class LayerShape:
     merged: int = 0
     has_cls: bool = True
     frames: int = 0
+    values_normed: bool = False
 
     def crops(self, visual: int) -> tuple[int, ...]:
         """The number of patches of each crop as a method sees them, estimated from the number of visual tokens.

@@ -6,7 +6,8 @@ and value. So we compute the layer for the supervised rows alone:
 
 - Keys are projected for every token, by the model's module.
 - Values are not. A value module is affine and the weights a_j of a row sum to 1, so Σ_j a_j v(x_j) = v(Σ_j a_j x_j).
-  That takes P · H sums of hidden rows instead of a projection of every token.
+  That takes P · H sums of hidden rows instead of a projection of every token. Only where values are normed, as in Gemma
+  4, they are projected for every token too.
 - Autograd goes back through the supervised rows' path (softmax, values, output, FFN, norms, head) and through the key
   projection. The rotary embedding and the first norm are differentiated by hand. Their tensors are as large as the
   hidden states in float32. On a CPU they are computed in blocks of tokens that stay in its cache.
@@ -35,6 +36,8 @@ from trio_core.tensors import (
     with_gradient,
 )
 
+_VALUES = "the value projection of the probed layer"
+
 
 def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS, visual: Places) -> ScoresBN:
     """[B, V], float64: s_i = ‖∂ proxy loss / ∂ hidden_i‖₂ (Eq. 4 and 5) for the tokens at `visual`.
@@ -53,29 +56,37 @@ def tail_saliency(call: LayerCall, readout: Readout, rows: Places, valid: MaskBS
     with torch.inference_mode(False), torch.no_grad():
         with span("proxy_forward"):
             seen = attend(call, rows, valid, differentiable_keys=True)
-            normed_BSD = seen.normed.detach()
+            layer, normed_BSD = seen.layer, seen.normed.detach()
             residual_BPD = differentiable(rows_at(call.hidden, rows))
             with torch.enable_grad():
                 scores_BNRS = with_gradient(seen.scores)
                 weights_BNRS = scores_BNRS.softmax(dim=-1)
-                sums_BMD = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD
-                sums_BNRD = sums_BMD.view(*weights_BNRS.shape[:3], -1)
-                logits_BPV = readout(finish_rows(seen.layer, sums_BNRD, residual_BPD))
+                values_BSNE = None if layer.affine else check_gradient(_VALUES, seen.normed, layer.value(seen.normed))
+                if values_BSNE is None:
+                    summed = weights_BNRS.to(normed_BSD.dtype).flatten(1, 2) @ normed_BSD  # [B, M, D]
+                    attended_BNRE = _values_of_sums(layer, summed.view(*weights_BNRS.shape[:3], -1))
+                else:
+                    summed = with_gradient(values_BSNE)
+                    attended_BNRE = weights_BNRS.to(summed.dtype) @ summed.transpose(1, 2)
+                logits_BPV = readout(_finish_rows(layer, attended_BNRE, residual_BPD))
         with span("proxy_loss"):
             slope_BPV, log_scale_B = loss_slope(logits_BPV.detach())
         with span("backward"):
-            slope_BNRS, slope_BMD = torch.autograd.grad(logits_BPV, (scores_BNRS, sums_BMD), slope_BPV)
-            through_keys_BSD = _through_keys(seen, slope_BNRS)
+            slope_BNRS, slope = torch.autograd.grad(logits_BPV, (scores_BNRS, summed), slope_BPV)
+            through_BSD = _through_keys(seen, slope_BNRS)
             weights_BSM = weights_BNRS.detach().flatten(1, 2).mT
-            slope_BMD = slope_BMD.to(weights_BSM.dtype)
+            if values_BSNE is None:
+                slope = slope.to(weights_BSM.dtype)
+            else:
+                through_BSD = through_BSD + _through(values_BSNE, seen.normed, slope)
             count = visual.stop - visual.start if isinstance(visual, slice) else visual.shape[1]
             lengths = []
             for block in in_cache(normed_BSD, count):
                 places = _block_of(visual, block)
-                slope_BVD = torch.baddbmm(
-                    rows_at(through_keys_BSD, places).to(slope_BMD.dtype), rows_at(weights_BSM, places), slope_BMD
-                )
-                lengths.append(seen.layer.norm.slope_lengths(rows_at(call.hidden, places), slope_BVD))
+                slope_BVD = rows_at(through_BSD, places).to(weights_BSM.dtype)
+                if values_BSNE is None:
+                    slope_BVD = torch.baddbmm(slope_BVD, rows_at(weights_BSM, places), slope)
+                lengths.append(layer.norm.slope_lengths(rows_at(call.hidden, places), slope_BVD))
             length_BV = lengths[0] if len(lengths) == 1 else torch.cat(lengths, dim=1)
     return length_BV * log_scale_B.to(length_BV.device)[:, None].exp()
 
@@ -107,19 +118,23 @@ def _through_keys(seen: Attended, slope_BNRS: Tensor) -> Tensor:
     if softcap is not None:
         slope_BNRS = slope_BNRS * (1 - (seen.scores.clamp_min(-softcap) / softcap).square())
     query_BNRE = seen.query.to(slope_BNRS.dtype)
-    # float16 has a narrow range. So each sample's slope is divided by its largest number before autograd takes it.
     narrow = heads_BSNE.dtype == torch.float16
     parts = []
     for block in in_cache(heads_BSNE, heads_BSNE.shape[1]):
         slope_BSNE = (slope_BNRS[..., block].mT @ query_BNRE).transpose(1, 2)
         slope_BSNE = rotate_back(slope_BSNE, seen.cos[:, block], seen.sin[:, block])
         parts.append(slope_BSNE if narrow else slope_BSNE.to(heads_BSNE.dtype))
-    slope_BSNE = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-    if not narrow:
-        return torch.autograd.grad(heads_BSNE, seen.normed, slope_BSNE)[0]
+    return _through(heads_BSNE, seen.normed, parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+
+
+def _through(heads_BSNE: Tensor, normed_BSD: Tensor, slope_BSNE: Tensor) -> Tensor:
+    """∂ loss / ∂ normed, [B, S, D], the part that goes through keys or values, from `slope` = ∂ loss / ∂ heads."""
+    if heads_BSNE.dtype != torch.float16:
+        return torch.autograd.grad(heads_BSNE, normed_BSD, slope_BSNE)[0]
+    # float16 has a narrow range. So each sample's slope is divided by its largest number before autograd takes it.
     peak_B1 = slope_BSNE.flatten(1).abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(slope_BSNE.dtype).tiny)
     slope_BSNE = (slope_BSNE / peak_B1[:, :, None, None]).to(heads_BSNE.dtype)
-    return torch.autograd.grad(heads_BSNE, seen.normed, slope_BSNE)[0].to(peak_B1.dtype) * peak_B1[..., None]
+    return torch.autograd.grad(heads_BSNE, normed_BSD, slope_BSNE)[0].to(peak_B1.dtype) * peak_B1[..., None]
 
 
 def _block_of(places: Places, block: slice) -> Places:
@@ -129,17 +144,18 @@ def _block_of(places: Places, block: slice) -> Places:
     return places[:, block]
 
 
-def finish_rows(layer: AttentionLayer, sums_BNRD: Tensor, residual_BPD: Tensor) -> Tensor:
-    """The layer's output at the supervised rows [B, P, D], from the weighted sums of normed hidden rows.
+def _values_of_sums(layer: AttentionLayer, sums_BNRD: Tensor) -> Tensor:
+    """[B, N, R, E], the values of sums of normed rows. Raises UnsupportedModel where they have no gradient."""
+    # Every sum passes the whole value module; of its output a sum reads only its own key head.
+    values_BMNE = check_gradient(_VALUES, sums_BNRD, layer.value(sums_BNRD.flatten(1, 2)))
+    return values_BMNE.unflatten(1, (sums_BNRD.shape[1], -1)).diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
+
+
+def _finish_rows(layer: AttentionLayer, attended_BNRE: Tensor, residual_BPD: Tensor) -> Tensor:
+    """The layer's output at the supervised rows [B, P, D], from what its heads read.
 
     Raises UnsupportedModel for a projection that autograd cannot differentiate.
     """
-    rows, key_heads = residual_BPD.shape[1], sums_BNRD.shape[1]
-    # Every sum passes the whole value module; of its output a sum reads only its own key head.
-    values_BMNE = check_gradient(
-        "the value projection of the probed layer", sums_BNRD, layer.value(sums_BNRD.flatten(1, 2))
-    )
-    attended_BNRE = values_BMNE.unflatten(1, (key_heads, -1)).diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
-    attended_BPO = attended_BNRE.unflatten(2, (-1, rows)).flatten(1, 2).transpose(1, 2).flatten(2)
+    attended_BPO = attended_BNRE.unflatten(2, (-1, residual_BPD.shape[1])).flatten(1, 2).transpose(1, 2).flatten(2)
     output_BPD = check_gradient("the output projection of the probed layer", attended_BPO, layer.output(attended_BPO))
     return layer.finish(residual_BPD, output_BPD)

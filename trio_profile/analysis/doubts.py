@@ -105,6 +105,29 @@ def doubted_cells(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str,
     return {id: tuple(names) for id, names in kinds.items()}
 
 
+TRANSPARENT = "transparent"
+"""A doubt about what the model sees. It says nothing of times."""
+
+
+def of_transparent_pictures(sessions_of: Callable[[Subject], Iterable[Session]]) -> Row[Subject]:
+    """Return the doubt about pictures that not every program shows alike. sessions_of: those of a subject."""
+
+    def test(subject: Subject) -> Iterator[Facts]:
+        sessions = [session.inputs.values() for session in sessions_of(subject)]
+        most = max((sum(digest.transparent or 0 for digest in digests) for digests in sessions), default=0)
+        yield {"found": most, "pictures": f"{units.number_of(most, 'picture')} {'has' if most == 1 else 'have'}"}
+
+    return Row(
+        TRANSPARENT,
+        "Do pictures have transparent parts, which not every program shows alike?",
+        test,
+        0,
+        "{pictures} transparent parts. The model sees them on white, as processors of transformers show a picture that "
+        "was not converted; `pipeline`, `load_image` and many servers show the colours below them, often black",
+        "save the pictures without transparency, and measure into another --out",
+    )
+
+
 # A study that is measured cell by cell
 
 
@@ -312,5 +335,6 @@ ROWS: tuple[Row[Contents], ...] = (
         "it was measured in {found} of {threshold} processes, and then it failed: {reason}",
         "run the same command again: it measures what is missing",
     ),
+    of_transparent_pictures(lambda contents: contents.sessions),
 )
 """The doubts about a study that is measured cell by cell, those about the whole study first."""

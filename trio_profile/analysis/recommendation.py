@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from trio_profile import units
 from trio_profile.analysis.cells import CellSummary
-from trio_profile.analysis.doubts import Doubt
+from trio_profile.analysis.doubts import TRANSPARENT, Doubt
 from trio_profile.analysis.evaluation import EvaluatedCell
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Record
@@ -245,7 +245,8 @@ def _weak_times(cell: CellSummary, doubts: Sequence[Doubt]) -> Iterator[_Weak]:
     """
     if cell.prefill_speedup is None or cell.prefill_speedup.sessions == 1:
         yield 2, "one process measured it, and another may differ by more than the interval"
-    study = dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is None and doubt.kind != "sessions")
+    others = ("sessions", TRANSPARENT)  # the first is said above, the second is no doubt about times
+    study = dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is None and doubt.kind not in others)
     own = dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is not None and doubt.cell.id == cell.cell.id)
     for subject, kinds in (("the study", study), ("this cell", own)):
         if kinds:

@@ -84,7 +84,8 @@ class SideCell(Record):
     cells: None where a study does not have the cell.
     prefill_ratios, total_ratios: the speed-up divided by that of the first study; None for the first study, and where
         one of the two studies has no times.
-    accuracy_differences: the accuracy minus that of the first study, as of two independent samples of questions.
+    accuracy_differences: the accuracy minus that of the first study, as of two independent samples of questions. None
+        where another rule judged the answers.
     unequal: the exact quantities that are not the same in all studies that have the cell.
     """
 
@@ -148,7 +149,7 @@ def side_by_side(names: Sequence[str], documents: Several) -> SideBySide:
         sessions=tuple(session for document in documents for session in document.sessions),
         sides=sides,
         unlike=tuple(chain(_unlike_fields(sides), _unlike_files(sides, documents))),
-        cells=tuple(_cells(documents)),
+        cells=tuple(_cells(documents, [_rule_of(side) for side in sides])),
     )
 
 
@@ -160,12 +161,19 @@ def _unlike_fields(sides: Sequence[Side]) -> Iterator[StudyDifference]:
         for name in names:
             of_study = name in Study.model_fields
             yield from _unlike(about, name, [getattr(s.study if of_study else s.environment, name) for s in sides])
+    if None not in (rules := [_rule_of(side) for side in sides]):
+        yield from _unlike("input", "match", rules)
     yield from _unlike("code", "commit", [", ".join(side.code) for side in sides])
     for name in _OF_THE_DENSE_MODEL:
         if name != "text_tokens" or len({side.study.text_tokens for side in sides}) == 1:
             known = [None if side.dense is None else getattr(side.dense, name) for side in sides]
             if None not in known:
                 yield from _unlike("input" if name != "num_layers" else "model", name, known)
+
+
+def _rule_of(side: Side) -> str | None:
+    """The rule that judged the answers of a study. None if no answers are known."""
+    return side.study.match if side.dense is not None and side.dense.accuracy is not None else None
 
 
 def _unlike(about: About, name: str, values: Sequence[object]) -> Iterator[StudyDifference]:
@@ -205,21 +213,25 @@ def _code(sessions: Sequence[Session]) -> tuple[str, ...]:
 # Cells
 
 
-def _cells(documents: Several) -> Iterator[SideCell]:
-    """All cells that any study has, by method in the order of the studies, and by retention."""
+def _cells(documents: Several, rules: Sequence[str | None]) -> Iterator[SideCell]:
+    """All cells that any study has, by method in the order of the studies, and by retention.
+
+    rules: which judged the answers of each study.
+    """
     by_study = [{(cell.method, cell.nominal_retention): cell for cell in document.summaries} for document in documents]
     methods = list(dict.fromkeys(method for document in documents for method in document.study.methods))
     keys = {key for cells in by_study for key in cells}
     for method, retention in sorted(keys, key=lambda key: (methods.index(key[0]), key[1])):
         cells = [cells.get((method, retention)) for cells in by_study]
         known = [cell for cell in cells if cell is not None and cell.status == "done"]
+        alike = [cell if rule == rules[0] else None for cell, rule in zip(cells, rules, strict=True)]
         yield SideCell(
             method=method,
             nominal_retention=retention,
             cells=tuple(cells),
             prefill_ratios=_to_first(cells, "prefill_speedup", quotient_of),
             total_ratios=_to_first(cells, "total_speedup", quotient_of),
-            accuracy_differences=_to_first(cells, "accuracy", difference_between),
+            accuracy_differences=_to_first(alike, "accuracy", difference_between),
             unequal=tuple(name for name in EXACT if any(getattr(c, name) != getattr(known[0], name) for c in known)),
         )
 

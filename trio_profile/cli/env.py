@@ -1,15 +1,20 @@
 """`trio-profile env`: the environment that is kept with every number."""
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trio_profile.cli import printing
 from trio_profile.cli.common_options import Form
+from trio_profile.installation import core_fault
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 
 if TYPE_CHECKING:
     from trio_profile.records.schema import Environment
+
+NEEDED = ("torch", "transformers")
+"""What tells the device."""
 
 
 def command(
@@ -23,24 +28,43 @@ def command(
     """
     from trio_profile.findings.listing import environment
 
-    machine = _collected(device)
-    printing.show(form, lambda: printing.listed(environment=machine.model_dump()), lambda: environment(machine))
+    machine, tested = _collected(device), _tested()
+    printing.show(
+        form,
+        lambda: printing.listed(environment=machine.model_dump(), transformers_tested=tested),
+        lambda: environment(machine, tested),
+    )
+
+
+def _tested() -> dict[str, bool]:
+    """The releases of transformers that pruning was tested on, each with whether it is the installed one."""
+    if core_fault() or any(find_spec(name) is None for name in NEEDED):
+        return {}
+    from trio_core.releases import TESTED, installed
+
+    return {release: release == installed() for release in TESTED}
 
 
 def _collected(device: str | None) -> "Environment":
-    """The environment of this machine. Raises StudyError if a device is named and the extra `run` is missing."""
-    from importlib.util import find_spec
+    """The environment of this machine. A `trio_core` that is not ours is named on standard error.
 
-    needed = ("torch", "transformers", "trio_core")
-    if device is None and any(find_spec(name) is None for name in needed):
+    Raises StudyError if a device is named and the extra `run` is missing, or `trio_core` is not ours.
+    """
+    if device is not None:
+        require_run("env", NEEDED)
+    elif fault := core_fault():
+        printing.warn([fault])
+    if any(find_spec(name) is None for name in NEEDED):
         from trio_profile.inputs.host import without_torch
 
         return without_torch()
-    require_run("env", needed)
     set_broken_torchvision_aside()
     import torch
 
     from trio_profile.inputs.environment import collect
+
+    if device is None:
+        return collect("cuda" if torch.cuda.is_available() else "cpu")
     from trio_profile.inputs.models import device_of
 
-    return collect(str(device_of(device or ("cuda" if torch.cuda.is_available() else "cpu"))))
+    return collect(str(device_of(device)))

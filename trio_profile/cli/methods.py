@@ -41,7 +41,7 @@ def _facts(name: str) -> "MethodFacts":
 
     if name in catalogue.methods():
         return catalogue.methods()[name]
-    require_run("methods", ("torch", "transformers", "trio_core"))
+    require_run("methods", ("torch", "transformers"))
     catalogue.require_method(name)
     from trio_core import methods
 

@@ -13,17 +13,7 @@ STRICT = Annotated[bool, flag("--strict", "With --doubts: exit with 1 if there i
 
 
 def command(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study, or an export of another tool.")
-    ],
-    pruned: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[PRUNED]",
-            help="The pruned server, as AIPerf or GuideLLM exported it. The first argument is then the dense one.",
-            show_default=False,
-        ),
-    ] = None,
+    directory: DIRECTORY,
     everything: Annotated[bool, flag("--all", "Print every table, the detailed ones too.")] = False,
     doubts: Annotated[
         bool, flag("--doubts", "Say only which numbers are doubtful, each with its threshold and the next step.")
@@ -33,11 +23,6 @@ def command(
     form: Form,
 ) -> None:
     """Print the study of a directory. Nothing is written and nothing is measured."""
-    if pruned is not None:
-        if doubts or strict:
-            raise typer.BadParameter("--doubts and --strict are for a study: leave them out beside PRUNED")
-        _show_tools(directory, pruned, form)
-        return
     if doubts:
         _show_doubts(directory, form, strict=strict)
         return
@@ -46,14 +31,6 @@ def command(
     from trio_profile.studies import running
 
     printing.show_study(running.read(directory), form, directory, everything=everything)
-
-
-def _show_tools(dense: Path, pruned: Path, form: Form) -> None:
-    """Print the ratios of two exports of another tool, and why no interval holds for them."""
-    from trio_profile.kinds.servers.other_tools import compare, report
-
-    document = compare(dense, pruned)
-    printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
 
 
 def check(directory: DIRECTORY, strict: STRICT = False, *, form: Form) -> None:

@@ -3,7 +3,7 @@
 The rows are plain data. Whoever makes them may import torch; these tables do not.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from trio_profile import units
@@ -144,8 +144,21 @@ def _yes(answer: bool | None) -> Entry:
     return Entry("yes") if answer else Entry("NO", tone="loss")
 
 
-def environment(where: Environment) -> Report:
-    """The environment that is kept with every number, with sizes and names that people read."""
+def environment(where: Environment, tested: Mapping[str, bool]) -> Report:
+    """The environment that is kept with every number, with sizes and names that people read.
+
+    tested: the releases of transformers that pruning was tested on, each with whether it is the installed one. Empty
+        without trio_core.
+    """
     how = "Kept with every measurement. A study is continued only if the machine and the software are the same."
-    page = Page("environment", "What is kept with every number", how, [Terms("", environment_terms(where))])
+    terms = Terms("", [*environment_terms(where), *_tested(tested)])
+    page = Page("environment", "What is kept with every number", how, [terms])
     return Report("Environment", where.hostname, [], [page], preposition="of")
+
+
+def _tested(releases: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """The row on the releases of transformers that pruning was tested on."""
+    if not releases:
+        return []
+    installed = "" if any(releases.values()) else "; not the installed one, so each model family is tried first"
+    return [("pruning tested on", f"transformers {' and '.join(releases)}{installed}")]

@@ -164,5 +164,8 @@ def _caption(document: GridDocument) -> str:
     if dense is not None and dense.accuracy is not None:
         right = units.percent_within(dense.accuracy.value, dense.accuracy.ci95)
         questions = units.number_of(dense.accuracy.samples, "question")
-        parts.append(f"Right: share of {questions} answered right, dense {right}; points lost are paired by question.")
+        parts.append(
+            f"Right: share of {questions} answered right by the rule {study.match}, dense {right}; points lost are "
+            "paired by question."
+        )
     return " ".join([*parts, "Brackets: 95 % intervals.", *unfinished(document.summaries)])

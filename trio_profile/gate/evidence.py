@@ -43,6 +43,7 @@ class Subject:
     identity: the machine, which must be equal unless the user allows another one.
     environment: as stored, for the output.
     study, sessions: those of a study; None and empty for a pytest-benchmark file.
+    is_judged: whether its answers were judged, so that the rule matters.
     evidence: the measurement of each quantity, by cell or benchmark.
     failed: cells that failed, with the reason.
     """
@@ -52,6 +53,7 @@ class Subject:
     environment: dict[str, Any]
     study: Study | None = None
     sessions: tuple[Session, ...] = ()
+    is_judged: bool = False
     evidence: dict[str, dict[str, Evidence]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -96,9 +98,11 @@ def compare(
 
 def _require_same_work(base: Subject, study: Study, new: Subject, other: Study) -> None:
     """Raise MeasurementError if two studies have different settings, or measured different files."""
-    settings = (side.model_dump(mode="json", exclude=_NOT_THE_WORK) for side in (study, other))
+    free = _NOT_THE_WORK if base.is_judged and new.is_judged else {"match", *_NOT_THE_WORK}
+    settings = (side.model_dump(mode="json", exclude=free) for side in (study, other))
     if differences := _differences(*settings):
-        raise MeasurementError(f"{new.name} and {base.name} have different settings: {differences}")
+        way_out = f"; measure it again with --match {study.match}" if differences.startswith("match ") else ""
+        raise MeasurementError(f"{new.name} and {base.name} have different settings: {differences}{way_out}")
     now = {name: digest for session in reversed(new.sessions) for name, digest in session.inputs.items()}
     if changed := changed_input(study, base.sessions, now, Path(base.name)):
         raise MeasurementError(f"{changed}, and {new.name} was measured with the changed file: use one for both")
@@ -123,6 +127,7 @@ def of_study(contents: Contents, name: str) -> Subject:
         environment=environment.model_dump(mode="json"),
         study=study,
         sessions=tuple(contents.sessions),
+        is_judged=bool(dense.correct),
         evidence={"dense": _exact(dense)},
     )
     # With several threads, CPU time contains the time that they wait for each other.

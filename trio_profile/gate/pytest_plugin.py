@@ -61,7 +61,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """End the run before any test if a gate is wrong and could not judge, or if pytest-benchmark is missing."""
     for item in items:
         if "trio_gate" in getattr(item, "fixturenames", ()) and not config.pluginmanager.hasplugin("benchmark"):
-            _refuse(f"{item.nodeid}: trio_gate needs the extra 'gate': pip install 'trio-profile[gate]'")
+            from trio_profile.installation import missing_extra
+
+            _refuse(missing_extra(f"{item.nodeid}: trio_gate", "gate", "pytest-benchmark is not loaded"))
         if problem := fault(item):
             _refuse(f"{item.nodeid}: {problem}")
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket import RECIPE, TRAINED
+from trio_profile.installation import CORE
 from trio_profile.reading import is_regular, parse_json, read_text
 from trio_profile.records.facts import MethodFacts, models, stored
 from trio_profile.records.schema import Shape
@@ -66,11 +67,8 @@ def methods() -> dict[str, MethodFacts]:
 
 
 def method_files() -> dict[str, str]:
-    """The digests of the files in `trio_core/methods`, by their names. Empty if trio_core is not installed."""
-    core = find_spec("trio_core")
-    places = core.submodule_search_locations if core else None
-    files = sorted(file for place in places or () for file in (Path(place) / "methods").glob("*.py"))
-    return {file.name: sha256(file.read_bytes()).hexdigest()[:16] for file in files}
+    """The digests of the files in `trio_core/methods`, by their names. Empty if they are missing."""
+    return {file.name: sha256(file.read_bytes()).hexdigest()[:16] for file in sorted((CORE / "methods").glob("*.py"))}
 
 
 def method_names() -> list[str]:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from trio_profile.inputs.matching import file_of
 from trio_profile.inputs.pocket import TRAINED
+from trio_profile.inputs.questions import SUFFIXES, is_transparent
 from trio_profile.reading import open_regular, parse_json, read_bytes
 from trio_profile.records.facts import models
 from trio_profile.records.files import WRITTEN
@@ -28,28 +30,52 @@ def input_digests(study: Study) -> dict[str, FileDigest]:
     """Return the digest of each file that a study measures, by name.
 
     The names are `model/FILE` for each file of the checkpoint, `image`, `video` or `video/FILE`, `questions`,
-    `questions/pictures` for all pictures and videos that the questions name, and `tasks/FILE`. Of several files of
-    questions they are `questions/FILE` and `questions/pictures of FILE`. What is missing or cannot be read has no
-    digest: loading it says why. A model of the hub has digests once it is downloaded.
+    `questions/pictures` for all pictures and videos that the questions name, `match` for the file of a function that
+    judges answers, and `tasks/FILE`. Of several files of questions they are `questions/FILE` and `questions/pictures of
+    FILE`. What is missing or cannot be read has no digest: loading it says why. A model of the hub has digests once it
+    is downloaded.
     """
     digests: dict[str, FileDigest] = {}
     if (checkpoint := _checkpoint(study.model)) is not None:
         digests |= _of_directory("model", checkpoint, _OF_A_CHECKPOINT)
-    for group, path in (("tasks", study.task_path), ("image", study.image), ("video", study.video)):
+    if study.task_path is not None:
+        digests |= _of_path("tasks", Path(study.task_path))
+    for group, path in (("image", study.image), ("video", study.video)):
         if path is not None:
-            digests |= _of_path(group, Path(path))
+            digests |= _of_medium(group, Path(path), is_video=group == "video")
     for file in map(Path, study.question_files):
         names = ("questions", "questions/pictures")
         if len(study.question_files) > 1:
             names = (f"questions/{file.name}", f"questions/pictures of {file.name}")
         digests |= of_questions(file, *names)
-    return digests
+    return digests | of_match(study.match)
+
+
+def of_match(match: str) -> dict[str, FileDigest]:
+    """Return the digest of the file of a function that judges answers, as `match`; empty for a rule of ours."""
+    file = file_of(match)
+    digest = None if file is None else of_file(file)
+    return {} if digest is None else {"match": digest}
 
 
 def _of_path(group: str, path: Path) -> dict[str, FileDigest]:
     """Return the digest of a file, or of each file in a directory."""
     digest = of_file(path)
     return _of_directory(group, path) if digest is None else {group: digest}
+
+
+def _of_medium(name: str, path: Path, *, is_video: bool) -> dict[str, FileDigest]:
+    """Return the digest of a picture or a video, and of each file of a video that is a directory of pictures.
+
+    That of a picture says whether it is transparent.
+    """
+    digests = _of_path(name, path)
+    for place, digest in digests.items():
+        file = path / place.removeprefix(name).lstrip("/")
+        is_picture = not is_video or (file != path and file.suffix.lower() in SUFFIXES)
+        if is_picture and is_transparent(file):
+            digests[place] = digest.model_copy(update={"transparent": 1})
+    return digests
 
 
 def of_file(path: Path) -> FileDigest | None:
@@ -123,22 +149,26 @@ def of_questions(path: Path, name: str = "questions", pictures: str = "questions
         lines = read_bytes(path).splitlines()
     except OSError:
         return {}
-    total, hashes = 0, sha256()
-    for medium in dict.fromkeys(filter(None, map(_picture, lines))):
-        for place, picture in _of_path(medium, path.parent / medium).items():
+    total, transparent, hashes = 0, 0, sha256()
+    for medium, is_video in dict.fromkeys(filter(None, map(_medium, lines))):
+        for place, picture in _of_medium(medium, path.parent / medium, is_video=is_video).items():
             total += picture.bytes
+            transparent += picture.transparent or 0
             hashes.update(f"{place} {picture.sha256}\n".encode("utf-8", "surrogatepass"))
     return {
         name: questions,
-        pictures: FileDigest(bytes=total, sha256=hashes.hexdigest()[:16]),
+        pictures: FileDigest(bytes=total, sha256=hashes.hexdigest()[:16], transparent=transparent or None),
     }
 
 
-def _picture(line: bytes) -> str | None:
-    """Return the picture or video that a line names; None if it is no question. Reading the questions says why."""
+def _medium(line: bytes) -> tuple[str, bool] | None:
+    """Return the picture or video that a line names, and whether it is a video.
+
+    None if the line is no question. Reading the questions says why.
+    """
     try:
         fields = parse_json(line)
     except ValueError:
         return None
     name = fields.get("image") or fields.get("video") if isinstance(fields, dict) else None
-    return name if isinstance(name, str) else None
+    return (name, not fields.get("image")) if isinstance(name, str) else None

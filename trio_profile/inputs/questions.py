@@ -8,23 +8,25 @@ A file of them is JSON Lines, one question a line, its picture or video beside t
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageChops, ImageOps, UnidentifiedImageError
 
 from trio_profile.errors import StudyError
+from trio_profile.inputs.matching import RULES, Rule, rule_of
 from trio_profile.reading import open_regular, parse_json, read_text
-from trio_profile.records.study import MOST_ASPECT, MOST_PIXELS
+from trio_profile.records.study import MOST_ASPECT, MOST_PIXELS, USUAL_MATCH
 from trio_profile.text import first_line
 
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM")
 """The formats of pictures that are read. Others, such as PostScript, would run a program or a rarely used reader."""
-_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff"}
+"""Of the files of pictures in a directory."""
 _NUMBER = re.compile(r"(\d+)")
 ReadVideo = Callable[[str], Any]
 """Returns the frames of a video. `frames.read_video` is one."""
@@ -43,6 +45,7 @@ class Question:
         one picture. Empty if no other question has this picture.
     benchmark: the name of the question's file, if the study has several files; otherwise empty.
     is_of_video: whether `picture` gives a video.
+    rule: says whether an answer is right.
     """
 
     picture: Callable[[], Any]
@@ -52,25 +55,25 @@ class Question:
     source: str = ""
     benchmark: str = ""
     is_of_video: bool = False
+    rule: Rule = RULES[USUAL_MATCH]
 
     def is_answered_by(self, text: str) -> bool:
-        """Whether a text is the answer, or begins with it as a sentence or line of its own.
-
-        Case, spaces and a final full stop do not matter.
-        """
-        if self.answer is None:
-            return False
-        answer, sentences = plain(self.answer), plain(re.sub(r"\s*\n\s*", ". ", text.strip()))
-        return plain(text) == answer or sentences == answer or sentences.startswith(f"{answer}. ")
+        """Whether a text is the known answer. Raises StudyError as the rule does."""
+        return self.answer is not None and self.rule(text, self.answer)
 
 
-def plain(text: str) -> str:
-    """Text as answers are compared: lower case, single spaces, no full stop at the end."""
-    return " ".join(text.lower().split()).rstrip(".").rstrip()
+def judged_by(match: str, questions: Iterable[Question]) -> list[Question]:
+    """Return questions with the rule of a study.
+
+    match: its name. The usual rule leaves a question the rule of its own line.
+    Raises StudyError as `rule_of` does.
+    """
+    rule = rule_of(match)
+    return [question if match == USUAL_MATCH else replace(question, rule=rule) for question in questions]
 
 
 def open_picture(path: str | Path) -> Image.Image:
-    """A picture file as RGB, upright as its EXIF data say. Of several frames it is the first.
+    """A picture file as RGB, upright as its EXIF data say, on white. Of several frames it is the first.
 
     Raises StudyError if the file is missing, no picture, of another format than FORMATS, incomplete, has more than
     MOST_PIXELS, or has a channel of more than 8 bits.
@@ -92,7 +95,7 @@ def picture_files(directory: Path, name: str) -> list[Path]:
     Raises StudyError if it has none or cannot be read.
     """
     try:
-        files = [path for path in directory.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file()]
+        files = [path for path in directory.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()]
     except OSError as error:
         raise StudyError(f"{name} {directory} cannot be read: {error.strerror}; name a directory") from error
     if not files:
@@ -112,7 +115,49 @@ def read_picture(file: IO[bytes], name: str) -> Image.Image:
         _require_size(picture)
         if picture.mode.startswith(("I", "F")):  # Pillow would clip its values
             raise ValueError("one channel of more than 8 bits; save it with 8")
-        return ImageOps.exif_transpose(picture).convert("RGB")
+        if _is_read_in_two_ways(picture):
+            raise ValueError(
+                "Pillow reads an uncompressed TIFF that is turned by its EXIF data in two ways; save a PNG"
+            )
+        return on_white(ImageOps.exif_transpose(picture))
+
+
+def _is_read_in_two_ways(picture: Image.Image) -> bool:
+    """Whether Pillow mixes up width and height of a picture, but only if it opens it by the name of its file.
+
+    It then maps the file into memory, which it does without compression, and not for RGB [Pillow 13, ImageFile.load].
+    """
+    turned = picture.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+    return turned and picture.format == "TIFF" and picture.mode != "RGB" and picture.tile[0][0] == "raw"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def on_white(picture: Image.Image) -> Image.Image:
+    """A picture as RGB. What is transparent lies on white, as a person sees it.
+
+    So do the processors of transformers, from 5.21 on, if they get a picture as its file holds it
+    [image_transforms.convert_to_rgb].
+    """
+    if _has_alpha(picture):
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return picture.convert("RGB")
+
+
+def _has_alpha(picture: Image.Image) -> bool:
+    return "A" in picture.getbands() or picture.info.get("transparency") is not None
+
+
+def is_transparent(path: Path) -> bool:
+    """Whether a picture file looks otherwise on white than with its colours alone. False if it cannot be read."""
+    try:
+        with open_regular(path) as file, _reading(str(path)):
+            picture = Image.open(file, formats=FORMATS)
+            _require_size(picture)
+            if not _has_alpha(picture):
+                return False
+            return ImageChops.difference(picture.convert("RGB"), on_white(picture)).getbbox() is not None
+    except (OSError, StudyError):
+        return False
 
 
 @contextmanager
@@ -229,11 +274,11 @@ def _question(line: str, where: str, directory: Path, read_video: ReadVideo | No
     readable: pictures and videos that were read once without an error. That of this line is added.
     """
     try:
-        fields: Any = parse_json(line)
+        fields: Any = parse_json(line, unique=True)
     except ValueError as error:
         raise StudyError(f"{where} is not JSON: {error}") from error
-    if not isinstance(fields, dict) or set(fields) - {"image", "video", "question", "answer", "kind", "scene"}:
-        names = "image or video, question, answer, kind and scene"
+    if not isinstance(fields, dict) or set(fields) - {"image", "video", "question", "answer", "kind", "scene", "match"}:
+        names = "image or video, question, answer, kind, scene and match"
         raise StudyError(f"{where}: a question has the fields {names}, and no others")
     if "image" in fields and "video" in fields:
         raise StudyError(f"{where}: image and video: give one of them")
@@ -244,6 +289,10 @@ def _question(line: str, where: str, directory: Path, read_video: ReadVideo | No
     for name in ("answer", "kind", "scene"):
         if fields.get(name) is not None and not (isinstance(fields[name], str) and fields[name].strip()):
             raise StudyError(f"{where}: {name} = {fields[name]!r} must be a text that is not empty, or be left out")
+    match = USUAL_MATCH if fields.get("match") is None else str(fields["match"])
+    if match not in RULES:
+        rules = ", ".join(RULES)
+        raise StudyError(f"{where}: match = {match!r}: choose {rules}; only --match names a function of yours")
     file = _inside(directory, fields[medium], f"{where}: {medium}")
     reader = open_picture if medium == "image" else read_video
     if reader is None:
@@ -262,6 +311,7 @@ def _question(line: str, where: str, directory: Path, read_video: ReadVideo | No
         fields.get("kind") or "",
         source=f"scene {fields['scene']}" if fields.get("scene") else str(file.resolve()),
         is_of_video=medium == "video",
+        rule=RULES[match],
     )
 
 

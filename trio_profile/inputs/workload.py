@@ -25,8 +25,9 @@ from trio_core.trace import Trace
 from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.frames import read_video
+from trio_profile.inputs.matching import normalised
 from trio_profile.inputs.models import Loaded, load, own_questions
-from trio_profile.inputs.questions import Question, enough, open_picture, read_several
+from trio_profile.inputs.questions import Question, enough, judged_by, open_picture, read_several
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.records.schema import Shape, Study
 
@@ -203,9 +204,9 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     if questions:
         enough(len(questions), where, answered=questions[0].answer is not None)
     for question in questions:
-        if question.answer is not None and not question.is_answered_by(_spelled(loaded.processor, question.answer)):
+        if question.answer is not None and not normalised(_spelled(loaded.processor, question.answer), question.answer):
             raise StudyError(f"answer {question.answer!r}: the tokenizer of {study.model!r} cannot spell it")
-    return tuple(questions)
+    return tuple(judged_by(study.match, questions))
 
 
 def padding(processor: Any) -> int:

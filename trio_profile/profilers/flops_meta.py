@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache
 
+from trio_core.engine.calls import cache_argument
 from trio_core.models.adapter import Adapter
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.profilers.flops_counted import Breakdown, breakdown
@@ -80,7 +81,7 @@ def _decoder(adapter: Adapter, tokens_by_layer: Sequence[int], cache: DynamicCac
             hidden,
             position_embeddings=adapter.rotary(hidden, positions, index),
             attention_mask=None,
-            past_key_values=cache,
+            **{cache_argument(layer): cache},
         )
     model.lm_head(torch.empty(batch, 1, width, dtype=model.dtype, device="meta"))
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from trio_core.engine.calls import cache_of
 from trio_core.methods.method import Method
 from trio_core.trace import Trace
 from trio_profile.cost import formula
@@ -44,7 +45,7 @@ def cache_bytes(workload: Workload, method: Method | None) -> tuple[list[int], T
     method: None for the dense model, which has no trace.
     """
     with workload.pruned(method) as trace:
-        return held_bytes(workload.prefill().past_key_values), trace
+        return held_bytes(cache_of(workload.prefill())), trace
 
 
 def held_bytes(cache: Any) -> list[int]:

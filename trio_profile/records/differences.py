@@ -18,6 +18,8 @@ def require_same(noun: str, stored: dict, wanted: dict, directory: Path, way_out
     noun: `study` or `environment`.
     """
     names = [name for name, value in wanted.items() if stored.get(name) != value]
+    if names == ["match"]:
+        way_out = f"give --match {stored['match']}, or {OTHER_OUT}"
     differences = "; ".join(f"{name} ({stored.get(name)!r} there, {wanted[name]!r} here)" for name in names)
     if differences:
         raise StoreError(f"{directory} holds another {noun}: {differences}; {way_out}")
@@ -60,13 +62,22 @@ def changed_input(
         if now and before and now != before:
             changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
             files = ", ".join(_file(name, study) for name in changed)
+            if _contents(now) == _contents(before):
+                return f"{directory} was measured before transparent pictures lay on white ({files})"
             return f"{described} changed since {directory} was measured ({files})"
     return None
 
 
+def _contents(digests: Mapping[str, FileDigest]) -> dict[str, tuple[int, str]]:
+    return {name: (digest.bytes, digest.sha256) for name, digest in digests.items()}
+
+
 def _groups(study: Any) -> dict[str, str]:
     """Return the groups of files that are measured, with the words for each."""
-    groups = {"questions": f"the questions {', '.join(study.question_files)} have"}
+    groups = {
+        "questions": f"the questions {', '.join(study.question_files)} have",
+        "match": f"the file of {study.match} has",
+    }
     if isinstance(study, Study):
         groups["model"] = f"the checkpoint {study.model} has"
         groups["image"] = f"the picture {study.image} has"

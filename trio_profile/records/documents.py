@@ -11,7 +11,7 @@ from trio_profile.reading import parse_json, read_bytes
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, first_problem, is_newer_minor
 from trio_profile.records.run import Run
 from trio_profile.records.schema import Environment, Session
-from trio_profile.records.study import Study
+from trio_profile.records.study import Kept, Study
 from trio_profile.records.writing import write_whole
 
 NOTEBOOK = "trio_profile.studies.notebook"
@@ -43,7 +43,7 @@ class StudyDocument(Document):
     """
 
     environment: Environment
-    study: Study
+    study: Kept[Study]
     runs: tuple[Run, ...] = ()
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from trio_profile.records.record import FORMAT, VERSION, OneOrMore, Record, Version, ZeroOrMore
-from trio_profile.records.study import Cell, Options, Share, Study  # noqa: F401 - also taken from here
+from trio_profile.records.study import Cell, Kept, Options, Share, Study  # noqa: F401 - also taken from here
 from trio_profile.records.timing import Disturbance, Pair, Round, Stopped, Timed, Timing  # noqa: F401
 from trio_profile.records.tokens import KeptTokens, Picture, StageTokens, TokenGrid  # noqa: F401
 
@@ -67,10 +67,12 @@ class FileDigest(Record):
     bytes: its size.
     sha256: the first sixteen hexadecimal digits of a SHA-256: of the whole file up to 16 MiB, and of 256 blocks of a
         larger one.
+    transparent: how many pictures have transparent parts, which the model sees on white; None for none.
     """
 
     bytes: ZeroOrMore
     sha256: str
+    transparent: OneOrMore | None = None
 
 
 class Session(Record):
@@ -126,6 +128,7 @@ class Shape(Record):
     patches: patches of one crop in the vision tower; 0 if methods cannot look into it, or if crops have any size.
     merged: number of patches that become one visual token, in a tower that merges them itself; otherwise 0.
     has_cls: whether the vision tower has a CLS token.
+    values_normed: whether a norm follows the projection of a decoder layer's values.
     """
 
     num_layers: OneOrMore
@@ -147,6 +150,7 @@ class Shape(Record):
     patches: ZeroOrMore = 0
     merged: ZeroOrMore = 0
     has_cls: bool = True
+    values_normed: bool = False
 
 
 class Counted(Record):
@@ -234,7 +238,7 @@ class Header(Record):
     record: Literal["header"] = "header"
     format: Literal["trio-profile"] = FORMAT
     version: Version = VERSION
-    study: Study
+    study: Kept[Study]
 
 
 class Dense(Record):

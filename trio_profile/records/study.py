@@ -1,9 +1,10 @@
 """A Study says what to measure. It consists of cells."""
 
+import re
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from trio_profile.records.option import CLAIM, INPUT, METHOD, MODEL, SAMPLING, option
 from trio_profile.records.record import Record
@@ -17,6 +18,8 @@ MOST_PIXELS = 100_000_000
 """The largest picture that is read, or that a model may be given. Its pixels take 300 MB."""
 MOST_FRAMES = 4096
 """Of a video. All chosen frames are in memory together."""
+MOST_VIDEO_PIXELS = 4 * MOST_PIXELS
+"""All chosen frames of a video together: 192 of 1920 × 1080. They take 1.2 GB."""
 PROCESSES = 8
 """The least number of processes before the widths of the intervals may end a study, and the default of workers."""
 MOST_PROCESSES = 64
@@ -25,6 +28,41 @@ MOST_CELLS = 12
 """The most cells of a block, that is of one round. In a long round, its first run and its last one differ too much."""
 EFFORT = ("precision", "seconds", "processes")
 """The fields that say how long is measured, not what. A finished study may go on with other values of them."""
+MATCHES = ("exact", "normalised", "contains")
+"""The rules by which an answer is right: `inputs/matching.py`."""
+USUAL_MATCH = "normalised"
+"""The rule without a choice. It leaves a question the rule of its own line."""
+JUDGE_ANSWERS = ("sweep", "compare", "ablate", "endpoints")
+"""The kinds of study that judge answers."""
+
+
+def _require_match(name: str) -> str:
+    """Raise ValueError for a text that is neither a rule nor the name of a function."""
+    if name not in MATCHES and not re.fullmatch(r"[\w.]+:\w+", name):
+        raise ValueError(f"choose {', '.join(MATCHES)}, or name a function of yours as module:function")
+    return name
+
+
+def match_option() -> Any:
+    """The field of a study that names the rule of its answers."""
+    return option(
+        USUAL_MATCH,
+        INPUT,
+        "When an answer is right: exact, normalised (as VQA compares), contains, or your function as module:function.",
+        metavar="RULE",
+    )
+
+
+def with_old_rule(fields: Any) -> Any:
+    """Return the fields of a kept study. An older one names no rule: the first one judged its answers."""
+    is_older = isinstance(fields, dict) and "match" not in fields and fields.get("verb", "sweep") in JUDGE_ANSWERS
+    return {**fields, "match": MATCHES[0]} if is_older else fields
+
+
+Match = Annotated[str, AfterValidator(_require_match)]
+AnyStudy = TypeVar("AnyStudy")
+Kept = Annotated[AnyStudy, BeforeValidator(with_old_rule)]
+"""A study as a record of any age holds it."""
 
 
 class Study(Record):
@@ -157,13 +195,14 @@ class Study(Record):
     questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = option(
         None,
         INPUT,
-        "A file of questions, as JSON Lines: image or video, question, answer, kind, scene.",
+        "A file of questions, as JSON Lines: image or video, question, answer, kind, scene, match.",
         form="paths",
         default_help="the model's own questions if it has some",
         several="Repeat it for several benchmarks, one file for each.",
         metavar="FILE",
         basic=True,
     )
+    match: Match = match_option()
     picture: bool = option(
         True,
         INPUT,

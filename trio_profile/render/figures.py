@@ -8,6 +8,7 @@ from typing import Literal
 
 from trio_profile.errors import StudyError
 from trio_profile.findings.blocks import Chart, Report, Waterfall
+from trio_profile.installation import missing_extra
 from trio_profile.render import drawing
 from trio_profile.render.preparing import clean_report
 
@@ -59,9 +60,7 @@ def _kaleido(form: Picture) -> Callable[..., bytes]:
     try:
         import kaleido  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise StudyError(
-            f"a figure as {form} needs the extra 'export' ({error}): pip install 'trio-profile[export]'"
-        ) from error
+        raise StudyError(missing_extra(f"a figure as {form}", "export", error)) from error
     return kaleido.calc_fig_sync
 
 

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from trio_core.engine.calls import cache_of
 from trio_core.errors import TrioError
 from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable, prune
@@ -175,7 +176,7 @@ class Answerer:
 
         def after_prefill(_module: Any, _args: Any, output: Any) -> None:
             hook.remove()
-            held.append(sum(held_bytes(output.past_key_values)))
+            held.append(sum(held_bytes(cache_of(output))))
 
         def generate() -> None:
             nonlocal hook

@@ -13,7 +13,7 @@ from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
-from trio_profile.records.study import Study
+from trio_profile.records.study import Study, with_old_rule
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
 
@@ -36,7 +36,8 @@ class Draft(NamedTuple):
     def complete(self) -> Any:
         """Return the study with the defaults of this machine: CUDA in bfloat16 if there is CUDA, otherwise the CPU.
 
-        Raises OptionError if a method of the user cannot be imported, or if two methods do not combine.
+        Raises OptionError if a method of the user cannot be imported, or if two methods do not combine, and StudyError
+        if a function that judges answers cannot be imported.
         """
         study = self.study
         if isinstance(study, Study) and find(study.verb).runs_a_model:
@@ -46,6 +47,10 @@ class Draft(NamedTuple):
 
             for name in study.methods:
                 methods.find(name)
+        if ":" in getattr(study, "match", ""):
+            from trio_profile.inputs.matching import rule_of
+
+            rule_of(study.match)
         device = study.device if isinstance(study, Study) else ""
         if "device" in self.open:
             import torch
@@ -71,7 +76,9 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -
     method, a retention or layers that no method can have.
     """
     kind = find(kind_name)
-    chosen = {**(_read_kind(kind, file) if file else {}), **fields}
+    of_file = _read_kind(kind, file) if file else {}
+    _refuse_function(of_file, fields, f"study {file}")
+    chosen = {**of_file, **fields}
     if kind.runs_a_model:
         require_run(kind.name)
     if kind.name == "ablate" and (chosen.get("tasks") or chosen.get("suite")):
@@ -132,7 +139,7 @@ def read(file: Path) -> dict[str, Any]:
 def stored(file: Path) -> AnyStudy:
     """Return the study that a directory keeps. Raises StudyError, naming the file, if it is not valid."""
     try:
-        fields = read(file)
+        fields = with_old_rule(read(file))
         return _validated(fields, find(str(fields.get("verb", "sweep"))))
     except StudyError as error:
         raise StudyError(f"{file}: {error}") from error
@@ -141,6 +148,16 @@ def stored(file: Path) -> AnyStudy:
 def fields_of(kind: Kind) -> set[str]:
     """Return the fields of the study that a kind takes."""
     return {"verb", *kind.options, *kind.fields, *(_OF_EVERY_MODEL if kind.runs_a_model else ())}
+
+
+def _refuse_function(of_file: Mapping[str, Any], beside_file: Mapping[str, Any], name: str) -> None:
+    """Raise StudyError if only a file chooses a function that judges answers: it would be imported.
+
+    of_file, beside_file: the fields of the file, and those that the user gave beside it.
+    """
+    if ":" in str(of_file.get("match", "")) and "match" not in beside_file:
+        rule = of_file["match"]
+        raise StudyError(f"{name}: match = {rule!r} runs a function, which a file cannot choose; give --match {rule}")
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:

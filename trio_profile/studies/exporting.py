@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from trio_profile.errors import StudyError
+from trio_profile.installation import missing_extra
 from trio_profile.records.files import REQUESTS, WRITTEN
 from trio_profile.records.writing import write_whole
 from trio_profile.render.figures import Picture, picture
@@ -146,7 +147,7 @@ def parquet_bytes(rows: Rows) -> bytes:
         import pyarrow  # pyright: ignore[reportMissingImports]
         from pyarrow import parquet  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise StudyError(f"parquet needs the extra 'export' ({error}): pip install 'trio-profile[export]'") from error
+        raise StudyError(missing_extra("parquet", "export", error)) from error
     file = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(list(rows)), file)
     return file.getvalue()

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from trio_profile.errors import StudyError
+from trio_profile.installation import missing_extra
 from trio_profile.records.files import MEASUREMENTS
 
 Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
@@ -21,7 +22,10 @@ Part = Literal["study", "runner", "document", "report", "preview", "preview_repo
 MODEL = ("model", "layers", "options", "device", "dtype", "attention", "seed", "pixels")
 """The fields of every kind that runs a model on pictures."""
 VIDEO = ("video", "frames", "fps")
-INPUT = ("image", *VIDEO, "prompt", "picture", "questions", "fidelity_inputs", "text_tokens", "new_tokens", "batch")
+INPUT = (
+    *("image", *VIDEO, "prompt", "picture", "questions", "match", "fidelity_inputs"),
+    *("text_tokens", "new_tokens", "batch"),
+)
 SAMPLING = ("seconds", "precision")
 CELLS = ("processes", *SAMPLING)
 OF_A_MODEL = "trio_profile.records.study:Study"
@@ -107,6 +111,4 @@ class Kind:
         except ModuleNotFoundError as error:
             if not self.extra:
                 raise
-            raise StudyError(
-                f"{self.name} needs the extra {self.extra!r} ({error}): pip install 'trio-profile[{self.extra}]'"
-            ) from error
+            raise StudyError(missing_extra(self.name, self.extra, error)) from error

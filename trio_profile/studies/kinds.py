@@ -69,7 +69,7 @@ KINDS: dict[str, Kind] = {
             "Finished segments are not measured again. This needs the extra `endpoints`.",
             options=(
                 *("dense", "pruned", "model", "body", "pruned_body", "key_variable", "seed"),
-                *("pictures", "frames", "prompt", "questions", "asked", "new_tokens"),
+                *("pictures", "frames", "prompt", "questions", "match", "asked", "new_tokens"),
                 *("concurrency", "rates", "rounds", "session_rounds", "requests"),
                 *("segment_seconds", "timeout_seconds", "ttft_limit_ms"),
             ),

@@ -1,8 +1,8 @@
 """The tasks of a study and its cells, in the form in which lmms-eval takes them.
 
-Only this file imports lmms-eval, which needs an extra: `pip install 'trio-profile[eval]'`. The cells are a chat model
-of lmms-eval: a task that makes messages (`doc_to_messages`) is asked in them. Of any other task the pictures come
-first, then the text with the task's description and examples.
+Only this file imports lmms-eval, which needs the extra `eval`. The cells are a chat model of lmms-eval: a task that
+makes messages (`doc_to_messages`) is asked in them. Of any other task the pictures come first, then the text with the
+task's description and examples.
 """
 
 import json
@@ -23,7 +23,7 @@ from PIL import Image
 from trio_profile.analysis.question_scores import Results
 from trio_profile.errors import ProfileError, StudyError
 from trio_profile.inputs.chat import Message
-from trio_profile.inputs.questions import open_picture
+from trio_profile.inputs.questions import on_white, open_picture
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.answers import DENSE, AnsweredQuestion, AnswerStore, key_of
 from trio_profile.studies.answering import Answerer, Question
@@ -248,10 +248,10 @@ def _messages_of(task: str, to_messages: Any, question: Any, document: int) -> l
 
 def _picture(task: str, picture: Any) -> Image.Image:
     if isinstance(picture, str):
-        return open_picture(picture).convert("RGB")
+        return open_picture(picture)
     if not isinstance(picture, Image.Image):
         raise StudyError(f"task {task!r} shows {_a(type(picture).__name__)}; only pictures can be asked about")
-    return picture.convert("RGB")
+    return on_white(picture)
 
 
 def _texts(made: Sequence[Any]) -> list[Any]:

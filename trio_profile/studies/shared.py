@@ -6,7 +6,7 @@ from pathlib import Path
 from trio_profile.engine import worker
 from trio_profile.engine.board import Terms
 from trio_profile.engine.processes import require_known_methods
-from trio_profile.errors import StoreError
+from trio_profile.errors import StoreError, StudyError
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import require_same
@@ -16,7 +16,7 @@ from trio_profile.records.lock import lock_directory
 from trio_profile.records.run import runs_of
 from trio_profile.records.schema import Study
 from trio_profile.records.store import to_toml
-from trio_profile.records.study import PROCESSES
+from trio_profile.records.study import MATCHES, PROCESSES
 from trio_profile.records.workers import worker_files
 from trio_profile.records.writing import make_directory, write_whole
 from trio_profile.studies import asked
@@ -27,8 +27,10 @@ def prepare(study: Study, directory: Path, *, resume: bool = True) -> int:
     """Write a study for workers into a directory, which is made if it is missing. Return the number of its runs.
 
     resume: whether the directory may hold this study already.
-    Raises StoreError if the directory holds another study, or one that is measured by one command.
+    Raises StoreError if the directory holds another study, or one that is measured by one command. Raises StudyError as
+    `stored` does.
     """
+    _refuse_function(study)
     make_directory(directory)
     require_known_methods(study)
     with lock_directory(directory):
@@ -59,7 +61,15 @@ def stored(directory: Path) -> Study:
         raise StoreError(
             f"{directory} holds {MEASUREMENTS}, so one command measures it: run `trio-profile {study.verb}`"
         )
+    _refuse_function(study)
     return study
+
+
+def _refuse_function(study: Study) -> None:
+    """Raise StudyError if a function of the user judges the answers: workers would import what a file names."""
+    if ":" in study.match:
+        rules = ", ".join(MATCHES)
+        raise StudyError(f"match = {study.match!r}: workers import no function that a file names; choose {rules}")
 
 
 def work(

@@ -5,11 +5,11 @@ import weakref
 
 import pytest
 import torch
-import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedModel
 
-from tests.core import tiny
+from tests.core import tiny, unknown
 from tests.core.models.test_families import check
+from tests.core.unknown import llava_with
 from trio_core import Trio, UnsupportedModel, prune
 from trio_core.engine import checking
 from trio_core.engine.checking import self_check
@@ -17,8 +17,6 @@ from trio_core.methods.fastv import FastV
 from trio_core.methods.grid import Grid
 from trio_core.models import adapter, adapter_for, toy
 from trio_core.models.adapter import Adapter, adapters
-
-LLAMA = {**toy.TEXT, "model_type": "llama"}
 
 
 @tiny.every_kernel
@@ -34,48 +32,17 @@ def test_half_precision_passes():
     assert self_check(model, prune).faults == ()
 
 
-def made(name: str, text: dict = LLAMA, vision: dict = toy.CLIP, **options) -> PreTrainedModel:
-    """A toy of a class that may have no file."""
-    cls = getattr(transformers, f"{name}ForConditionalGeneration", None)
-    if cls is None:
-        pytest.skip(f"this transformers has no {name}")
-    placeholder = {} if "image_token_id" in options else {"image_token_index": tiny.IMAGE}
-    config = cls.config_class(vision_config={**vision}, text_config={**text}, **placeholder, **options)
-    return toy.build(cls, config, "sdpa", seed=0)
-
-
-def vip_llava() -> PreTrainedModel:
-    return made("VipLlava", vision_feature_layers=[-1, -2])
-
-
-def granite_vision() -> PreTrainedModel:
-    """Features of three of the tower's layers enter at decoder layers 1 and 3, and spatial ones at four layers."""
-    scales = {"logits_scaling": 2.0, "embedding_multiplier": 2.0, "residual_multiplier": 0.5}
-    sizes = {"hidden_size": 64, "encoder_hidden_size": 64, "intermediate_size": 48, "max_position_embeddings": 64}
-    layers = {"num_attention_heads": 1, "num_hidden_layers": 1, "cross_attention_frequency": 1}
-    return made(
-        "Granite4Vision",
-        {**toy.TEXT, **scales, "attention_multiplier": 0.3},
-        {**toy.CLIP, "hidden_size": 64},
-        image_grid_pinpoints=toy.PINPOINTS,
-        downsample_rate="1/2",
-        deepstack_layer_map=[[0, 0], [1, 2]],
-        spatial_target_layers=[1, 3, 4, 5],
-        qformer_config={"model_type": "blip_2_qformer", **sizes, **layers},
-    )
-
-
 # --- classes without a file ------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_class_that_passes_is_pruned_with_its_picture(monkeypatch):
-    check("llava", vip_llava(), [tiny.sample("llava")])
+    check("llava", unknown.vip_llava(), [tiny.sample("llava")])
     monkeypatch.delitem(adapters, "Qwen3VLForConditionalGeneration")  # DeepStack needs no file of its own
     check("qwen3_vl", tiny.model("qwen3_vl"), [tiny.sample("qwen3_vl")])
 
 
 def test_granite_adds_its_features_to_kept_tokens():
-    model = granite_vision()
+    model = unknown.granite_vision()
     seen = self_check(model, prune)
     assert seen.picture and seen.faults == ()
     trial = checking._Trial(model, prune)
@@ -89,13 +56,43 @@ def refused(model: PreTrainedModel, says: str, method=Grid(retention=0.5)) -> No
         pass
 
 
-def test_arguments_of_the_decoder_that_we_do_not_know_are_refused(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(adapter, "DEEPSTACK_PAIRS", adapter.DEEPSTACK_PAIRS[:1])
-        refused(granite_vision(), "Granite4Vision.* is not known, and a test of pruning it failed: generate breaks")
-    monkeypatch.setattr(checking, "random_picture", lambda *_: None)
-    monkeypatch.setattr(checking, "DECODER_ARGUMENTS", checking.DECODER_ARGUMENTS - {"vision_mask"})
-    refused(granite_vision(), "its decoder takes 'vision_mask', and we could not make a picture to try it with")
+def test_an_argument_of_the_decoder_that_we_do_not_know_fails_the_trial(monkeypatch):
+    monkeypatch.setattr(adapter, "DEEPSTACK_PAIRS", adapter.DEEPSTACK_PAIRS[:1])
+    refused(unknown.granite_vision(), "Granite4Vision.* is not known, and a test of pruning it failed: generate breaks")
+
+
+@pytest.mark.parametrize("make", unknown.PRUNED.values(), ids=unknown.PRUNED)
+def test_a_class_that_is_pruned_had_a_picture(make):
+    with prune(model := make(), "grid", retention=0.5), torch.no_grad():
+        trial = checking._Trial(model, prune)
+        assert trial.picture is not None and trial.picture[1] >= checking.LEAST
+        model(**trial.inputs(trial.prompt))
+
+
+def test_a_class_without_a_picture_is_refused_with_what_broke(monkeypatch):
+    """Three layers of the tower are to be read that are not there."""
+    refused(unknown.made("VipLlava"), "we could not make a picture to try it with: IndexError: tuple index out of")
+    for kind in ("VipLlavaModel", "VipLlavaForConditionalGeneration"):
+        monkeypatch.delattr(f"transformers.{kind}.get_image_features")
+    refused(unknown.vip_llava(), "could not make a picture .*: VipLlavaForConditionalGeneration has no get_image_feat")
+
+
+def test_a_model_that_does_not_run_is_told_from_one_that_cannot_be_pruned():
+    broken, stopped = unknown.vip_llava(), unknown.vip_llava()
+    broken.model.language_model.layers[2].mlp = torch.nn.Linear(7, 7)
+    refused(broken, "is not known, and on a prompt of words it does not run, pruned or not: dense_forward breaks: Run")
+    stopped.prepare_inputs_for_generation = None
+    refused(stopped, "on a prompt with a random picture it does not run, pruned or not: dense_generate breaks: TypeErr")
+
+
+def test_layers_that_are_called_in_another_way_are_named():
+    twice = unknown.vip_llava()
+    layers = twice.model.language_model.layers
+    layers[3].forward = lambda hidden, **given: layers[2](hidden, **given)
+    refused(twice, "failed: its decoder layers run in the order 1, 2, 3, 4, 3, 5, 6, and not each once")
+    # Under transformers 5.24 its own forward breaks.
+    tensor = "decoder layer 1 gets a Tensor as position_embeddings, and no pair of cosines and sines"
+    refused(unknown.llama4(), f"{tensor}|it does not run, pruned or not")
 
 
 def test_pictures_of_each_form_are_made(monkeypatch):
@@ -115,7 +112,7 @@ def test_pictures_of_each_form_are_made(monkeypatch):
 def test_it_is_tried_once_and_not_kept_alive(monkeypatch):
     trials = []
     monkeypatch.setattr(checking, "self_check", lambda *args: trials.append(1) or self_check(*args))
-    model = vip_llava()
+    model = unknown.vip_llava()
     for attention in ("sdpa", "sdpa", "eager"):
         model.set_attn_implementation(attention)
         with prune(model, "grid", retention=0.5):
@@ -141,10 +138,6 @@ def test_what_fails_is_refused_each_time_and_leaves_no_trace(monkeypatch):
 # --- decoders --------------------------------------------------------------------------------------------------------
 
 
-def llava_with(kind: str, **options) -> PreTrainedModel:
-    return made("Llava", {**toy.TEXT, "model_type": kind, **options})
-
-
 KNOWN_DECODERS = {
     "llama": {"attention_bias": True, "mlp_bias": True},
     "mistral": {"sliding_window": 10},
@@ -162,19 +155,16 @@ def test_a_known_class_with_a_known_decoder_is_what_its_file_says():
 
 
 ROPE = {"rope_type": "default", "rope_theta": 1e4, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8}
-GLM = {"depth": 2, "hidden_size": 32, "num_heads": 2, "patch_size": 4, "out_hidden_size": 32, "image_size": 16}
 
 
 def test_a_decoder_that_cannot_be_taken_apart_is_refused_for_methods_that_need_its_parts():
     """What its layers are is for the decoder to say, not for the class around it. Other methods prune it."""
     known = r"^model class LlavaForCond\w+ with a"
-    rotary = {**toy.TEXT, "rope_parameters": toy.MROPE}  # GLM's interleaves
-    glm = made("Glm4v", rotary, {**GLM, "intermediate_size": 48}, **toy.FRAMED_PLACEHOLDERS)
     for model, says in (
         (llava_with("cohere"), f"{known} 'cohere' decoder .* CohereDecoderLayer has no 'post_attention_layernorm'"),
         (llava_with("phi3"), f"{known} 'phi3' decoder .* Phi3Attention has no 'q_proj'.* use saliency 'autograd'"),
         (llava_with("ministral3", head_dim=8, sliding_window=None, rope_parameters=ROPE), "queries scale with their"),
-        (glm, "Glm4v.* saliency .* differs"),
+        (llava_with("glm4", head_dim=8), "'glm4' .* saliency .* differs"),  # its rotary embedding interleaves
     ):
         for method in (Trio(retention=0.5, saliency="autograd"), Grid(retention=0.5)):
             with prune(model, method):
@@ -185,7 +175,7 @@ def test_a_decoder_that_cannot_be_taken_apart_is_refused_for_methods_that_need_i
 
 def test_what_is_missing_is_named_with_the_known_classes():
     opt = OPTConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2, ffn_dim=48, num_attention_heads=4)
-    headless, wordless = vip_llava(), vip_llava()
+    headless, wordless = unknown.vip_llava(), unknown.vip_llava()
     headless.lm_head = None
     wordless.model.language_model.embed_tokens = None
     for model, says in (
@@ -215,7 +205,7 @@ def test_a_wrong_part_is_a_fault_of_the_question_that_reads_it(monkeypatch):
     for part, broken, faults, in_parts in (
         ("finish", lambda self, layer, rest, new: finish(self, layer, rest, 2 * new), ["saliency by `tail`"], True),
         ("head", lambda self, normed: 0.5 * head(self, normed), ["norm and head give logits"], False),
-        ("attention_layer", missing, ["saliency breaks: UnsupportedModel: LlamaAttention has no 'k_proj'"], True),
+        ("attention_layer", missing, ["saliency: LlamaAttention has no 'k_proj'"], True),
         ("take_additions", add_to_the_prompt, ["at retention 1 the logits", "decoding gives logits"], False),
     ):
         with monkeypatch.context() as patch:

@@ -147,6 +147,11 @@ def test_declared_overhead_is_what_is_counted_in_the_tower(family, size):
             declared_is_counted(family, one, made(name, **options), near * (family in CUT))
 
 
+@pytest.mark.parametrize("family", ["gemma3", "gemma4", "qwen3_vl"])
+def test_declared_overhead_of_the_control_is_what_is_counted_in_a_tower_that_cannot_be_read(family):
+    declared_is_counted(family, tiny.sample(family, "small"), made("downsample"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["llava_onevision", "llava_next_video", "qwen2_5_vl"])
 @pytest.mark.parametrize("name", [*VIDEO, *(name for name in TOWER if name != "prumerge")])

@@ -23,6 +23,7 @@ from trio_core.methods.sparsevlm import (
     pool_size,
     recycled,
 )
+from trio_core.models import adapter_for
 from trio_core.trace import Trace
 
 # --- raters ----------------------------------------------------------------------------------------------------------
@@ -31,7 +32,8 @@ from trio_core.trace import Trace
 def raters_in_a_loop(visual: list, text: list) -> list[bool]:
     shares = [0.0] * len(text)
     for token in visual:
-        likeness = [exp(sum(a * b for a, b in zip(token, word, strict=True))) for word in text]
+        products = [sum(a * b for a, b in zip(token, word, strict=True)) for word in text]
+        likeness = [exp(product - max(products)) for product in products]
         shares = [share + part / sum(likeness) / len(visual) for share, part in zip(shares, likeness, strict=True)]
     return [share > 1 / len(text) for share in shares]
 
@@ -154,10 +156,13 @@ def follow(
         tokens, asking = torch.isin(places, visual), torch.isin(places, words)
         seen = attention[:, asking][..., tokens]
         if method.version == "v2":
-            # The product of two rotated vectors of ones: 2 Σ cos(a − b) over the half of the angles that differ.
-            half = cosine.shape[-1] // 2
-            c, s = cosine[:, :half], sine[:, :half]
-            seen = seen / (2 * (c[asking] @ c[tokens].T + s[asking] @ s[tokens].T) / cosine.shape[-1] ** 0.5)
+            # The product of two rotated vectors of ones: 2 Σ cos(a − b) over the half of the angles that differ, and 1
+            # for each place that is not turned. GLM turns neighbours, and so each angle stands beside its like.
+            turned, width = cosine.shape[-1], adapter_for(model).layers[0].get_submodule("self_attn").head_dim
+            angles = slice(None, None, 2) if torch.equal(cosine[:, 0], cosine[:, 1]) else slice(turned // 2)
+            c, s = cosine[:, angles], sine[:, angles]
+            product = 2 * (c[asking] @ c[tokens].T + s[asking] @ s[tokens].T) + (width - turned)
+            seen = seen / (product / width**0.5)
         heads = sparsevlm.HEADS if method.version == "v2" else None
         scores = rating_in_a_loop(seen.tolist(), telling, heads)
         assert torch.allclose(stage.scores[sample][here], torch.tensor(scores), rtol=1e-3, atol=1e-7)

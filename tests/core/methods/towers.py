@@ -129,8 +129,11 @@ def tower_run(model: PreTrainedModel, one: dict[str, Tensor]) -> tuple[Tensor, T
     states, [C, H, S, S] attention, its keys, and the last layer's queries and keys."""
     tower, pixels = model.get_submodule("model.vision_tower"), one.get("pixel_values", one.get("pixel_values_videos"))
     index = model.config.vision_feature_layer
-    layers: Any = tower.get_submodule("encoder.layers")
-    read, last = layers[index if index < 0 else index - 1].self_attn, layers[-1].self_attn
+    layers: Any = next(module for module in tower.modules() if isinstance(module, nn.ModuleList))
+    read, last = (
+        getattr(layer, "self_attn", getattr(layer, "attention", None))
+        for layer in (layers[index if index < 0 else index - 1], layers[-1])
+    )
     with outputs({"keys": read.k_proj, "last_query": last.q_proj, "last_keys": last.k_proj}) as heard:
         seen = tower(pixels.flatten(0, -4), output_hidden_states=True, output_attentions=True)
     heard = {name: output.double() for name, output in heard.items()}

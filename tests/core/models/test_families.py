@@ -177,8 +177,6 @@ def check(
 
     oracle: the model's own layers, unless another one is given.
     """
-    if family == "video_llava":
-        tiny.needs(5, 21, "generate refuses Video-LLaVA's pictures")
     oracle, inputs = oracle or partial(shortened, model), tiny.batch(samples, side)
     with prune(model, method) as trace, listening(model) as calls:
         output = tiny.generate(model, inputs, TOKENS)

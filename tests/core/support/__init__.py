@@ -3,6 +3,7 @@
 from tests.core.support import (
     caches,
     calls,
+    classes,
     compiling,
     decoding,
     hooks,
@@ -16,6 +17,19 @@ from tests.core.support import (
 
 GROUPS = tuple(
     module.GROUP
-    for module in (prompts, decoding, caches, calls, hooks, compiling, weights, training, processes, parallel, rules)
+    for module in (
+        classes,
+        prompts,
+        decoding,
+        caches,
+        calls,
+        hooks,
+        compiling,
+        weights,
+        training,
+        processes,
+        parallel,
+        rules,
+    )
 )
 """The tables in the order of the page."""

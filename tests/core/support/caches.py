@@ -79,7 +79,6 @@ GROUP.refused(
 
 @GROUP.refused("A cache quantised to 8-bit floating point (`Fp8QuantizedLayer`)")
 def quantised_fp8(model, one):
-    tiny.needs(5, 21, "there is no Fp8QuantizedLayer")
     filled(model, one, cache_of(cache_utils.Fp8QuantizedLayer))
 
 
@@ -245,7 +244,6 @@ def reset_outside() -> None:
 
 def cache_that_was_reset(model: Any) -> Any:
     """The cache of another prompt, which has left it."""
-    tiny.needs(5, 18, "a cache that was reset keeps its length")
     cache, _ = filled(model, bench.sample("small"))
     cache.reset()
     return cache

@@ -24,7 +24,6 @@ GROUP.works("Sampling", partial(bench.generate, do_sample=True, temperature=1.5,
 
 @GROUP.works("Sampling with `num_return_sequences=3`")
 def several_answers(model, one, trace):
-    tiny.needs(5, 19, "copies of a sample with several pictures mix them up")
     output = bench.generate(model, one, do_sample=True, num_return_sequences=3)
     for row in range(3):
         bench.text_is_right(trace, one, output, row)
@@ -41,7 +40,6 @@ BEAMS: dict[str, Any] = {"num_beams": 3, "length_penalty": 0.0, "output_scores":
 
 @GROUP.works("Beam search, three beams")
 def beams(model, one, trace):
-    tiny.needs(5, 19, "copies of a sample with several pictures mix them up")
     output = bench.generate(model, one, **BEAMS)
     written = output.sequences[0, one["input_ids"].shape[1] :]
     beam_is_right(output, bench.shortened(trace, one, written[:-1].tolist())[-len(written) :], written)
@@ -84,7 +82,6 @@ GROUP.refused("`prefill_chunk_size` smaller than the prompt", partial(bench.gene
 
 @GROUP.works("`prefill_chunk_size`: the first chunk holds the pictures and five words behind them")
 def chunk_behind_the_picture(model, one):
-    tiny.needs(5, 23, "chunks go without their pictures")
     return bench.generate(model, one, prefill_chunk_size=3 + 33 + 5)
 
 

@@ -183,12 +183,7 @@ GROUP.refused(
     ),
 )
 GROUP.refused(
-    "A keyword of the user's own that reaches the layers and has one entry a token",
-    partial(bench.forward, document_ids=torch.zeros(1, LENGTH, dtype=torch.long)),
-)
-GROUP.works(
-    "A keyword of the user's own that reaches the layers and does not speak of tokens",
-    partial(bench.forward, strength=torch.ones(3), name="own"),
+    "A keyword of the user's own that reaches the layers", partial(bench.forward, strength=torch.ones(3), name="own")
 )
 GROUP.refused("`is_causal=False`", partial(bench.forward, is_causal=False))
 
@@ -233,7 +228,6 @@ def encoded(model: Any, one: bench.Inputs) -> Any:
 
 @GROUP.works("`mm_encoder_outputs=` instead of `pixel_values`")
 def encoded_picture(model, one):
-    tiny.needs(5, 18, "mm_encoder_outputs is ignored")
     return encoded(model, one)
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from tests.profile.command import complaint, document
+from trio_core import releases
 from trio_profile.cli import run
 
 
@@ -10,12 +11,19 @@ def test_the_environment_is_the_one_that_studies_record(capsys):
 
 def test_the_environment_is_printed_for_people(capsys):
     assert run(["env"]) == 0
-    assert "transformers" in capsys.readouterr().out
+    assert "pruning tested on" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("missing", ["torch", "transformers", "trio_core"])
+def test_a_release_of_transformers_that_was_not_tested_is_named(monkeypatch, capsys):
+    monkeypatch.setattr("trio_core.releases.version", lambda _: "5.99.1")
+    assert document(capsys, "env")["transformers_tested"] == dict.fromkeys(releases.TESTED, False)
+    assert run(["env"]) == 0
+    assert "each model family is tried first" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("missing", ["torch", "transformers"])
 def test_without_the_extra_run_the_device_is_unknown_and_naming_one_is_refused(monkeypatch, capsys, missing):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr("trio_profile.cli.env.find_spec", lambda name: None if name == missing else object())
     monkeypatch.setattr("trio_profile.optional.find_spec", lambda name: None if name == missing else object())
     assert run(["env"]) == 0
     assert "unknown without the extra run" in " ".join(capsys.readouterr().out.split())

@@ -6,6 +6,7 @@ import pytest
 
 from tests.profile.command import complaint
 from trio_profile.cli import run
+from trio_profile.installation import install_command
 
 
 def printed(capsys, *arguments: object) -> str:
@@ -36,4 +37,4 @@ def test_what_cannot_be_exported_is_one_line_and_exit_2(arguments, says, kept, c
 
 def test_a_missing_extra_is_one_line(kept, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "kaleido", None)
-    assert "pip install 'trio-profile[export]'" in complaint(capsys, "export", kept, "--figure", "prefill")
+    assert install_command("export") in complaint(capsys, "export", kept, "--figure", "prefill")

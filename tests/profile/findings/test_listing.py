@@ -58,12 +58,12 @@ def test_a_self_check_says_no_loudly_and_leaves_open_what_could_not_be_asked():
 
 
 def test_the_environment_has_sizes_and_names_that_people_read():
-    said = terms(listing.environment(environment()))
+    said = terms(listing.environment(environment(), {}))
     assert said["memory"] == "128 GiB" and said["device memory"] == "139 GiB"
     assert said["processor"] == "Intel Xeon Platinum 8592+, 16 threads" and said["python"] == "3.11.9"
     assert "attention kernels" not in said  # not known, so not listed
     on_cpu = environment(device_name="cpu", cuda=None, driver=None, device_memory_bytes=None)
-    assert "CUDA, driver" not in terms(listing.environment(on_cpu))
+    assert "CUDA, driver" not in terms(listing.environment(on_cpu, {}))
 
 
 def test_the_tables_need_no_torch():

@@ -1,16 +1,23 @@
 """A video of the user: which of its frames are taken, and what is refused in one line."""
 
 import json
+import resource
+import struct
+from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
+from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor
 from transformers.video_utils import make_batched_metadata
 
 from trio_profile.errors import StudyError
-from trio_profile.inputs.frames import Frames, _rate, _regularly, read_video, require_video
+from trio_profile.inputs.frames import Frames, _metadata, _regularly, read_video, require_video
 from trio_profile.inputs.pocket.clips import clip, render
 from trio_profile.inputs.questions import read as read_questions
 from trio_profile.inputs.workload import _by_kind, build
@@ -77,9 +84,16 @@ def test_a_file_is_decoded_and_its_processor_learns_the_times(tmp_path: Path):
     assert metadata.timestamps == [0, 1] and metadata.sampled_fps == 1
 
 
-def test_the_rate_of_a_video_needs_times():
-    assert _rate([1.0, 1.5, 3.0]) == 1
-    assert _rate([1.0]) is _rate([None, 2.0]) is _rate([1.0, 1.0]) is None
+def test_metadata_need_times_in_order():
+    times = [Fraction(1), Fraction(3, 2), Fraction(3)]
+    assert _metadata(times, [1, 2]) == {
+        "total_num_frames": 6,
+        "fps": 2.0,
+        "duration": 3.0,
+        "frames_indices": [1, 4],
+    }
+    for unknown in ([Fraction(1)], [None, Fraction(2)], [Fraction(1)] * 2, [*times, Fraction(2)]):
+        assert _metadata(unknown, [0]) is None
     assert "video_metadata" not in _by_kind([Frames([Image.new("RGB", (4, 4))])], ["?"])
 
 
@@ -190,3 +204,122 @@ def test_frames_of_questions_about_pictures_are_refused(folder: Path):
     asked = asked_about(folder, *[{"image": "0.png"}] * 10)
     with pytest.raises(StudyError, match="choose from a video, and the questions have none: leave them out"):
         build(Study(model="pocket", questions=str(asked), frames=2))
+
+
+# --- videos that somebody else made ---------------------------------------------------------------------------------
+
+
+def write_noise(path: Path, times: Sequence[Fraction] = (), *, count: int = 30, **options: str) -> bytes:
+    """Write a video in the container that its name ends with. times: of its frames. Returns its bytes."""
+    av, form = pytest.importorskip("av"), path.name.rpartition(".")[2]
+    codec = {"webm": "libvpx", "gif": "gif", "mpg": "mpeg2video", "ts": "mpeg2video"}.get(form, "mpeg4")
+    draw = np.random.default_rng(0)
+    names = {"mkv": "matroska", "mpg": "mpeg", "ts": "mpegts"}
+    with av.open(path, "w", format=names.get(form, form), options=options) as container:
+        container.metadata["title"] = "CafXX"
+        stream = container.add_stream(codec, rate=25 if codec == "mpeg2video" else 8)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "rgb8" if form == "gif" else "yuv420p"
+        if times:
+            stream.codec_context.time_base = stream.time_base = Fraction(1, 1000)
+        for number in range(len(times) or count):
+            frame = av.VideoFrame.from_ndarray(draw.integers(0, 256, (48, 64, 3), dtype=np.uint8), format="rgb24")
+            if times:
+                frame.pts, frame.time_base = int(times[number] * 1000), Fraction(1, 1000)
+            container.mux(stream.encode(frame.reformat(format=stream.pix_fmt)))
+        container.mux(stream.encode())
+    return path.read_bytes()
+
+
+CONTAINERS = {
+    "mp4": {},
+    "faststart.mp4": {"movflags": "faststart"},
+    "fragments.mp4": {"movflags": "frag_keyframe+empty_moov"},
+    "mov": {},
+    "avi": {},
+    "mkv": {},
+    "webm": {},
+    "live.webm": {"live": "1"},
+    "gif": {},
+    "mpg": {},
+    "ts": {},
+}
+"""Containers, with the options of the program that writes them."""
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_file_that_was_cut_off_is_named(tmp_path: Path, name: str):
+    """Whatever is cut away. A stream that is cut between two frames is whole: it has no end of its own."""
+    path = tmp_path / name
+    whole = write_noise(path, **CONTAINERS[name])
+    assert len(read_video(str(path), 30)) == 30
+    ends = {len(whole) * part // 40 for part in range(1, 40)} | {len(whole) - missing for missing in (1, 2, 5, 9, 70)}
+    cut_off = 0
+    for end in sorted(ends):
+        path.write_bytes(whole[:end])
+        try:
+            read_video(str(path))
+        except StudyError as error:
+            assert "\n" not in str(error)
+            cut_off += f"video {str(path)!r} is cut off: its end is missing or damaged" in str(error)
+    assert cut_off >= len(ends) - (1 if name in STREAMS else 0)
+
+
+STREAMS = ("ts", "live.webm", "fragments.mp4")
+
+
+@pytest.mark.parametrize("name", [name for name in CONTAINERS if name.rpartition(".")[2] not in ("gif", "mpg", "ts")])
+def test_a_title_may_have_any_encoding(tmp_path: Path, name: str):
+    data = write_noise(tmp_path / name, count=8, **CONTAINERS[name])
+    assert b"CafXX" in data
+    for title in ("Café ".encode("latin-1"), "кот".encode("cp1251") + b"  ", "猫".encode("shift-jis") + b"   "):
+        (tmp_path / name).write_bytes(data.replace(b"CafXX", title))
+        assert len(read_video(str(tmp_path / name))) == 8
+
+
+@pytest.mark.parametrize("form", ["mp4", "mov", "mkv", "webm"])
+def test_the_times_of_frames_reach_the_processor_at_any_rate(tmp_path: Path, form: str):
+    """A camera that waits, and a video that begins late: time counts from its first frame."""
+    times = [Fraction(n, 50) for n in range(15)] + [Fraction(n, 10) for n in (7, 11, 15, 19, 23)]
+    for start in (0, Fraction(5)):
+        write_noise(tmp_path / form, [start + time for time in times])
+        read = read_video(str(tmp_path / form), 4)
+        (metadata,) = make_batched_metadata([read], _by_kind([read], ["?"])["video_metadata"])
+        assert metadata.timestamps == pytest.approx([0.04, 0.14, 0.24, 1.5], abs=2e-3)
+        assert metadata.duration == pytest.approx(2.3 * 20 / 19, abs=2e-3)
+        assert metadata.sampled_fps == pytest.approx(4 / metadata.duration, rel=2e-3)
+        labels = Qwen3VLProcessor._calculate_timestamps(cast(Any, None), metadata.frames_indices, metadata.fps, 1)
+        assert labels == metadata.timestamps
+    assert len(read_video(str(tmp_path / form), fps=2)) == 5  # at 0, 0.7, 1.1, 1.5 and 2.3 s
+
+
+def test_exact_steps_take_the_frames_that_stand_there():
+    times = [Fraction(n, 30) for n in range(301)]
+    assert _regularly(times, 0.3, "a.mp4") == [0, 100, 200, 300]
+    assert _regularly(times, 10, "a.mp4") == list(range(0, 301, 3))
+
+
+def test_frames_have_as_many_pixels_as_a_picture_at_most(tmp_path: Path):
+    """The header of a small file says 16 000 × 16 000: a decoder would take 1 GB for a frame. It is not taken."""
+    pictures = [Image.new("P", (40, 30), colour) for colour in range(2)]
+    pictures[0].save(file := tmp_path / "bomb.gif", save_all=True, append_images=pictures[1:])
+    data = file.read_bytes()
+    file.write_bytes(data[:6] + struct.pack("<HH", 16_000, 16_000) + data[10:])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(StudyError, match=r"video '.*bomb.gif' has no frames, or frames of more than 100000000 pixels"):
+        read_video(str(file))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+    file.write_bytes(data[:6] + struct.pack("<HH", 9_000, 60) + data[10:])
+    with pytest.raises(StudyError, match="9000 × 60 pixels; one side can be 100 times as long as the other"):
+        read_video(str(file))
+
+
+def test_all_frames_have_a_limit_of_pixels_together(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("trio_profile.inputs.frames.MOST_VIDEO_PIXELS", 64 * 48 * 8)
+    write_noise(tmp_path / "a.mp4")
+    (tmp_path / "frames").mkdir()
+    for number in range(9):
+        Image.new("RGB", (64, 48)).save(tmp_path / "frames" / f"{number}.png")
+    for name in ("a.mp4", "frames"):
+        assert len(read_video(str(tmp_path / name), 8)) == 8
+        with pytest.raises(StudyError, match=r"9 frames of 64 × 48 pixels; at most 24576 pixels are read; give fewer"):
+            read_video(str(tmp_path / name), 9)

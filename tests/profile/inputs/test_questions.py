@@ -17,10 +17,9 @@ from PIL import Image
 from trio_profile.errors import StudyError
 from trio_profile.inputs.questions import (
     FEWEST,
-    Question,
+    judged_by,
     open_picture,
     pictures_of,
-    plain,
     read,
     read_several,
 )
@@ -63,6 +62,13 @@ def test_pictures_of_one_scene_count_as_one_picture(directory: Path):
     [
         ([], "is empty"),
         (["{"], "line 1 is not JSON"),
+        (['{"image": "grey.png", "question": "A?", "question": "B?"}'], "it contains 'question' twice in one object"),
+        (['{"image": "grey.png", "question": {"a": 1, "a": 1}}'], "it contains 'a' twice in one object"),
+        (
+            [{**GOOD, "match": "os:system"}],
+            "match = 'os:system': choose exact, normalised, contains; only --match names",
+        ),
+        ([{**GOOD, "match": ["exact"]}], "match = \"['exact']\": choose exact"),
         ([GOOD, "[1]"], "line 2: a question has the fields"),
         ([{**GOOD, "colour": "red"}], "and no others"),
         ([{**GOOD, "scene": 7}], "line 1: scene = 7 must be a text that is not empty"),
@@ -133,17 +139,19 @@ def test_a_damaged_picture_is_refused(tmp_path: Path):
         open_picture(tmp_path / "broken.png")
 
 
-def test_an_answer_may_differ_in_case_and_go_on_after_its_first_sentence():
-    question = Question(Image.new, "What?", "a Cup")  # pyright: ignore[reportArgumentType]
-    assert question.is_answered_by(" A  cup. ")
-    assert not question.is_answered_by("cup")
-    assert question.is_answered_by("A cup. It stands on the table")
-    assert question.is_answered_by("\na cup\n\nUSER: and now?")
-    assert question.is_answered_by("a\ncup")
-    assert not question.is_answered_by("a cup of tea") and not question.is_answered_by("a cupboard. Or a cup.")
-    two = Question(Image.new, "How many?", "2")  # pyright: ignore[reportArgumentType]
-    assert two.is_answered_by("2.") and two.is_answered_by("2. Or 3") and not two.is_answered_by("2.5")
-    assert plain("Two\nwords .") == "two words"
+def test_each_line_may_have_its_rule_and_a_study_another_one_for_all(directory: Path):
+    """The usual rule of a study leaves a line its own."""
+    rules = [{}, {"match": "exact"}, {"match": "contains"}, {"match": None}]
+    questions = read(written(directory, *[{**GOOD, "answer": "cup", **rule} for rule in rules * 3]))[:4]
+
+    def judged(match: str, text: str) -> list[bool]:
+        return [question.is_answered_by(text) for question in judged_by(match, questions)]
+
+    assert judged("normalised", "The cup!") == [True, False, True, True]
+    assert judged("normalised", "It is a cup") == [False, False, True, False]
+    assert judged("contains", "It is a cup") == [True] * 4
+    assert judged("exact", "The cup!") == [False] * 4
+    assert judged("operator:eq", "cup") == [True] * 4 and judged("operator:eq", "Cup") == [False] * 4
 
 
 # --- files of questions and pictures that somebody else made ---------------------------------------------------------
@@ -178,7 +186,6 @@ def cat() -> Image.Image:
 FORMS = {
     "grey.png": lambda cat: cat.convert("L"),
     "palette.png": lambda cat: cat.convert("P", palette=Image.Palette.ADAPTIVE),
-    "alpha.png": lambda cat: Image.merge("RGBA", (*cat.split(), Image.linear_gradient("L").resize(cat.size))),
     "print.jpg": lambda cat: cat.convert("CMYK"),
     "print.tif": lambda cat: cat.convert("CMYK"),
     "small.webp": lambda cat: cat,

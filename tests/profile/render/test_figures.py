@@ -1,5 +1,6 @@
 """One figure as a picture file."""
 
+import re
 import sys
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from tests.profile.examples import document, study
 from trio_profile.errors import StudyError
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Axis, Chart, Page, Report, Series
+from trio_profile.installation import install_command
 from trio_profile.render.figures import names, picture
 from trio_profile.render.palette import INK, PALETTE
 
@@ -29,7 +31,9 @@ def test_an_unknown_name_lists_the_known_ones():
 
 def test_without_kaleido_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "kaleido", None)
-    with pytest.raises(StudyError, match=r"a figure as pdf needs the extra 'export' .*'trio-profile\[export\]'"):
+    with pytest.raises(
+        StudyError, match=f"a figure as pdf needs the extra 'export' .*{re.escape(install_command('export'))}$"
+    ):
         picture(REPORT, "prefill", "pdf")
 
 

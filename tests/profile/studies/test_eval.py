@@ -24,6 +24,7 @@ from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import ask
+from trio_profile.installation import install_command
 from trio_profile.records.answers import AnsweredQuestion, AnswerStore
 from trio_profile.records.record import VERSION
 from trio_profile.records.schema import Study
@@ -485,4 +486,4 @@ def test_bad_input_is_one_line_and_exit_2(evaluation, arguments, capsys):
 def test_without_lmms_eval_the_way_out_is_named(arguments, capsys, monkeypatch):
     for name in ("lmms_eval", "lmms_eval.api", "lmms_eval.api.model"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert "pip install 'trio-profile[eval]'" in complaint(capsys, *arguments)
+    assert install_command("eval") in complaint(capsys, *arguments)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.profile.documents import KEPT
 from trio_profile.errors import StudyError
+from trio_profile.installation import install_command
 from trio_profile.studies import exporting, running
 from trio_profile.studies.exporting import ENDINGS, PICTURES, csv_text, exported, form_of, parquet_bytes
 
@@ -131,5 +133,5 @@ def test_parquet_reads_back_with_types():
 
 def test_without_pyarrow_parquet_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(StudyError, match=r"parquet needs the extra 'export' .*pip install 'trio-profile\[export\]'"):
+    with pytest.raises(StudyError, match=f"parquet needs the extra 'export' .*{re.escape(install_command('export'))}$"):
         parquet_bytes(ROWS)

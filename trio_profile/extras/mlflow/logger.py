@@ -17,6 +17,7 @@ from typing import Any
 
 from trio_profile.errors import LogError
 from trio_profile.extras.mlflow.points import points_of
+from trio_profile.installation import missing_extra
 from trio_profile.records.files import STUDY
 from trio_profile.records.workers import worker_files
 from trio_profile.studies.asked import fields_of
@@ -162,9 +163,7 @@ def _ask(function: str, entry: Entry | None = None, timeout: float | None = None
     except ValueError as error:
         raise LogError(f"--log mlflow: its process ended with exit code {done.returncode}") from error
     if "missing" in answer:
-        raise LogError(
-            f"--log mlflow needs the extra 'mlflow' ({answer['missing']}): pip install 'trio-profile[mlflow]'"
-        )
+        raise LogError(missing_extra("--log mlflow", "mlflow", answer["missing"]))
     if "error" in answer:
         raise LogError(f"--log mlflow: {answer['error']}")
     return answer["done"]

@@ -23,6 +23,7 @@ from trio_profile.engine.board import Board, Terms, board_of
 from trio_profile.engine.overview import Overview, overview
 from trio_profile.errors import MeasurementError, ProfileError, StoreError, StudyError
 from trio_profile.inputs.host import command_line
+from trio_profile.installation import missing_extra
 from trio_profile.records.contents import Contents
 from trio_profile.records.leases import LEASES
 from trio_profile.records.schema import Study
@@ -149,7 +150,7 @@ def _cluster(address: str) -> Iterator[Any]:
     try:
         import ray
     except ModuleNotFoundError as error:
-        raise StudyError(f"--engine ray needs the extra 'ray' ({error}): pip install 'trio-profile[ray]'") from error
+        raise StudyError(missing_extra("--engine ray", "ray", error)) from error
     host, _, port = address.rpartition(":")
     try:
         if host and port.isdecimal():  # Ray itself tries for a minute

@@ -165,7 +165,7 @@ def read(raw: bytes, model: str, positions: int) -> Body:
     if sum(map(raw.count, (b",", b"[", b"{"))) > MOST_SIGNS:
         raise Refused(413, f"the body has more than {MOST_SIGNS} commas and brackets; send less")
     try:
-        body = Body.model_validate(parse_json(raw))
+        body = Body.model_validate(parse_json(raw, unique=True))
     except ValidationError as error:
         raise _fault_of(error) from None
     except ValueError as error:

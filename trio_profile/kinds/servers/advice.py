@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from trio_profile import units
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, Quantity
+from trio_profile.kinds.servers.doubts import FAILURES
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.estimate import Gain
 from trio_profile.text import listed
@@ -58,8 +59,20 @@ def is_unpruned(document: EndpointsDocument) -> bool:
     return any(doubt.kind == "prompt length" and doubt.threshold > 0 for doubt in document.doubts)
 
 
+def failures(document: EndpointsDocument) -> list[str]:
+    """Sentences on the requests that the servers did not answer; empty if they answered all."""
+    sentences = [doubt.sentence for doubt in document.doubts if doubt.kind in FAILURES]
+    failed = sum(at.dense.errors + at.pruned.errors for at in document.loads)
+    if failed and not sentences:  # an older study
+        sentences.append(f"{units.number_of(failed, 'request')} failed")
+    return sentences
+
+
 def recommendation(document: EndpointsDocument) -> Iterator[str]:
     """Advice in a few sentences."""
+    if failed := failures(document):
+        yield from (f"Nothing is advised, because a server failed: {sentence}." for sentence in failed)
+        return
     if is_unpruned(document):
         yield (
             "Nothing was pruned, as the servers report their prompts: the setting may be ignored for this model. Look "

@@ -12,6 +12,7 @@ from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Accuracy, Difference, Gain, MillisecondsOverRounds, PerSecond
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Environment
+from trio_profile.records.study import Kept
 
 Status = Literal["crossing", "always", "never", "inconclusive"]
 Quantity = Literal["throughput", "goodput", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_ms", "total_ms"]
@@ -113,7 +114,7 @@ class EndpointsDocument(Document):
         the last session; None if they do not report it, or if none is missing.
     pairs_left: pairs of segments that are not measured yet.
     loads: both arms under each load.
-    break_even: by loop and quantity.
+    break_even: by loop and quantity; empty if a server failed.
     answers: the right answers of both servers; None if no questions were asked.
     doubts: reasons not to trust the numbers.
     """
@@ -121,7 +122,7 @@ class EndpointsDocument(Document):
     model_config = ConfigDict(extra="ignore")
 
     environment: Environment
-    study: EndpointStudy
+    study: Kept[EndpointStudy]
     model: str
     servers: tuple[ServerFacts, ...]
     retention: float | None = None

@@ -1,6 +1,6 @@
-"""Doubts about a study of servers, as rows: a busy client, unequal answers, caches, failures, overload."""
+"""Doubts about a study of servers, as rows: a busy client, failures, odd counts, unequal answers, caches, overload."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -8,15 +8,16 @@ from itertools import product
 import numpy as np
 
 from trio_profile import units
-from trio_profile.analysis.doubts import Doubt, Facts, Row, doubts_of
+from trio_profile.analysis.doubts import Doubt, Facts, Row, doubts_of, of_transparent_pictures
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
+from trio_profile.kinds.servers.traffic.stream import LIMITED
 
 BUSY = 0.7
 """A client that uses more than this share of one CPU is saturated."""
 LATE = 0.05
 """The client may be late by this share of the time to the first token."""
-FAILED = 0.01
-"""More failed requests than this share."""
+FAILURES = ("failed requests", "unanswered questions")
+"""The kinds of doubt about a server that failed. They take away every advice."""
 FEWEST = 100
 """A 99th percentile of fewer requests in a segment is one of the largest values."""
 
@@ -48,8 +49,9 @@ def doubts_about(log: RequestLog) -> Iterator[Doubt]:
 
 
 def mean_of(requests: Sequence[Request], field: str) -> float | None:
-    """Return the mean of a field over the requests that have it; None if none has."""
-    known = [value for request in requests if (value := getattr(request, field)) is not None]
+    """Return the mean of a field over the answered requests that have it; None if none has."""
+    answered = (request for request in requests if request.error is None)
+    known = [value for request in answered if (value := getattr(request, field)) is not None]
     return float(np.mean(known)) if known else None
 
 
@@ -73,11 +75,16 @@ def _late(seen: Measured) -> Iterator[Facts]:
         yield {"found": share, "load": segment.load.name, "delay": delay}
 
 
-def _failures(seen: Measured) -> Iterator[Facts]:
-    for arm in ARMS:
-        requests = seen.of(arm)
-        if errors := [r.error for r in requests if r.error is not None]:
-            yield _fault(arm, errors, len(errors) / len(requests), units.number_of(len(requests), "request"))
+def _requests_with(field: str) -> Callable[[Measured], Iterator[Facts]]:
+    """The test for requests, those of the warm-up included, in which a field says what is wrong."""
+
+    def test(seen: Measured) -> Iterator[Facts]:
+        for arm in ARMS:
+            requests = [r for s in seen.segments if s.arm == arm for r in seen.log.requests[s.number]]
+            if faults := [fault for r in requests if (fault := getattr(r, field)) is not None]:
+                yield _fault(arm, faults, len(faults) / len(requests), units.number_of(len(requests), "request"))
+
+    return test
 
 
 def _unanswered(seen: Measured) -> Iterator[Facts]:
@@ -91,6 +98,14 @@ def _fault(arm: Arm, errors: Sequence[str], number: float, all_of_them: str) -> 
     """The facts about requests of an arm that failed."""
     failed = f"{units.exact(len(errors))} of {all_of_them}"
     return {"found": number, "arm": arm, "failed": failed, "error": max(set(errors), key=errors.count)}
+
+
+def _limited(seen: Measured) -> Iterator[Facts]:
+    """Answers that ended at a limit below the other server's, so below the one that was asked for."""
+    for arm, other in (ARMS, ARMS[::-1]):
+        requests, most = seen.of(arm), max((r.output_tokens or 0 for r in seen.of(other)), default=0)
+        if short := sum(r.finish in LIMITED and 0 < (r.output_tokens or 0) < most for r in requests):
+            yield {"found": short, "arm": arm, "share": units.percent(short / len(requests)), "most": most}
 
 
 def _no_right_answers(seen: Measured) -> Iterator[Facts]:
@@ -181,21 +196,39 @@ ROWS: tuple[Row[Measured], ...] = (
         "stop other work on its machine, run it on another machine than the servers, or measure lower loads",
     ),
     Row(
-        "failed requests",
-        "Did more than 1 % of the requests fail?",
-        _failures,
-        FAILED,
-        "{failed} to the {arm} server failed, most often: {error}. Times are those of the other requests, so high "
-        "percentiles may be too low",
+        FAILURES[0],
+        "Did a request fail?",
+        _requests_with("error"),
+        0,
+        "{failed} to the {arm} server failed, warm-up included, most often: {error}. Times are those of the other "
+        "requests, so high percentiles may be too low",
         "look into the log of the server, or measure lower loads",
     ),
     Row(
-        "unanswered questions",
+        FAILURES[1],
         "Did a server not answer a question?",
         _unanswered,
         0,
         "the {arm} server did not answer {failed}, which count as wrong, most often: {error}",
         "give the same command again: it asks them again",
+    ),
+    Row(
+        "odd numbers of tokens",
+        "Does a server report numbers of tokens that cannot be?",
+        _requests_with("odd_counts"),
+        0,
+        "in {failed} the {arm} server reports numbers of tokens that cannot be, and that are not used, most often: "
+        "{error}",
+        "update the server, or ask it without the proxy that stands before it",
+    ),
+    Row(
+        "limited answers",
+        "Does a server end answers at a lower limit than the other one?",
+        _limited,
+        0,
+        "{share} of the answers of the {arm} server reach its limit (finish_reason length) with fewer tokens than the "
+        "{most} of the other server",
+        "raise the longest context of the server, or ask for fewer --new-tokens",
     ),
     Row(
         "no right answers",
@@ -260,5 +293,6 @@ ROWS: tuple[Row[Measured], ...] = (
         "in {share} of the segments the times of the warm-up did not become stable",
         "raise --requests and --seconds, or stop other work on the servers",
     ),
+    of_transparent_pictures(lambda seen: seen.log.sessions),
 )
 """The doubts about a study of servers."""

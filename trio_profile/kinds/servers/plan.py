@@ -150,7 +150,7 @@ def _require_fields(option: str, text: str | None) -> None:
     if text is None:
         return
     try:
-        fields: Any = parse_json(text)
+        fields: Any = parse_json(text, unique=True)
     except ValueError as error:
         raise StudyError(f"{option} {text!r} is not JSON: {error}; give such as '{{\"top_k\": 1}}'") from error
     if not isinstance(fields, dict):

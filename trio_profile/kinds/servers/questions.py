@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trio_profile.analysis.accuracy import accuracy, by_question, difference
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket.grammar import exam
-from trio_profile.inputs.questions import FEWEST, Question, enough, pictures_of, read
+from trio_profile.inputs.questions import FEWEST, Question, enough, judged_by, pictures_of, read
 from trio_profile.kinds.servers.document import ServedAnswers
 from trio_profile.kinds.servers.requests import ARMS, Arm, RequestLog, RequestStore, ServedAnswer
 from trio_profile.kinds.servers.study import EndpointStudy
@@ -34,7 +34,7 @@ def questions_of(study: EndpointStudy) -> list[Question]:
     if questions and questions[0].answer is None:
         raise StudyError(f"questions {source} have no answers, so nothing can be scored; give each one its answer")
     enough(len(questions), source, answered=bool(questions))
-    return questions
+    return judged_by(study.match, questions)
 
 
 async def ask_questions(

@@ -12,6 +12,7 @@ from trio_profile.kinds.servers.advice import (
     NAMES,
     by_loop,
     crossing_of,
+    failures,
     is_unpruned,
     load_word,
     loads_of,
@@ -28,14 +29,15 @@ from trio_profile.kinds.servers.document import (
     EndpointsDocument,
     EndpointsPreview,
 )
+from trio_profile.kinds.servers.doubts import FAILURES
 from trio_profile.kinds.servers.requests import ARMS, ServerFacts
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
 
 _SERIOUS = (
-    *("client saturated", "queueing at the client", "failed requests", "unequal answers", "prefix cache"),
-    *("unanswered questions", "no right answers"),
+    *("client saturated", "queueing at the client", "unequal answers", "prefix cache", "no right answers"),
+    *(*FAILURES, "odd numbers of tokens", "limited answers"),
 )
 """The kinds of doubt under which a gain may be wrong by more than its interval."""
 
@@ -108,7 +110,9 @@ def findings_page(document: EndpointsDocument) -> Page:
         Sentences("Findings", list(_findings(document))),
     ]
     for loop, loads in by_loop(document).items():
-        blocks += [_sides_table(document, loop, loads), *charts(document, loop, loads)]
+        if not failures(document):
+            blocks.append(_sides_table(document, loop, loads))
+        blocks += charts(document, loop, loads)
     return Page(
         "endpoints",
         "Does pruning pay in this server?",

@@ -21,6 +21,7 @@ from trio_profile.records.files import REQUESTS
 from trio_profile.records.log import ContinuedLog, LogReader, records_of
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, ZeroOrMore
 from trio_profile.records.schema import Session
+from trio_profile.records.study import Kept
 
 Arm = Literal["dense", "pruned"]
 ARMS: tuple[Arm, ...] = ("dense", "pruned")
@@ -33,7 +34,7 @@ class RequestHeader(Record):
     record: Literal["header"] = "header"
     format: Literal["trio-profile"] = FORMAT
     version: Version = VERSION
-    study: EndpointStudy
+    study: Kept[EndpointStudy]
 
 
 class ServerFacts(Record):
@@ -95,8 +96,10 @@ class Request(Record):
     sent_ms: when the client began to send it.
     first_ms: when the first token came; None without a token.
     end_ms: when the answer ended, or the request failed.
-    prompt_tokens, output_tokens, cached_tokens: as the server reports them; None if it does not.
+    prompt_tokens, output_tokens, cached_tokens: as the server reports them; None if it does not, or if they cannot be.
+    odd_counts: the numbers of tokens that it reports and that cannot be, in words; None without any.
     pieces: the pieces in which the text came.
+    finish: why the answer ended, as the server says it (`finish_reason`); None before its end and in older studies.
     status: the HTTP status; None without an answer.
     error: why it failed, in one line; None if it did not.
     """
@@ -112,7 +115,9 @@ class Request(Record):
     prompt_tokens: ZeroOrMore | None = None
     output_tokens: ZeroOrMore | None = None
     cached_tokens: ZeroOrMore | None = None
+    odd_counts: str | None = None
     pieces: ZeroOrMore = 0
+    finish: str | None = None
     status: int | None = None
     error: str | None = None
 
@@ -128,8 +133,11 @@ class Request(Record):
 
     @property
     def tpot_ms(self) -> float | None:
-        """The time of each further token; None if the request failed, or if the answer came in one piece."""
-        tokens = self.output_tokens or self.pieces
+        """The time of each further token. A piece may hold several tokens, so the server must report their number.
+
+        None if it does not, if the request failed, or if the answer came in one piece.
+        """
+        tokens = self.output_tokens or 0
         if self.error is not None or self.first_ms is None or tokens < 2 or self.pieces < 2:
             return None
         return (self.end_ms - self.first_ms) / (tokens - 1)

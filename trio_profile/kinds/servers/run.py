@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
-from trio_profile.inputs.digest import of_questions
+from trio_profile.inputs.digest import of_match, of_questions
 from trio_profile.inputs.questions import Question
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.plan import PlannedPair, limits_of, most_requests, planned_pairs
@@ -57,7 +57,7 @@ def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
 
 def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
     """Open the store of a study for a new session. Raises StoreError if the directory holds another study."""
-    digests = of_questions(Path(study.questions)) if study.questions is not None else {}
+    digests = of_match(study.match) | (of_questions(Path(study.questions)) if study.questions is not None else {})
     return RequestStore(directory, study, host.session(host.without_torch(), digests))
 
 

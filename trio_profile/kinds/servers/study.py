@@ -7,6 +7,7 @@ from pydantic import Field
 
 from trio_profile.records.option import INPUT, SAMPLING, SERVER, option
 from trio_profile.records.record import Record
+from trio_profile.records.study import Match, match_option
 
 Loop = Literal["closed", "open"]
 """How requests are sent. closed: a fixed number of requests is always under way. open: requests arrive at a rate, and
@@ -140,8 +141,8 @@ class EndpointStudy(Record):
     questions: str | None = option(
         None,
         INPUT,
-        "A file of questions with answers, as JSON Lines: image, question, answer, kind, scene. Both servers answer "
-        "them before the loads, and the right answers are compared.",
+        "A file of questions with answers, as JSON Lines: image, question, answer, kind, scene, match. Both servers "
+        "answer them before the loads, and the right answers are compared.",
         form="path",
         metavar="FILE",
         basic=True,
@@ -152,6 +153,7 @@ class EndpointStudy(Record):
         "How many questions both servers answer: the first ones of the file, or else of the model pocket.",
         default_help="all questions of a file, otherwise none",
     )
+    match: Match = match_option()
     ttft_limit_ms: Annotated[float, Field(gt=0)] | None = option(
         None, SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."
     )

@@ -25,7 +25,7 @@ from trio_profile.kinds.servers.document import (
     LoadBreakEven,
     Quantity,
 )
-from trio_profile.kinds.servers.doubts import doubts_about, mean_of
+from trio_profile.kinds.servers.doubts import FAILURES, doubts_about, mean_of
 from trio_profile.kinds.servers.questions import answers_of
 from trio_profile.kinds.servers.requests import ARMS, Request, RequestLog, Segment, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Load, Loop
@@ -49,6 +49,8 @@ def document_of(study: EndpointStudy, log: RequestLog) -> EndpointsDocument:
     by_load = {load: [pair for pair in pairs if pair[0].load == load] for load in study.loads}
     by_load = {load: own for load, own in by_load.items() if own}
     ratios = {load: _ratios(own, values) for load, own in by_load.items()}
+    doubts = tuple(doubts_about(log))
+    failed = any(doubt.kind in FAILURES for doubt in doubts)
     return EndpointsDocument(
         sessions=tuple(log.sessions),
         environment=log.sessions[0].environment,
@@ -58,9 +60,9 @@ def document_of(study: EndpointStudy, log: RequestLog) -> EndpointsDocument:
         retention=_retention(log.servers),
         pairs_left=study.pairs - len(pairs),
         loads=tuple(_at_load(load, own, log, values, ratios[load]) for load, own in by_load.items()),
-        break_even=tuple(_break_evens(ratios)),
+        break_even=() if failed else tuple(_break_evens(ratios)),
         answers=answers_of(log),
-        doubts=tuple(doubts_about(log)),
+        doubts=doubts,
     )
 
 

@@ -1,6 +1,7 @@
 """A study on a Ray cluster: the driver, its places, and a real cluster of which parts are killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from trio_profile.engine.board import Terms
 from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.extras.ray import driver as ray_driver
 from trio_profile.extras.ray.driver import Need
+from trio_profile.installation import install_command
 from trio_profile.records.leases import LEASES
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store, to_toml
@@ -128,7 +130,7 @@ def test_an_address_where_no_cluster_answers_is_refused_in_one_line(tiny_study, 
 
 def test_ray_is_an_extra(tiny_study, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(StudyError, match=r"--engine ray needs the extra 'ray' .*pip install 'trio-profile\[ray\]'"):
+    with pytest.raises(StudyError, match=f"--engine ray needs the extra 'ray' .*{re.escape(install_command('ray'))}$"):
         ray_driver.run(tiny_study, tmp_path, Need(), print)
 
 

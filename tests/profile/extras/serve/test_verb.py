@@ -14,6 +14,7 @@ from tests.profile.command import complaint
 from tests.profile.extras.serve.serving import messages
 from trio_profile import optional
 from trio_profile.inputs.pocket.grammar import exam
+from trio_profile.installation import missing_extra
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_bad_input_is_one_line_and_exit_2(capsys):
 def test_a_missing_extra_is_named(capsys, monkeypatch):
     monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "uvicorn" else object())
     line = complaint(capsys, "serve", "pocket")
-    assert line.endswith("serve needs the extra 'serve' (not installed: uvicorn): pip install 'trio-profile[serve]'")
+    assert line.endswith(missing_extra("serve", "serve", "not installed: uvicorn"))
 
 
 @pytest.mark.slow

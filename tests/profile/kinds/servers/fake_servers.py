@@ -106,7 +106,7 @@ class Queue:
         await asyncio.sleep(self._noisy(self.rest_s))
         if self.fails(number):
             return Reply(start, loop.time(), status=503, error="HTTP 503: too busy")
-        stream = Stream(first, loop.time(), 2, True, self.prompt_tokens, 2)
+        stream = Stream(first, loop.time(), 2, "stop", self.prompt_tokens, 2)
         return Reply(start, loop.time(), stream, 200)
 
     def throughput(self, at_once: int) -> float:
@@ -138,7 +138,8 @@ class FakeServer:
     kept: the tokens of a picture in the prompt.
     says: the answer to a prompt, in one piece; None says numbers.
     fault: what is wrong with it: `status 503`, `json` (it does not stream), `early` (it closes the stream), `blind` (it
-        refuses pictures), `ignores` (pictures add no tokens), `redirect`, `error` (an error in the stream), `silent`.
+        refuses pictures), `ignores` (pictures add no tokens), `redirect`, `error` (an error in the stream), `dies` (an
+        error without `error` and without `choices`, then [DONE]), `silent`.
     broken_from: the fault begins with this request, counted from 1.
     requests: the bodies and headers that came.
     """
@@ -244,6 +245,10 @@ class FakeServer:
                 return False
             if fault == "error":
                 _event(writer, {"error": {"message": "out of memory"}})
+        if fault == "dies":
+            _event(writer, {"text": "out of memory", "error_code": 50002})
+            _chunk(writer, b"data: [DONE]\n\n")
+            return False
         _event(writer, {"choices": [{"delta": {}, "finish_reason": "stop"}]})
         _event(writer, {"choices": [], "usage": {"prompt_tokens": 10 + kept, "completion_tokens": self.tokens}})
         _chunk(writer, b"data: [DONE]\n\n")

@@ -49,12 +49,49 @@ def test_a_quiet_study_is_not_doubted():
         ({"pieces": 1}, "one piece", "100.0 % of the answers of the pruned server came in one piece"),
         ({"steady": False}, "unsteady warm-up", "in 50.0 % of the segments"),
         ({"error": "HTTP 503", "first_ms": None}, "failed requests", "40 of 40 requests to the pruned server failed"),
+        (
+            {"odd_counts": "40 output tokens, where 4 were asked for", "output_tokens": None},
+            "odd numbers of tokens",
+            "in 40 of 40 requests the pruned server reports numbers of tokens that cannot be, and that are not used, "
+            "most often: 40 output tokens, where 4 were asked for",
+        ),
+        (
+            {"finish": "length", "output_tokens": 15},
+            "limited answers",
+            "100.0 % of the answers of the pruned server reach its limit (finish_reason length) with fewer tokens than "
+            "the 16 of the other server",
+        ),
     ],
 )
 def test_a_fault_is_doubted_with_its_number_and_a_next_step(faults, kind, says):
     doubt = doubts(log_of(**faults))[kind]
     assert says in doubt.sentence
     assert doubt.next_step and doubt.cell is None
+
+
+def test_one_failure_is_a_doubt_and_its_tokens_count_for_nothing():
+    log = log_of()
+    request = log.requests[1][3]
+    log.requests[1][3] = request.model_copy(update={"error": "HTTP 503", "output_tokens": 1, "prompt_tokens": 1})
+    doubt, few = doubts_about(log)
+    assert doubt.sentence.startswith(
+        "1 of 40 requests to the pruned server failed, warm-up included, most often: HTTP 503"
+    )
+    assert few.kind == "few requests"
+    (at,) = document_of(ASKED, log).loads
+    assert (at.pruned.output_tokens, at.pruned.prompt_tokens) == (16, 26)
+
+
+def test_a_failure_in_the_warm_up_is_a_doubt():
+    log = log_of()
+    log.requests[1].append(log.requests[1][0].model_copy(update={"measured": False, "error": "HTTP 503"}))
+    doubt = next(doubts_about(log))
+    assert doubt.sentence.startswith("1 of 41 requests to the pruned server failed, warm-up included")
+
+
+def test_answers_that_end_alike_are_no_doubt():
+    assert doubts(log_of(finish="length")) == {}  # as many as the dense server's
+    assert "limited answers" not in doubts(log_of(finish="stop", output_tokens=8))
 
 
 @pytest.mark.parametrize(

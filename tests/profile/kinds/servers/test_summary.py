@@ -38,6 +38,13 @@ def test_failed_requests_and_those_of_the_warm_up_count_for_nothing():
     assert values_of(study(), segment, requests)["throughput"] == pytest.approx(1.8)
 
 
+def test_a_time_of_a_further_token_needs_the_number_of_tokens():
+    """A piece may hold several tokens, so the number of pieces is not taken instead."""
+    segment, requests = segment_with(study(), 0, "dense", ONE, 2.0, output_tokens=None, odd_counts="-1 output tokens")
+    values = values_of(study(), segment, requests)
+    assert "tpot_ms" not in values and values["total_ms"] == pytest.approx(500)
+
+
 def test_an_open_loop_counts_what_ends_in_the_measured_part():
     """It begins at 1 s. Requests of the warm-up end in it, and measured ones end after it."""
     load = Load(loop="open", value=2)

@@ -45,8 +45,8 @@ _BACKLOG = 0.1
 """In an open loop, the share of the arrivals of two windows by which the requests under way may grow."""
 _DEVIATIONS = 6
 """A random number of arrivals is taken to exceed its mean by at most this many standard deviations."""
-_COUNTS = ("prompt_tokens", "output_tokens", "cached_tokens", "pieces")
-"""The numbers of a stream that a request keeps."""
+_KEPT = ("prompt_tokens", "output_tokens", "cached_tokens", "pieces", "finish")
+"""The fields of a stream that a request keeps."""
 _LAG_EVERY = 0.05
 """The event loop of the client is timed every so many seconds."""
 
@@ -264,7 +264,8 @@ class _Run:
             end_ms=self._ms(reply.end),
             status=reply.status,
             error=reply.error,
-            **{name: getattr(stream, name) for name in _COUNTS},
+            odd_counts="; ".join(stream.odd_counts.values()) or None,
+            **{name: getattr(stream, name) for name in _KEPT},
         )
         self.measured.requests.append(request)
         self._failures = self._failures + 1 if reply.error is not None else 0

@@ -4,6 +4,8 @@ Nothing is sent to another address: redirects are not followed, and no proxy of 
 """
 
 import asyncio
+import codecs
+import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
@@ -12,7 +14,7 @@ from typing import Any
 import httpx2
 
 from trio_profile.kinds.servers.study import base_of
-from trio_profile.kinds.servers.traffic.stream import Body, Reply, Stream, message_of
+from trio_profile.kinds.servers.traffic.stream import Body, Reply, Stream, words_of
 from trio_profile.reading import parse_json
 from trio_profile.text import first_line, one_line
 
@@ -65,20 +67,22 @@ class Server(AbstractAsyncContextManager["Server"]):
 
     async def ask(self, body: Body) -> Reply:
         """Send one request and read its streamed answer. An error is part of what is returned, never raised."""
-        stream = Stream()
+        stream = Stream(max_tokens=body.get("max_tokens"))
 
         async def read(response: httpx2.Response) -> str | None:
-            kind = response.headers.get("content-type", "nothing").partition(";")[0].strip()
+            kind = response.headers.get("content-type", "nothing").partition(";")[0].strip().lower()
             if kind != _STREAM:
-                return f"it does not stream: it answers with {kind}"
+                return f"it does not stream: it answers with {kind}: {await self._reason_of(response)}"
             async for line in _lines(response):
                 stream.read(self._without_key(line), asyncio.get_running_loop().time())
                 if stream.error is not None:
-                    return f"it says in its stream: {stream.error}"
-            return stream.fault
+                    break
+            return None
 
         reply = await self._send("POST", "chat/completions", read, headers={"Accept": _STREAM}, json=body)
-        reply.stream = stream
+        reply.stream, fault = stream, stream.close()
+        if fault is not None and (reply.error is None or stream.error is not None):  # its own words come first
+            reply.error = one_line(self._without_key(fault))[:_LONGEST_REASON]
         if reply.error is None and stream.last is not None:
             reply.end = stream.last
         return reply
@@ -122,12 +126,8 @@ class Server(AbstractAsyncContextManager["Server"]):
         return text.replace(self._key, "…").replace(json.dumps(self._key)[1:-1], "…")
 
     async def _reason_of(self, response: httpx2.Response) -> str:
-        """Return the message of an answer that is an error, in one line and without the key."""
-        text = await self._content(response)
-        with suppress(ValueError):
-            if message := message_of(parse_json(text)):
-                return message
-        return one_line(text) or "no reason"
+        """Return the message of an answer that is no stream, in one line and without the key."""
+        return words_of(await self._content(response)) or "no reason"
 
     async def _content(self, response: httpx2.Response) -> str:
         """Return a whole answer without the key."""
@@ -135,16 +135,21 @@ class Server(AbstractAsyncContextManager["Server"]):
 
 
 async def _lines(response: httpx2.Response) -> AsyncIterator[str]:
-    """Yield the lines of an answer. Raises StreamError if it is too long. No more than that is kept in memory."""
-    rest, size = b"", 0
+    """Yield the lines of an answer. Raises StreamError if it is too long. No more than that is kept in memory.
+
+    Lines end as in server-sent events: with LF, CR or both. A byte order mark is left out.
+    """
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")("replace"), translate=True)
+    rest, size = "", 0
     async for part in response.aiter_bytes():
         size += len(part)
         if size > _MOST_BYTES:
             raise httpx2.StreamError(f"its answer has more than {_MOST_BYTES} bytes")
-        *lines, rest = (rest + part).split(b"\n")
+        *lines, rest = (rest + decoder.decode(part)).split("\n")
         for line in lines:
-            yield line.decode("utf-8", "replace").rstrip("\r")
-    yield rest.decode("utf-8", "replace").rstrip("\r")
+            yield line
+    for line in (rest + decoder.decode(b"", final=True)).split("\n"):
+        yield line
 
 
 def _reason(error: BaseException, *, answered: bool) -> str:
@@ -155,6 +160,8 @@ def _reason(error: BaseException, *, answered: bool) -> str:
     reason = getattr(cause, "strerror", None) or first_line(cause)
     if isinstance(error, httpx2.StreamError):
         return reason
+    if isinstance(error, httpx2.DecodingError):
+        return f"its answer cannot be decompressed ({reason})"
     if isinstance(error, httpx2.ConnectError | httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return f"it cannot be reached ({reason})"
     return "it closed the stream before the end of its answer" if answered else f"it broke the connection ({reason})"

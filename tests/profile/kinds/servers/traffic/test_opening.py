@@ -69,6 +69,7 @@ def test_a_server_with_a_fault_is_refused_with_its_name_and_the_way_out():
         "json": "it does not stream: it answers with application/json",
         "early": "it closed the stream before the end of its answer; look into its log",
         "error": "it says in its stream: out of memory; look into its log",
+        "dies": "it says in its stream: out of memory; look into its log",
         "redirect": "it redirects to http://127.0.0.1:1/elsewhere, which is not followed",
         "blind": "HTTP 400: this model takes no image; serve a model that sees pictures",
         "ignores": "it reports 10 prompt tokens with a picture, 10 without; serve a model that sees pictures",

@@ -78,7 +78,7 @@ class Batches:
         self.waiting.append(answered)
         self.task = self.task or asyncio.create_task(self._work())
         await answered
-        return Reply(start, loop.time(), Stream(first=loop.time(), ended=True), 200)
+        return Reply(start, loop.time(), Stream(first=loop.time(), finish="stop"), 200)
 
     async def _work(self) -> None:
         while self.waiting:
@@ -137,7 +137,7 @@ class Sharing:
         start = loop.time()
         await asyncio.sleep(self.base_s + self.each_s * self.under_way)
         self.under_way -= 1
-        return Reply(start, loop.time(), Stream(first=loop.time(), ended=True), 200)
+        return Reply(start, loop.time(), Stream(first=loop.time(), finish="stop"), 200)
 
 
 def test_an_open_loop_is_measured_when_its_server_keeps_up():
@@ -209,6 +209,18 @@ def test_single_failures_are_recorded(load):
     errors = [one for one in found.requests if one.error is not None]
     assert 0.1 < len(errors) / len(found.requests) < 0.3
     assert all(one.ttft_ms is None for one in errors)
+
+
+def test_a_request_keeps_the_end_and_the_odd_counts_of_its_answer():
+    class Odd(Queue):
+        async def ask(self, body):
+            reply = await super().ask(body)
+            reply.stream.odd_counts = {"prompt": "-1 prompt tokens", "output": "2.5 output tokens"}
+            return reply
+
+    last = run(Odd(0.1, 0.1), closed(1), requests=4).requests[-1]
+    assert (last.finish, last.odd_counts) == ("stop", "-1 prompt tokens; 2.5 output tokens")
+    assert run(Queue(0.1, 0.1), closed(1), requests=4).requests[-1].odd_counts is None
 
 
 @pytest.mark.parametrize("load", [closed(2), Load(loop="open", value=3)])

@@ -5,17 +5,22 @@ import json
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.profile.kinds.servers.fake_servers import FakeServer
+from tests.profile.kinds.servers.traffic import streams
 from trio_profile.kinds.servers.traffic.server import Server
 from trio_profile.kinds.servers.traffic.stream import Body, Reply
 
-BODY: Body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+EVENTS = {"content-type": "text/event-stream"}
+BODY: Body = {
+    "max_tokens": streams.ASKED,
+    "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
+}
 
 
 def of_server(use: Callable[[Server], Awaitable[Any]], url: str, key=None, timeout=20.0, answers=None) -> Any:
@@ -122,34 +127,55 @@ def test_no_line_of_a_stream_is_kept_without_end():
     assert sent < 10_000_000
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_lines_may_be_sent_in_any_pieces(end):
-    """A character of two bytes is cut in half, too."""
-    events = [{"choices": [{"delta": {"content": "é"}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}]}]
-    text = b"".join(b"data: " + json.dumps(one, ensure_ascii=False).encode() + end + end for one in events)
+def replied(content: bytes, size: int, status: int = 200, headers: Mapping[str, str] = EVENTS) -> Reply:
+    """The reply to a request whose answer comes in parts of so many bytes."""
 
     async def parts() -> AsyncIterator[bytes]:
-        for place in range(len(text)):
-            yield text[place : place + 1]
+        for place in range(0, len(content), size):
+            yield content[place : place + size]
 
-    answer = httpx2.Response(200, content=parts(), headers={"content-type": "text/event-stream"})
-    reply = ask(answers=lambda _: answer)
-    assert reply.error is None and reply.stream is not None and reply.stream.pieces == 1
+    answer = httpx2.Response(status, content=parts(), headers=dict(headers))
+    return ask(answers=lambda _: answer)
 
 
-def test_an_answer_that_is_empty_or_not_whole_has_failed():
-    none = {"usage": {"completion_tokens": 0}}
-    word = {"choices": [{"delta": {"content": "a"}}]}
-    for events, why in (
-        ([], "its answer has no text"),
-        ([{"choices": [{"delta": {}, "finish_reason": "stop"}], **none}], "its answer has no text"),
-        ([word, none], "it reports an answer of 0 tokens"),
-        ([word, {"choices": [{"finish_reason": "abort"}]}], "it broke off its answer (finish_reason abort)"),
-        ([word, {"choices": [{"finish_reason": {"odd": 1}}]}], None),
-    ):
-        text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
-        answer = httpx2.Response(200, content=text, headers={"content-type": "text/event-stream"})
-        assert ask(answers=lambda _, answer=answer: answer).error == why
+SIZES = (1, 7, 100_000)
+"""Bytes of a part: a character and a line end are cut in half, or all comes at once."""
+
+
+@pytest.mark.parametrize("name", streams.WHOLE)
+def test_a_whole_answer_is_measured(name):
+    content, (text, pieces, tokens) = streams.WHOLE[name]
+    for size in SIZES:
+        reply = replied(content, size)
+        stream = reply.stream
+        assert (reply.error, stream.text, stream.pieces, stream.odd_counts) == (None, text, pieces, {})
+        assert (stream.prompt_tokens, stream.output_tokens, stream.cached_tokens) == tokens
+        assert stream.first is not None and stream.finish
+
+
+@pytest.mark.parametrize("name", streams.FAILED)
+def test_an_answer_that_did_not_end_well_is_a_failure_with_its_own_words(name):
+    content, words = streams.FAILED[name]
+    for size in SIZES:
+        error = replied(content, size).error
+        assert error is not None and words in error and "\n" not in error
+
+
+@pytest.mark.parametrize("name", streams.ODD)
+def test_numbers_of_tokens_that_cannot_be_are_set_aside(name):
+    content, words = streams.ODD[name]
+    reply = replied(content, 100_000)
+    stream = reply.stream
+    assert reply.error is None and words in "; ".join(stream.odd_counts.values())
+    assert all(getattr(stream, f"{tokens}_tokens") is None for tokens in stream.odd_counts)
+    assert len(stream.odd_counts) == words.count(";") + 1
+
+
+@pytest.mark.parametrize("name", streams.REPLIES)
+def test_an_answer_that_is_no_stream_is_a_failure_with_its_own_words(name):
+    status, headers, content, words = streams.REPLIES[name]
+    error = replied(content, 7, status, headers).error
+    assert words in error if words and error else error is None and not words
 
 
 def test_a_plain_port_behind_https_says_so():

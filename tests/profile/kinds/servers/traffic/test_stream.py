@@ -1,16 +1,19 @@
+"""A stream read by hand. Its outcomes are in the corpus of `streams.py`, which test_server.py sends."""
+
 import json
 
 import pytest
 
-from trio_profile.kinds.servers.traffic.stream import Stream, message_of
+from trio_profile.kinds.servers.traffic.stream import Stream, message_of, words_of
 
 
 def read(*events: object) -> Stream:
     """A stream in which an event comes each second, from second 1 on."""
-    found = Stream()
+    stream = Stream()
     for second, event in enumerate(events, start=1):
-        found.read(event if isinstance(event, str) else f"data: {json.dumps(event)}", float(second))
-    return found
+        stream.read(event if isinstance(event, str) else f"data: {json.dumps(event)}", float(second))
+        stream.read("", second + 0.5)
+    return stream
 
 
 def said(text: str | None, **delta: object) -> dict:
@@ -21,40 +24,39 @@ END = {"choices": [{"delta": {}, "finish_reason": "length"}]}
 
 
 def test_the_first_token_is_the_first_text():
-    found = read(said(None, role="assistant"), said(""), ": ping", said("a"), said("b"), END, "data: [DONE]")
-    assert (found.first, found.last, found.pieces, found.ended) == (4.0, 5.0, 2, True)
+    stream = read(said(None, role="assistant"), said(""), ": ping", said("a"), said("b"), END, "data: [DONE]")
+    assert (stream.first, stream.last, stream.pieces, stream.finish) == (4.0, 5.0, 2, "length")
 
 
-def test_reasoning_is_text():
-    assert read(said(None, reasoning_content="hm"), END).first == 1.0
+def test_reasoning_is_text_but_no_answer():
+    stream = read(said(None, reasoning_content="hm"), END)
+    assert (stream.first, stream.text) == (1.0, "")
 
 
-def test_an_answer_without_text_has_no_first_token():
-    found = read(said(""), END, "data: [DONE]")
-    assert (found.first, found.last, found.pieces) == (None, None, 0)
+def test_an_event_has_the_time_at_which_its_first_line_came():
+    stream = Stream()
+    for second, line in enumerate(('data: {"choices": [', 'data: {"text": "a"}]}', "")):
+        stream.read(line, float(second))
+    assert (stream.first, stream.pieces, stream.error) == (0.0, 1, None)
+    stream = Stream()
+    for second, text in enumerate("abc"):  # no empty line between the events
+        stream.read(f"data: {json.dumps(said(text))}", float(second))
+    stream.close()
+    assert (stream.first, stream.last, stream.pieces) == (0.0, 2.0, 3)
 
 
-def test_an_answer_that_does_not_say_its_end_has_not_ended():
-    assert not read(said("a")).ended
-    assert read(said("a"), END).ended
-    assert read(said("a"), "data: [DONE]").ended
+def test_an_event_of_many_lines_is_parsed_once():
+    """An array that grows by a line would otherwise be parsed 300,000 times."""
+    stream = Stream()
+    stream.read("data: [", 0.0)
+    for _ in range(300_000):
+        stream.read("data: 1,", 0.0)
+    stream.read("data: 1]", 0.0)
+    assert str(stream.close()).startswith("it says in its stream: [ 1, 1,")
 
 
-def test_the_numbers_of_tokens_are_those_of_the_server():
-    usage = {"prompt_tokens": 300, "completion_tokens": 16, "prompt_tokens_details": {"cached_tokens": 256}}
-    found = read(said("a"), END, {"choices": [], "usage": usage})
-    assert (found.prompt_tokens, found.output_tokens, found.cached_tokens) == (300, 16, 256)
-    assert read({"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": -1}}).prompt_tokens is None
-
-
-@pytest.mark.parametrize("event", ["data: {", "data: " + "[" * 5000, 'data: {"error": {"message": "oh"}}'])
-def test_what_is_wrong_is_an_error(event):
-    assert read(event).error
-
-
-@pytest.mark.parametrize("event", ["data: []", "data: 3", {"choices": []}, {"choices": [3]}, {"usage": 3}, "event: x"])
-def test_odd_events_say_nothing(event):
-    assert read(event) == Stream()
+def test_what_the_server_says_of_its_engine_is_printable():
+    assert read(said("a") | {"system_fingerprint": "a\ud800\nb"}).engine == "a\\ud800 b"
 
 
 @pytest.mark.parametrize(
@@ -62,13 +64,24 @@ def test_odd_events_say_nothing(event):
     [
         ({"error": {"message": "a\nb"}}, "a b"),
         ({"error": "text"}, "text"),
+        ({"error": "general", "message": "text"}, "text"),
+        ({"error": True, "detail": "text"}, "text"),
         ({"message": "text"}, "text"),
         ({"detail": "text"}, "text"),
         ({"detail": [{"msg": "text"}]}, "text"),
         ({"detail": []}, ""),
+        ({"error": {"code": 5}}, ""),
         ([], ""),
         (None, ""),
+        ("text", "text"),
     ],
 )
 def test_the_message_of_an_error_is_found(answer, message):
     assert message_of(answer) == message
+
+
+def test_words_without_a_message_are_the_text_itself():
+    assert words_of('{"error": {"code": 5}}') == '{"error": {"code": 5}}'
+    assert words_of("<title>502</title>\n<p>Bad <b>gateway") == "502 Bad gateway"
+    assert words_of("a < b") == "a < b"
+    assert words_of("") == ""

@@ -1,0 +1,213 @@
+"""Names in a call that prune() does not know: renamed by a release of transformers, they end in one line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from tests.core import tiny
+from trio_core import UnsupportedInput, UnsupportedModel, prune
+from trio_core.engine import calls
+from trio_core.methods.random import Random
+
+METHOD = Random(retention=0.5)
+
+Rename = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def renamed(part: torch.nn.Module, call: Rename, back: Rename) -> None:
+    """Give a module's class another name for an argument: its caller uses that one, and its forward takes it."""
+    own: Any = type(part)
+
+    class Renamed(own):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(*args, **call(kwargs))
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return super().forward(*args, **back(kwargs))
+
+    part.__class__ = Renamed
+
+
+def swap(old: str, new: str) -> tuple[Rename, Rename]:
+    """Rename one argument in a call, and back."""
+
+    def change(before: str, after: str) -> Rename:
+        return lambda kwargs: {after if name == before else name: value for name, value in kwargs.items()}
+
+    return change(old, new), change(new, old)
+
+
+def decoder_of(model: PreTrainedModel) -> Any:
+    return model.get_submodule("model.language_model")
+
+
+def cache_name() -> str:
+    """The release's own name for the cache."""
+    return calls.cache_argument(decoder_of(tiny.model("llava")))
+
+
+@pytest.mark.parametrize("method", ("random", "divprune", "trio"))
+def test_a_layer_that_calls_its_cache_by_another_name_is_refused(method):
+    model = tiny.variant("llava")
+    for layer in decoder_of(model).layers:
+        renamed(layer, *swap(cache_name(), "kv"))
+    with tiny.refused(UnsupportedInput, "kv: prune"), prune(model, method, retention=0.5):
+        tiny.generate(model, tiny.sample("llava"), 2)
+
+
+@pytest.mark.parametrize("attention", ("eager", "sdpa"))
+@pytest.mark.parametrize("old", ("attention_mask", "position_embeddings", "position_ids"))
+def test_a_layer_that_renames_what_describes_the_sequence_is_refused(old, attention):
+    model = tiny.variant("llava", attention)
+    for layer in decoder_of(model).layers:
+        renamed(layer, *swap(old, f"new_{old}"))
+    both = tiny.batch(tiny.pair("llava"))
+    with tiny.refused(UnsupportedInput, f"new_{old}: prune"), prune(model, "random", retention=0.5):
+        tiny.generate(model, both, 2)
+
+
+def test_a_mask_that_is_none_under_another_name_is_missed():
+    """Without padding sdpa gets no mask, and unequal pictures need one after pruning."""
+    model = tiny.variant("llava")
+    for layer in decoder_of(model).layers:
+        renamed(layer, *swap("attention_mask", "mask"))
+    one = tiny.sample("llava")
+    with (
+        tiny.refused(UnsupportedModel, "gets no 'attention_mask'"),
+        prune(model, "random", retention=0.5),
+    ):
+        model(**one)
+
+
+def test_hidden_states_under_another_name_are_missed():
+    model = tiny.variant("llava")
+    layer = decoder_of(model).layers[2]
+    own: Any = type(layer)
+
+    class ByKeyword(own):
+        def __call__(self, hidden: torch.Tensor, **kwargs: Any) -> Any:
+            return super().__call__(x=hidden, **kwargs)
+
+        def forward(self, x: torch.Tensor, **kwargs: Any) -> Any:
+            return super().forward(x, **kwargs)
+
+    layer.__class__ = ByKeyword
+    with tiny.refused(UnsupportedModel, "ByKeyword is called without 'hidden_states'"), prune(model, METHOD):
+        model(**tiny.sample("llava"))
+
+
+def test_arguments_of_a_layer_by_position_are_refused():
+    model = tiny.variant("llava")
+    layer = decoder_of(model).layers[3]
+    own: Any = type(layer)
+
+    class ByPosition(own):
+        def __call__(self, hidden: torch.Tensor, **kwargs: Any) -> Any:
+            return super().__call__(hidden, kwargs.pop("attention_mask"), kwargs.pop("position_ids"), **kwargs)
+
+    layer.__class__ = ByPosition
+    with tiny.refused(UnsupportedInput, "argument 3 by position: prune"), prune(model, METHOD):
+        model(**tiny.sample("llava"))
+
+
+def test_a_decoder_with_an_argument_that_we_do_not_know_is_refused():
+    model = tiny.variant("llava")
+    decoder = decoder_of(model)
+    renamed(
+        decoder,
+        lambda kwargs: {**kwargs, "per_layer_inputs": torch.ones(1)},
+        lambda kwargs: {name: value for name, value in kwargs.items() if name != "per_layer_inputs"},
+    )
+    with tiny.refused(UnsupportedInput, "per_layer_inputs: prune"), prune(model, METHOD):
+        model(**tiny.sample("llava"))
+
+
+def with_output(change: Callable[[Any], Any]) -> PreTrainedModel:
+    """LLaVA's toy, whose decoder returns what `change` makes of its output."""
+    model = tiny.variant("llava")
+    decoder_of(model).register_forward_hook(lambda _decoder, _args, output: change(output))
+    return model
+
+
+def test_a_field_of_the_output_that_we_do_not_know_is_refused():
+    def rename(output: Any) -> Any:
+        output["states_by_layer"] = output.hidden_states
+        return output
+
+    model = with_output(rename)
+    with tiny.refused(UnsupportedModel, "returns a field 'states_by_layer', which"), prune(model, METHOD):
+        model(**tiny.sample("llava"), output_hidden_states=True)
+
+
+def test_an_output_without_fields_is_refused():
+    model = with_output(lambda output: (output.last_hidden_state,))
+    with tiny.refused(UnsupportedModel, "LlamaModel returns tuple, which prune"), prune(model, METHOD):
+        model(**tiny.sample("llava"))
+
+
+def test_a_cache_that_the_layers_filled_unseen_is_refused():
+    """As if a decoder gave its layers the cache past their arguments."""
+    model = tiny.variant("llava")
+    hidden = DynamicCache(config=model.config)
+    name = cache_name()
+
+    def replace(output: Any) -> Any:
+        output[name] = hidden
+        return output
+
+    decoder_of(model).register_forward_hook(lambda _decoder, _args, output: replace(output))
+    with tiny.refused(UnsupportedModel, "filled a cache that its decoder layers did not get"), prune(model, METHOD):
+        model(**tiny.sample("llava"), use_cache=True)
+
+
+def test_a_cache_that_is_asked_for_and_not_there_is_refused():
+    model = tiny.variant("llava")
+    for layer in decoder_of(model).layers:
+        renamed(layer, lambda kwargs: calls.without_cache(kwargs), lambda kwargs: kwargs)
+    model.register_forward_hook(lambda _model, _args, output: type(output)(logits=output.logits))
+    with tiny.refused(UnsupportedModel, "filled a cache that its decoder layers did not get"), prune(model, METHOD):
+        model(**tiny.sample("llava"), use_cache=True)
+
+
+@pytest.mark.parametrize("form", (lambda cache: cache, lambda cache: [cache], lambda cache: {"self": cache}))
+def test_a_step_on_a_cache_under_another_name_is_no_new_prompt(form):
+    """Also where the model passes it on, as it does with arguments that it does not know."""
+    model = tiny.variant("llava")
+    with torch.no_grad(), prune(model, "divprune", retention=0.5) as trace:
+        cache = calls.cache_of(model(**tiny.sample("llava"), use_cache=True))
+        stages = [*trace.stages]
+        with tiny.refused(UnsupportedInput, "memory: Cache is no argument of a model that prune"):
+            model(input_ids=torch.tensor([[5]]), memory=form(cache))
+        assert trace.stages == stages
+
+
+@pytest.mark.parametrize("name", calls.CACHE)
+def test_a_step_by_hand_works_by_the_old_name_and_by_the_new_one(name):
+    """Unless the release has only the other one."""
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    if name not in ("past_key_values", cache_name()):
+        pytest.skip("this release has only the other name")
+    with torch.no_grad(), prune(model, "divprune", retention=0.5) as trace:
+        cache = calls.cache_of(model(**one, use_cache=True))
+        tokens = {len(kept) for stage in trace.stages for kept in stage.kept}
+        model(input_ids=torch.tensor([[5]]), **{name: cache})
+        assert not any("without visual tokens" in note for note in trace.notes)
+        assert {len(kept) for stage in trace.stages for kept in stage.kept} == tokens
+
+
+def test_a_dense_prompt_may_have_any_argument():
+    """Nothing was dropped, and so nothing can be misread."""
+    model = tiny.variant("llava")
+    text = {"input_ids": torch.tensor([[5, 6, 7]])}
+    with torch.no_grad(), prune(model, METHOD):
+        model(**text, strength=torch.ones(3))
+
+
+def test_a_tokenizer_that_generate_passes_on_is_no_cache():
+    """Stop strings need one, and generate() leaves it among the model's arguments."""
+    model, tokenizer = tiny.model("llava"), object()
+    with torch.no_grad(), prune(model, METHOD):
+        model(**tiny.sample("llava"), tokenizer=tokenizer)

@@ -1,0 +1,126 @@
+"""A known family proves itself on a release of transformers that was not tested."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.core import tiny
+from trio_core import UnsupportedModel, prune, releases
+from trio_core.engine import calls, passes, prefill, proof
+from trio_core.methods.random import Random
+from trio_core.models import families
+
+
+@pytest.fixture(autouse=True)
+def untested(monkeypatch):
+    """The installed release counts as untested, and nothing is proved yet."""
+    monkeypatch.setattr(releases, "version", lambda _: "5.99.0")
+    monkeypatch.setattr(proof, "_faults", {})
+
+
+def pruned(family: str = "llava", attention: str | None = None) -> None:
+    model = tiny.model(family, attention)
+    with torch.inference_mode(), prune(model, Random(retention=0.5)):
+        model(**tiny.sample(family))
+
+
+@tiny.every_kernel
+def test_every_family_holds(family, attention):
+    with pytest.warns(RuntimeWarning, match=f"was not tested on transformers 5.99 .*{tiny.NAMES[family]} was pruned"):
+        pruned(family, attention)
+
+
+def test_a_family_is_proved_once_and_warns_once():
+    with pytest.warns(RuntimeWarning) as first:
+        pruned()
+    with warnings.catch_warnings(action="error"):
+        pruned()
+    assert len(first) == 1
+    with pytest.warns(RuntimeWarning, match="Qwen3-VL"):
+        pruned("qwen3_vl")
+
+
+def test_a_tested_release_needs_no_proof(monkeypatch):
+    monkeypatch.setattr(releases, "version", lambda _: releases.TESTED[-1] + ".7")
+    monkeypatch.setattr(proof, "fault", None)
+    pruned()
+
+
+def test_an_interrupted_proof_is_run_again(monkeypatch):
+    def interrupt(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(proof, "fault", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pruned()
+    with pytest.warns(RuntimeWarning, match="held"):
+        pruned()
+
+
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def keys_doubled(patch: pytest.MonkeyPatch) -> None:
+    """Saliency `autograd` runs the layer on the cache, as with 5.24 before it was known."""
+    patch.setattr(prefill, "without_cache", lambda kwargs: kwargs)
+
+
+def cache_unseen(patch: pytest.MonkeyPatch) -> None:
+    """The cache has another name, and nothing refuses that name."""
+    patch.setattr(calls, "CACHE", ("memory",))
+    patch.setattr(calls, "check_model_call", lambda _: None)
+    for name in ("check_filled", "check_decoder_output", "check_decoder_call"):
+        patch.setattr(f"trio_core.engine.attach.{name}", lambda *_: None)
+    patch.setattr("trio_core.engine.prompt.check_model_call", lambda _: None)
+    patch.setattr("trio_core.engine.passes.check_layer_call", lambda *_: None)
+
+
+def masks_uncut(patch: pytest.MonkeyPatch) -> None:
+    """Fillers are seen by all tokens."""
+
+    def without_fillers(frame: Any, mask: Any, *rest: Any, **facts: Any) -> Any:
+        return cut(proof_frame(frame), mask, *rest, **facts)
+
+    def proof_frame(frame: Any) -> Any:
+        return type(frame)(frame.index, torch.ones_like(frame.valid), frame.dropped, frame.full_length, hides=False)
+
+    cut = passes.cut_mask
+    patch.setattr(passes, "cut_mask", without_fillers)
+
+
+def scores_wrong(patch: pytest.MonkeyPatch) -> None:
+    """The gradient of another layer."""
+    run = prefill._run
+    patch.setattr(prefill, "_run", lambda layer, kwargs, hidden: run(layer, kwargs, hidden.flip(1)))
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    (
+        (keys_doubled, "selects: "),
+        (cache_unseen, "decodes: "),
+        (masks_uncut, "decodes: off by"),
+        (scores_wrong, "selects: off by"),
+    ),
+)
+def test_what_a_release_breaks_is_refused_in_one_line(monkeypatch, fault: Fault, says: str):
+    fault(monkeypatch)
+    message = rf"not tested on transformers 5.99, and a toy of LLaVA-1.5 fails there \({says}.*: use a tested release"
+    for _ in range(2):
+        with tiny.refused(UnsupportedModel, message):
+            pruned()
+
+
+def test_the_proof_holds_the_scores_of_every_family_to_torchs_own_backward():
+    """A wrong oracle would refuse all; a lax one nothing. Scores that are off by a hundredth are caught."""
+    family = families["LLaVA-1.5"]
+    dense, inputs = family(family.toy("eager")), family.toy_sample("large")
+    with torch.no_grad():
+        _, stages = proof._generated(family, "sdpa", prune, inputs, "trio", saliency="autograd")
+        ours, oracle = stages[0].scores[0], proof._gradient(dense, inputs, stages, stages[0].layer)
+    assert proof._difference(ours, oracle) < 1e-5
+    assert proof._difference(ours * 1.01, oracle) > proof.TOLERANCE

@@ -1,0 +1,21 @@
+"""The releases of transformers that pruning was tested on. The bounds in `pyproject.toml` allow these and no others."""
+
+from importlib.metadata import version
+
+from packaging.version import Version
+
+TESTED = ("5.23", "5.24")
+"""The first two numbers of each, oldest first."""
+USE_TESTED = f"use a tested release of transformers ({' or '.join(TESTED)})"
+"""The way out that an error names."""
+
+
+def installed() -> str:
+    """The release of the installed transformers, as TESTED names it. One that is not out yet has its whole version."""
+    release = Version(version("transformers"))
+    return str(release) if release.is_prerelease else f"{release.major}.{release.minor}"
+
+
+def is_tested() -> bool:
+    """Whether the installed transformers is of a tested release."""
+    return installed() in TESTED
