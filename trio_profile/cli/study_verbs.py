@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from trio_profile.studies.running import Finished
 
 
+ONE_PROCESS = (
+    "processes = 1: `trio-profile gate` will refuse these times, because one process does not show how much another "
+    "one would differ; leave --processes out to judge them"
+)
 UNIT = Annotated[Literal["macs", "flops"] | None, flag("--unit", "Unit of the tables. Default: macs.")]
 
 
@@ -152,4 +156,7 @@ def _server(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[None]:
 def _draft(kind: Kind, values: dict[str, Any]) -> "Draft":
     from trio_profile.studies import asked
 
-    return asked.draft(kind.name, options.fields(kind.load("study"), values), values["study"])
+    draft = asked.draft(kind.name, options.fields(kind.load("study"), values), values["study"])
+    if getattr(draft.study, "processes", None) == 1:
+        printing.warn([ONE_PROCESS])
+    return draft

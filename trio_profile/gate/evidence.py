@@ -55,6 +55,11 @@ class Subject:
     evidence: dict[str, dict[str, Evidence]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
+    def leave_out_times(self) -> None:
+        """Keep the whole numbers only."""
+        for where, of_all in self.evidence.items():
+            self.evidence[where] = {name: value for name, value in of_all.items() if isinstance(value, int)}
+
 
 def compare(
     base: Subject,

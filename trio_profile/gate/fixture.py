@@ -46,11 +46,12 @@ class Settings(BaseModel):
 
 
 class Gate:
-    """The fixture `trio_gate` of one test. It fails the test on a regression only.
+    """The fixture `trio_gate` of one test. It fails the test on a regression.
 
     Call it with a workload, "module:function", and the workload's arguments. With --trio-gate-base the workload is
     timed in both revisions in turn. Or call it with a function, and with another one as `base`; the two are timed in
-    turn in this process. Without a base the test passes with the verdict "no base". An inconclusive verdict passes too.
+    turn in this process. Without a base the test passes with the verdict "no base". An inconclusive verdict passes too,
+    unless --trio-gate-inconclusive=fail is given.
 
     The numbers are written to the benchmark's `extra_info["trio_gate"]`, and the new times to its `stats`.
 
@@ -83,8 +84,9 @@ class Gate:
             self.verdicts += self._judge(run, base, arguments)
         except ProfileError as error:
             _fail(str(error))
-        if worse := failures(self.verdicts):
-            pytest.fail("\n".join(map(sentence, worse)), pytrace=False)
+        inconclusive = self.config.getoption("trio_gate_inconclusive")
+        if worse := failures(self.verdicts, inconclusive):
+            pytest.fail("\n".join(sentence(verdict, inconclusive) for verdict in worse), pytrace=False)
         return self.verdicts[0] if self.verdicts else None
 
     def exact(self, name: str, value: int) -> None:
@@ -165,7 +167,7 @@ class Gate:
             stats.update(ms / 1000)
         self.benchmark.extra_info["trio_gate"] = {
             **verdict.model_dump(mode="json", exclude={"where"}),
-            "max_ratio": self.settings.max_ratio,
+            "max_ratio": self.settings.max_ratio,  # also beside "no base"
             "base_revision": self.config.getoption("trio_gate_base"),
             "base_ms": [*base_ms],
         }

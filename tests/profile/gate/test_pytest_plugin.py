@@ -127,7 +127,11 @@ def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
     ("ms", "exact", "says"),
     [
         (0.5, {"kept": 5, "launches": 3}, "improved: prefill_ms of *is 0.5*"),
-        (2.0, {"kept": 5}, "regression: prefill_ms of *is 2.0*; in each of two pairs of processes)"),
+        (
+            2.0,
+            {"kept": 5},
+            "regression: prefill_ms of *is 2.0*, bound 1.03 (24 pairs; 2.00× and 2.00× in two pairs of processes)",
+        ),
         (1.0, {"kept": 6}, "regression: kept of *went from 5 to 6"),
         (1.0, {}, "trio_gate: the workload toy:work no longer reports its kept*"),
     ],
@@ -149,9 +153,14 @@ def test_a_regression_that_a_second_pair_of_processes_does_not_show_is_inconclus
     biased = TOY.format(ms="(2.0 if first else 1.0)", exact={"kept": 5})
     seen = "import pathlib\nmark = pathlib.Path('mark')\nfirst = not mark.exists()\nmark.touch()\n"
     repository.makepyfile(toy=seen + biased)
+    said = "inconclusive: prefill_ms *; 2.00× and 1.00× in two pairs of processes); "
     result = run(repository, "--trio-gate-base", "HEAD")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["inconclusive: prefill_ms *only one of two pairs of processes shows a regression)"])
+    result.stdout.fnmatch_lines([f"{said}passes by default (--trio-gate-inconclusive)"])
+    (repository.path / "mark").unlink()
+    result = run(repository, "--trio-gate-base", "HEAD", "--trio-gate-inconclusive", "fail")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"{said}fails (--trio-gate-inconclusive)"])
 
 
 def test_an_unknown_revision_ends_the_run_in_one_line(repository):
