@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import typer
 
+from tests.core.tiny import fast_first
 from tests.profile.command import complaint, document
 from trio_profile.cli import run
 from trio_profile.cli.engines import ENGINE_OPTIONS
@@ -67,6 +68,35 @@ def test_a_dry_run_says_how_long_the_study_takes(sweep_arguments, tmp_path, caps
 
 def test_a_kind_that_measures_nothing_has_no_dry_run(capsys):
     assert "audit measures nothing" in complaint(capsys, "audit", "trio-2026", "--dry-run")
+
+
+OWN = """
+from trio_core import ScoreMethod
+class Norm(ScoreMethod):
+    def score(self, view):
+        return [sample.features.float().norm(dim=-1) for sample in view.samples]
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> str:
+    """The name of a module that can be imported. Its method has a rule, and nothing else."""
+    (tmp_path / "own_rule.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_rule", raising=False)
+    return "own_rule"
+
+
+@pytest.mark.parametrize("verb", fast_first(("sweep", "compare", "flops", "layers"), "sweep", "flops"))
+def test_a_method_of_ones_own_needs_no_more_than_its_rule(verb, own, checkpoint, tmp_path, capsys):
+    sampling = () if verb == "flops" else ("--seconds", "0.05")
+    process = ("--processes", "1") if verb in ("sweep", "compare") else ()
+    found = document(
+        capsys,
+        *(verb, "--model", checkpoint, "--method", f"{own}:Norm", "--retention", "0.5", "--new-tokens", "2"),
+        *(*sampling, *process, "--out", tmp_path / "out"),
+    )
+    assert f"{own}:Norm" in found["study"]["methods"]
 
 
 GONE = "from trio_profile.errors import LogError\n"
