@@ -26,6 +26,8 @@ from trio_profile.text import first_line
 if TYPE_CHECKING:
     from trio_core.methods.method import Method
 
+NO_CODE: dict[str, Any] = {"trust_remote_code": False}
+"""For every `from_pretrained`: the code of a checkpoint is not run. Without it transformers asks on the terminal."""
 _DEVICE = re.compile(r"cpu|meta|cuda(:\d+)?")
 _MOST_BYTES = 1_000_000
 _HUB_SECONDS = 10
@@ -196,7 +198,7 @@ def num_layers(name: str) -> int:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(name).get_text_config().num_hidden_layers
+        return AutoConfig.from_pretrained(name, **NO_CODE).get_text_config().num_hidden_layers
     except Exception as error:  # of a foreign configuration
         raise StudyError(f"model {name!r} cannot be loaded: {first_line(error)}") from error
 

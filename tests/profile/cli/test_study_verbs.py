@@ -26,12 +26,13 @@ def test_a_verb_takes_the_options_of_its_kind_and_of_every_study(kind):
     common = {"study", "out", "resume", "log", "dry_run", "json", "markdown", "latex", "help_all"}
     own = {"new", "strict"} if kind == "audit" else {"unit"} if kind == "flops" else set()
     workers = {"engine", *ENGINE_OPTIONS} if KINDS[kind].file == MEASUREMENTS else set()
-    assert names - {"help"} == {*KINDS[kind].options, *common, *own, *workers}
+    trust = {"trust"} if KINDS[kind].runs_a_model else set()
+    assert names - {"help"} == {*KINDS[kind].options, *common, *own, *workers, *trust}
     assert all(one.help for one in VERBS[kind].params)
 
 
 def test_an_option_that_does_not_exist_names_the_nearest(capsys):
-    assert "(Possible options: --tasks)" in complaint(capsys, "eval", "--taks", "1")
+    assert "(Possible options: --tasks, " in complaint(capsys, "eval", "--taks", "1")
 
 
 # --- a study, from the line to its report ----------------------------------------------------------------------------
