@@ -25,7 +25,9 @@ from scipy.special import stdtrit
 from trio_profile import units
 from trio_profile.analysis.gate import OfInconclusive, Outcome, Verdict, effect
 from trio_profile.errors import MeasurementError
+from trio_profile.reading import LARGEST_INTEGER
 from trio_profile.records.study import PROCESSES
+from trio_profile.records.timing import LONGEST_MS, SHORTEST_MS
 from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, quotient_interval
 from trio_profile.stats.two_way import Centre, parts_of
 
@@ -86,7 +88,9 @@ def judge(quantity: str, where: str, base: Evidence, new: Evidence, max_ratio: f
 
 
 def judge_exact(quantity: str, where: str, base: int, new: int) -> Verdict:
-    """The verdict on a whole number: any growth is a regression."""
+    """The verdict on a whole number: any growth is a regression. Raises MeasurementError for one beyond 63 bits."""
+    if large := [value for value in (base, new) if abs(value) > LARGEST_INTEGER]:
+        raise MeasurementError(f"{quantity} of {where} has {large[0].bit_length()} bits: at most 63 can be compared")
     outcome: Outcome = "regression" if new > base else "improved" if new < base else "pass"
     ratio = new / base if base else None
     return Verdict(quantity=quantity, where=where, base=base, new=new, ratio=ratio, verdict=outcome)
@@ -290,5 +294,7 @@ def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_r
 def _require_times(quantity: str, where: str, values: Sequence[float]) -> None:
     if (n := len(values)) < LEAST_SAMPLES:
         raise MeasurementError(f"{quantity} of {where} has {n} samples: a verdict needs {LEAST_SAMPLES}, sample longer")
-    if bad := [value for value in values if not (isfinite(value) and value > 0)]:
-        raise MeasurementError(f"{quantity} of {where} holds a time of {bad[0]:g}, which is impossible: measure again")
+    if bad := [value for value in values if not SHORTEST_MS <= value <= LONGEST_MS]:
+        raise MeasurementError(
+            f"{quantity} of {where} holds a time of {bad[0]:g} ms, which is impossible: measure again"
+        )
