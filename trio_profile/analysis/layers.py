@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.flops import Factor, FormulaTotal, Gammas
@@ -65,6 +65,12 @@ class PartTimes(Record):
     dense_ms: Milliseconds
 
 
+def _above_zero(time: Milliseconds) -> Milliseconds:
+    if time.value <= 0:
+        raise ValueError(f"a prefill takes more than {time.value:g} ms")
+    return time
+
+
 class Totals(Record):
     """The times of the whole prefill.
 
@@ -74,8 +80,8 @@ class Totals(Record):
     instrumented, dense_instrumented: time with marks / time without marks.
     """
 
-    prefill_ms: Milliseconds
-    dense_prefill_ms: Milliseconds
+    prefill_ms: Annotated[Milliseconds, AfterValidator(_above_zero)]
+    dense_prefill_ms: Annotated[Milliseconds, AfterValidator(_above_zero)]
     prefill_speedup: Ratio
     named: MeasuredShare
     dense_named: MeasuredShare
@@ -144,7 +150,7 @@ class PrefillTimes(Record):
 
     method: str
     retention: Retention
-    layers: tuple[LayerTimes, ...]
+    layers: Annotated[tuple[LayerTimes, ...], Field(min_length=1)]
     stages: tuple[StageTimes, ...]
     parts: tuple[PartTimes, ...]
     totals: Totals

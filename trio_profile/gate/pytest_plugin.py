@@ -12,7 +12,7 @@ library until a gate is used.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
@@ -131,8 +131,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         from trio_profile.gate.verdict import sentence
 
         terminalreporter.section("trio gates")
+        inconclusive = cast(Any, config.getoption("trio_gate_inconclusive"))
         for verdict in verdicts:
-            terminalreporter.write_line(sentence(verdict, config.getoption("trio_gate_inconclusive")))
+            terminalreporter.write_line(sentence(verdict, inconclusive))
 
 
 def _refuse(message: str) -> NoReturn:

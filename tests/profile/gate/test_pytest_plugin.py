@@ -134,6 +134,8 @@ def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
         ),
         (1.0, {"kept": 6}, "regression: kept of *went from 5 to 6"),
         (1.0, {}, "trio_gate: the workload toy:work no longer reports its kept*"),
+        (5e-324, {"kept": 5}, "trio_gate: prefill_ms of * holds a time of 4.94066e-324 ms, which is impossible*"),
+        (1.0, {"kept": 10**400}, "trio_gate: kept of * has 1329 bits: at most 63 can be compared"),
     ],
 )
 def test_the_working_tree_is_compared_with_a_revision(repository, ms, exact, says):
@@ -180,6 +182,7 @@ def test_a_gate_that_cannot_judge_fails_the_test(pytester):
         "trio_gate.exact('kv_bytes', True)": "kv_bytes = True is no whole number",
         "trio_gate(lambda: None); trio_gate(lambda: None)": "call it once in a test",
         "trio_gate('nonsense:work')": "No module named 'nonsense'",
+        "trio_gate.exact('kv_bytes', 2**64)": "kv_bytes has 65 bits: at most 63 can be compared",
         "trio_gate('toy:work', base=lambda: None)": "a workload's base is a revision",
         "pass": "measured nothing",
     }
@@ -189,7 +192,7 @@ def test_a_gate_that_cannot_judge_fails_the_test(pytester):
     )
     pytester.makepyfile("\n".join([*tests, marked]))
     result = run(pytester)
-    result.assert_outcomes(failed=5, passed=2, errors=4)
+    result.assert_outcomes(failed=6, passed=2, errors=5)
     for says in (*bodies.values(), "kv_bytes was never recorded with trio_gate.exact"):
         result.stdout.fnmatch_lines_random([f"*trio_gate*{says}*"])
 

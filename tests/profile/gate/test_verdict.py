@@ -102,9 +102,18 @@ def test_samples_that_cannot_be_judged_are_refused():
         ([1.0] * 6, [1.0] * 7, "no pairs"),
         ([1.0] * 6, [1.0] * 5 + [float("nan")], "nan"),
         ([1.0] * 6, [0.0] * 6, "which is impossible"),
+        ([5e-324] * 6, [1.0] * 6, "a time of 4.94066e-324 ms, which is impossible"),
+        ([1.0] * 6, [1e300] * 6, r"a time of 1e\+300 ms, which is impossible"),
     ):
         with pytest.raises(MeasurementError, match=says):
             judge_pairs("prefill_ms", "here", base, new)
+
+
+def test_a_whole_number_that_no_file_can_hold_is_refused():
+    """Its ratio is not finite."""
+    for base, new in ((1, 10**400), (10**400, 1), (-(2**63), 1)):
+        with pytest.raises(MeasurementError, match="kept of here has .* bits: at most 63 can be compared"):
+            judge_exact("kept", "here", base, new)
 
 
 def test_a_verdict_on_samples_that_were_not_interleaved_has_a_note():
