@@ -4,6 +4,7 @@ TrioError
 ├── OptionError            an argument outside its range
 │   ├── RetentionError     a retention that no schedule can reach
 │   └── UnknownName        a name that no registry knows
+├── MethodError            a method of the user's own raised an error
 ├── UnsupportedModel       a model, or a part of one, that we do not know how to prune
 └── UnsupportedInput       inputs for which pruning would give a wrong result without an error
 """
@@ -37,6 +38,10 @@ class UnknownName(OptionError):
 
     def __init__(self, kind: str, name: str, known: list[str], way_out: str = ""):
         super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known)}{'; ' + way_out if way_out else ''}")
+
+
+class MethodError(TrioError):
+    """A method of the user's own raised an error, which is the cause of this one."""
 
 
 class UnsupportedModel(TrioError):

@@ -108,11 +108,12 @@ def read(directory: str | Path) -> Any:
     return running.read(Path(directory)).document
 
 
-def run(kind: str, out: str | Path | None = None, **fields: Any) -> Any:
+def run(kind: str, out: str | Path | None = None, *, trust: bool = False, **fields: Any) -> Any:
     """Run a study of any kind, such as `theory`, and return its document.
 
     kind: a name as on the command line.
     out: directory of the study. None: the default of the kind.
+    trust: whether the methods `module:Class` that the file of a `suite` names may be imported.
     The other arguments and the errors are those of `sweep`.
     """
     from trio_profile import process
@@ -120,5 +121,5 @@ def run(kind: str, out: str | Path | None = None, **fields: Any) -> Any:
     process.prepare()  # before torch is imported
     from trio_profile.studies import asked, running
 
-    study = asked.make(kind, fields)
+    study = asked.make(kind, fields, trust=trust)
     return running.run(study, None if out is None else Path(out)).document

@@ -21,6 +21,8 @@ MOST_BYTES = 512 * 1024 * 1024
 DEEPEST = 64
 """The deepest nesting of a JSON or TOML text."""
 LARGEST_INTEGER = 2**63 - 1
+LARGEST = 1e100
+"""No number of ours is larger, or closer to 0 than 1 / LARGEST. So products and quotients stay finite."""
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -79,8 +81,8 @@ def parse_json(text: str | bytes, *, unique: bool = False) -> Any:
 
     unique: refuse an object that has a name twice. People write this by mistake, and readers differ in which value
         they take.
-    Raises ValueError if it is not JSON, nests deeper than DEEPEST, or holds NaN, Infinity, a number beyond
-    64 bits or half a character.
+    Raises ValueError if it is not JSON, nests deeper than DEEPEST, or holds NaN, Infinity, an integer beyond 64 bits,
+    another number beyond LARGEST, or half a character.
     """
     read = partial(json.loads, parse_constant=_refuse, object_pairs_hook=_unique if unique else None)
     return _parsed(read, decode_utf8(text) if isinstance(text, bytes) else text)
@@ -122,7 +124,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require_plain(tree: Any) -> None:
-    """Raise ValueError for deep nesting, a number beyond 64 bits, and a text that UTF-8 cannot write."""
+    """Raise ValueError for deep nesting, a number out of range, and a text that UTF-8 cannot write."""
     level, depth = [tree], 0
     while level:
         below: list[Any] = []
@@ -138,6 +140,8 @@ def _require_plain(tree: Any) -> None:
                 raise ValueError(f"it contains an integer of {value.bit_length()} bits; at most 63 can be read")
             elif isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"it contains {value}, which is not finite")
+            elif isinstance(value, float) and value and not 1 / LARGEST <= abs(value) <= LARGEST:
+                raise ValueError(f"it contains {value:g}; numbers from {1 / LARGEST:g} to {LARGEST:g} can be read")
             elif isinstance(value, str) and not value.isascii():
                 try:
                     value.encode()

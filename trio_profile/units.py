@@ -206,28 +206,30 @@ def moment(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def times(ratio: float, interval: Sequence[float] | None = None) -> str:
+def times(ratio: float, interval: Sequence[float] | None = None, limit: float = 1) -> str:
     """A speed-up: 1.2345 in [1.20, 1.27] → `1.23×`. A wide interval gets fewer digits."""
-    return f"{ratio:.{_ratio_digits(interval)}f}×"
+    return f"{ratio:.{_ratio_digits(interval, limit)}f}×"
 
 
-def times_within(ratio: float, bounds: Sequence[float]) -> str:
-    """A speed-up with its interval: `1.23× [1.20, 1.27]`."""
-    return f"{times(ratio, bounds)} {interval(bounds)}"
+def times_within(ratio: float, bounds: Sequence[float], limit: float = 1) -> str:
+    """A speed-up with its interval: `1.23× [1.20, 1.27]`. limit: with which the interval is compared."""
+    return f"{times(ratio, bounds, limit)} {interval(bounds, limit)}"
 
 
-def interval(bounds: Sequence[float]) -> str:
+def interval(bounds: Sequence[float], limit: float = 1) -> str:
     """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits."""
-    digits = _ratio_digits(bounds)
+    digits = _ratio_digits(bounds, limit)
     return f"[{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
 
 
-def _ratio_digits(bounds: Sequence[float] | None) -> int:
-    """The number of decimals of a speed-up. No end of the interval may be rounded to 1, unless it is 1."""
+def _ratio_digits(bounds: Sequence[float] | None, limit: float) -> int:
+    """The number of decimals of a speed-up. Only an end of the interval that is 1, or the limit, is rounded to it."""
     if bounds is None:
         return 2
     digits = _digits(bounds, least=1, most=4)
-    while digits < 4 and any(bound != 1 and round(bound, digits) == 1 for bound in bounds):
+    while digits < 4 and any(
+        bound != mark and round(bound, digits) == round(mark, digits) for bound in bounds for mark in (1, limit)
+    ):
         digits += 1
     return digits
 

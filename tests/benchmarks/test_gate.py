@@ -90,5 +90,5 @@ def test_false_alarms_and_power(benchmark, model: str):
         },
     )
     assert share(same, "regression") <= 0.01 and share(hurried, "regression") <= 0.01
-    assert share(at_bound, "regression") <= 0.03
+    assert share(at_bound, "regression") <= 0.08
     assert not narrow or share(narrow, "regression") >= 0.95

@@ -30,15 +30,21 @@ def faults_of(corpus: Corpus, seed: int) -> tuple[Case, int, list[str]]:
     """Run the case of a seed. Return the case, its exit code and what is wrong with how it ended."""
     with tempfile.TemporaryDirectory() as place, chdir(place):
         found = case(corpus, seed, Path(place))
-        out, err = io.StringIO(), io.StringIO()
         terminal = {"COLUMNS": WIDTHS[seed % 97]} if seed % 97 < len(WIDTHS) else {}
-        with patch.dict(os.environ, terminal), _alarm(), _no_clock():
-            try:
-                with redirect_stdout(out), redirect_stderr(err):
-                    code = run(found.arguments)
-            except BaseException as error:
-                return found, -1, [f"raised {type(error).__name__}: {error}"]
-    return found, code, faults_in(found, code, out.getvalue(), err.getvalue())
+        with patch.dict(os.environ, terminal):
+            return found, *ended(found)
+
+
+def ended(one: Case) -> tuple[int, list[str]]:
+    """Run a case. Return its exit code and what is wrong with how it ended."""
+    out, err = io.StringIO(), io.StringIO()
+    with _alarm(), _no_clock():
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                code = run(one.arguments)
+        except BaseException as error:
+            return -1, [f"raised {type(error).__name__}: {error}"]
+    return code, faults_in(one, code, out.getvalue(), err.getvalue())
 
 
 def faults_in(one: Case, code: int, out: str, err: str) -> list[str]:

@@ -1,4 +1,5 @@
 import os
+import re
 
 import pytest
 
@@ -54,6 +55,15 @@ def test_an_integer_beyond_64_bits_is_refused(number):
         with pytest.raises(ValueError, match="integer"):
             parse(text)
     assert parse_json(str(LARGEST_INTEGER)) == LARGEST_INTEGER
+
+
+@pytest.mark.parametrize("number", ["5e-324", "-1e-101", "1.7e308", "-1e101"])
+def test_a_number_whose_quotients_are_not_finite_is_refused(number):
+    for parse, text in ((parse_json, f'{{"a": [{number}]}}'), (parse_toml, f"a = [{number}]")):
+        refusal = f"it contains {float(number):g}; numbers from 1e-100 to 1e+100 can be read"
+        with pytest.raises(ValueError, match=re.escape(refusal)):
+            parse(text)
+    assert parse_json("[0.0, -1e-99, 1e99]") == [0.0, -1e-99, 1e99]
 
 
 @pytest.mark.parametrize("text", ["NaN", '["\\ud800"]', '{"\\ud800": 1}', "", "{", b"\xff\xfe", "[1e999]"])

@@ -18,6 +18,8 @@ from trio_core.engine.frames import Frame, renumbered, shrink, take_rows
 from trio_core.engine.passes import Pass, Setup
 from trio_core.engine.prompt import Prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
+from trio_core.methods.combined import method_name
+from trio_core.methods.method import blamed
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
 from trio_core.models.layer import extra_behaviour, gradients_checked
 from trio_core.rules.attention import LayerCall
@@ -136,7 +138,7 @@ class Prefill(Pass):
         if all(p.budget == len(p.rows) for p in pictures):
             self._record(boundary, tuple(p.number for p in pictures), None, pictures)
             return hidden, frame
-        with span("selection"), torch.no_grad():
+        with span("selection"), torch.no_grad(), blamed(type(self.setup.method)):
             selection = self.setup.method.select(self._view(boundary, layer, hidden, frame, pictures, kwargs))
         selection = self._check(boundary, selection, pictures, int(hidden.shape[-1]))
         with span("compaction"):
@@ -201,12 +203,17 @@ class Prefill(Pass):
 
     def _check(self, boundary: int, selection: Selection, pictures: Sequence[Picture], width: int) -> Selection:
         """Hold the method to its budgets, to ascending indices and to the width of merged features."""
-        method = f"method {self.setup.method.name!r}"
+        method = f"method {method_name(type(self.setup.method))!r}"
+        if not isinstance(selection, Selection):
+            raise TrioError(f"{method} returned {type(selection).__name__} from `select`: return a trio_core.Selection")
         if len(selection.kept) != len(pictures):
             raise TrioError(f"{method} selected for {len(selection.kept)} samples of a batch of {len(pictures)}")
         held = []
         for sample, (kept, picture) in enumerate(zip(selection.kept, pictures, strict=True)):
             count, place = len(picture.rows), f"in sample {sample}, after layer {boundary}"
+            if not isinstance(kept, Tensor) or kept.dtype != torch.int64:
+                kind = kept.dtype if isinstance(kept, Tensor) else type(kept).__name__
+                raise TrioError(f"{method} kept indices of type {kind} {place}: give a tensor of torch.int64")
             if len(kept) != picture.budget:
                 raise TrioError(f"{method} kept {len(kept)} of {count} tokens {place}; its budget is {picture.budget}")
             fault = f"{method} kept indices that do not ascend from 0 to {count - 1} {place}; sort them, each once"

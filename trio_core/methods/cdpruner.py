@@ -149,7 +149,7 @@ def _checkpoint(directory: str) -> tuple[Any, Any]:
             clip = CLIPModel.from_pretrained(
                 directory, local_files_only=True, dtype=torch.float32, attn_implementation="eager"
             )
-        return clip.eval(), AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        return clip.eval(), AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a foreign checkpoint may fail anywhere in the loading code
         why = first_line(error)
         raise OptionError(f"clip {directory!r} holds no CLIPModel checkpoint with its tokenizer: {why}") from error

@@ -4,7 +4,7 @@ import importlib
 from importlib.metadata import entry_points
 from inspect import isabstract
 
-from trio_core.errors import OptionError, UnknownName, first_line
+from trio_core.errors import OptionError, TrioError, UnknownName, first_line
 from trio_core.methods.combined import combine
 from trio_core.methods.method import Method, registry
 
@@ -52,6 +52,8 @@ def _load(path: str) -> type[Method]:
     module, _, attribute = path.partition(":")
     try:
         method = getattr(importlib.import_module(module), attribute)
+    except TrioError:  # a fact of the class is wrong
+        raise
     except (Exception, SystemExit) as error:  # importing runs the user's own code, which may fail in any way
         why = first_line(error)
         raise OptionError(f"method {path!r} cannot be imported ({why}); name it as package.module:ClassName") from error

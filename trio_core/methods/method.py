@@ -3,17 +3,20 @@
 Importing a subclass of `Method` that has a `name` registers it. Every file in `trio_core/methods/` is imported.
 """
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
+from operator import index
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
-from torch import Tensor
+from torch import OutOfMemoryError, Tensor
 
-from trio_core.errors import OptionError
+from trio_core.errors import MethodError, OptionError, TrioError, first_line
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.models.encoder import Choice
 from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
@@ -108,6 +111,56 @@ def _check_option(option: "Field[Any]", value: Any) -> None:
             raise OptionError(f"{option.name} {value} is outside {interval}")
 
 
+def _are_whole(values: Any, least: int) -> bool:
+    """Whether a fact is a tuple of whole numbers that are not below `least`, with one of them at least."""
+    return isinstance(values, tuple | list) and bool(values) and all(type(v) is int and v >= least for v in values)
+
+
+_FACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (
+        lambda name: isinstance(name, str) and re.fullmatch(r"[\w.-]*", name, re.ASCII) is not None,
+        "a word of letters, digits, '.', '_' and '-'",
+    ),
+    "stage": (lambda stage: isinstance(stage, Stage), "a trio_core.Stage"),
+    "needs": (
+        lambda needs: isinstance(needs, set | frozenset) and all(isinstance(signal, Signal) for signal in needs),
+        "a frozenset of trio_core.Signal",
+    ),
+    "media": (lambda media: media in get_args(Media), f"one of {', '.join(get_args(Media))}"),
+    "paper_layers": (partial(_are_whole, least=0), "a tuple of layers"),
+    "proportion": (partial(_are_whole, least=1), "a tuple of whole numbers above 0"),
+    "reference": (lambda reference: isinstance(reference, Reference), "a trio_core.Reference"),
+}
+"""What each fact of a class must be, as a test and in words."""
+
+
+def _check_facts(cls: type["Method"]) -> None:
+    """Raise OptionError for a fact that is not what it must be: it would fail late, after a measurement."""
+    for fact, (is_right, words) in _FACTS.items():
+        value = getattr(cls, fact)
+        if not (isinstance(value, property) or is_right(value)):
+            raise OptionError(f"{fact} = {value!r} of method {cls.__module__}:{cls.__qualname__} must be {words}")
+
+
+@contextmanager
+def blamed(method: type["Method"]) -> Iterator[None]:
+    """Let an error of a user's method name the method: it becomes a MethodError.
+
+    Errors of trio_core and of a full memory, and those in methods of trio_core, stay as they are.
+    """
+    try:
+        yield
+    except (TrioError, MemoryError, OutOfMemoryError):
+        raise
+    except Exception as error:
+        parts: tuple[type[Method], ...] = getattr(method, "part_classes", (method,))
+        theirs = [part for part in parts if not part.__module__.startswith("trio_core.")]
+        if not theirs:
+            raise
+        names = " + ".join(f"{part.__module__}:{part.__qualname__}" for part in theirs)
+        raise MethodError(f"method {names} raised {type(error).__name__}: {first_line(error)}") from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """A pruning method with its options. A subclass adds the paper's hyper-parameters as fields.
@@ -147,10 +200,12 @@ class Method(ABC):
     """Whether a decoder of another depth is pruned at the same shares of its depth. False: after the same layers."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
-    reference: ClassVar[Reference]
+    reference: ClassVar[Reference] = Reference(title="")
+    """Where the rule comes from. Without a title, no source is shown."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        _check_facts(cls)
         if not vars(cls).get("name"):  # a name that is only inherited belongs to the parent
             return
         known = registry.setdefault(cls.name, cls)
@@ -289,7 +344,7 @@ class Method(ABC):
         stages = zip(schedule.layers, pairwise((schedule.visual_tokens, *schedule.budgets)), strict=True)
         text, after = prompt.text_tokens, prompt.text_after
         return sum(
-            self.overhead(shape, layer, Sizes(before + text, before, kept, after, schedule.visual_tokens))
+            index(self.overhead(shape, layer, Sizes(before + text, before, kept, after, schedule.visual_tokens)))
             for layer, (before, kept) in stages
             if kept < before
         )

@@ -6,6 +6,7 @@ from trio_profile.cost.conventions import Match, figure, find
 from trio_profile.cost.reconciliation import Term
 from trio_profile.errors import StudyError
 from trio_profile.records.documents import StudyDocument
+from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention, Study
 
 
@@ -16,7 +17,7 @@ class Claimed(Record):
     fastv_saved: Saved of the paper, 1 − fastv_macs / (L · f(V0)); None for a dense prefill.
     """
 
-    fastv_macs: int
+    fastv_macs: OneOrMore
     fastv_saved: float | None = None
 
 

@@ -1,9 +1,14 @@
 """The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned, at each retention."""
 
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
 from trio_profile.analysis.attribution import Step
 from trio_profile.analysis.flops import Factor, FormulaTotal, Gammas
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
+from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention
 
 STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
@@ -60,6 +65,12 @@ class PartTimes(Record):
     dense_ms: Milliseconds
 
 
+def _above_zero(time: Milliseconds) -> Milliseconds:
+    if time.value <= 0:
+        raise ValueError(f"a prefill takes more than {time.value:g} ms")
+    return time
+
+
 class Totals(Record):
     """The times of the whole prefill.
 
@@ -69,8 +80,8 @@ class Totals(Record):
     instrumented, dense_instrumented: time with marks / time without marks.
     """
 
-    prefill_ms: Milliseconds
-    dense_prefill_ms: Milliseconds
+    prefill_ms: Annotated[Milliseconds, AfterValidator(_above_zero)]
+    dense_prefill_ms: Annotated[Milliseconds, AfterValidator(_above_zero)]
     prefill_speedup: Ratio
     named: MeasuredShare
     dense_named: MeasuredShare
@@ -97,15 +108,15 @@ class Efficiency(Record):
     total_speedup: median of its paired ratios dense / pruned.
     """
 
-    fastv_macs: int
-    dense_fastv_macs: int
+    fastv_macs: OneOrMore
+    dense_fastv_macs: OneOrMore
     fastv_saved: float
     gammas: Gammas | None
     formula_totals: tuple[FormulaTotal, ...]
-    counted_macs: int
-    dense_counted_macs: int
-    kv_bytes: int
-    dense_kv_bytes: int
+    counted_macs: OneOrMore
+    dense_counted_macs: OneOrMore
+    kv_bytes: OneOrMore
+    dense_kv_bytes: OneOrMore
     forward_ms: Milliseconds
     dense_forward_ms: Milliseconds
     proxy_forward_ms: Milliseconds | None = None
@@ -139,7 +150,7 @@ class PrefillTimes(Record):
 
     method: str
     retention: Retention
-    layers: tuple[LayerTimes, ...]
+    layers: Annotated[tuple[LayerTimes, ...], Field(min_length=1)]
     stages: tuple[StageTimes, ...]
     parts: tuple[PartTimes, ...]
     totals: Totals
@@ -162,6 +173,6 @@ class LayersDocument(PrefillTimes, StudyDocument):
     report: path of report.html.
     """
 
-    cells: tuple[PrefillTimes, ...]
+    cells: Annotated[tuple[PrefillTimes, ...], Field(min_length=1)]
     trace: str | None = None
     report: str | None = None

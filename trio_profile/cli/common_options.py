@@ -22,6 +22,14 @@ def flag(name: str, help: str, *, panel: str = OUTPUT, **more: Any) -> Any:
 STUDY_FILE = Annotated[
     Path | None, flag("--study", "Read the study from this TOML file. Options on the command line override the file.")
 ]
+TRUST = Annotated[
+    bool,
+    flag(
+        "--trust",
+        "Let the file of a study or of a suite run code: import its methods module:Class, the functions of its "
+        "--task-path, and a kernel of the hub. What you name on the command line yourself needs no --trust.",
+    ),
+]
 RESUME = Annotated[
     bool,
     flag(

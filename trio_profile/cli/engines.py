@@ -52,4 +52,5 @@ def write_for_workers(study: "Study", values: dict[str, Any]) -> None:
         )
     runs = units.number_of(shared.prepare(study, out, resume=values["resume"]), "run")
     print(f"{out} holds a study of {runs} on {study.device}. Any number of workers may measure it:")
-    print(f"    trio-profile work {out}")
+    trust = " --trust" if any(":" in method for method in study.methods) else ""
+    print(f"    trio-profile work {out}{trust}")

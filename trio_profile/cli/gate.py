@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,6 +22,14 @@ QUANTITY = Annotated[
     list[str] | None,
     _judgement("--quantity", "Judge this quantity only. Repeat it for several. Default: all."),
 ]
+COUNTS = Annotated[bool, _judgement("--counts", "Judge the whole numbers only, not the times.")]
+INCONCLUSIVE = Annotated[
+    Literal["pass", "fail"],
+    _judgement(
+        "--inconclusive",
+        "What an inconclusive verdict does to the exit code: pass leaves it 0, fail makes it 1. Default: pass.",
+    ),
+]
 OTHER_ENVIRONMENT = Annotated[
     bool, _judgement("--allow-other-environment", "Also compare sides that were measured on different machines.")
 ]
@@ -34,13 +42,16 @@ def command(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The new side: the same sort of directory or file.")],
     max_ratio: MAX_RATIO = 1.03,
     quantity: QUANTITY = None,
+    counts: COUNTS = False,
+    inconclusive: INCONCLUSIVE = "pass",
     allow_other_environment: OTHER_ENVIRONMENT = False,
     *,
     form: Form,
 ) -> None:
     """Judge what became worse between two studies, or two pytest-benchmark files.
 
-    Exits with 1 if a quantity regressed, and with 2 if no verdict is possible.
+    Exits with 1 if a quantity regressed (or is inconclusive, with --inconclusive fail), and with 2 if no verdict is
+    possible.
     """
     from trio_profile.analysis.gate import GateDocument
     from trio_profile.findings.gate import report
@@ -48,6 +59,8 @@ def command(
     from trio_profile.gate.verdict import failures
 
     before, after = _read(base), _read(new)
+    if counts:
+        before.leave_out_times()
     verdicts = compare(
         before, after, max_ratio=max_ratio, quantities=tuple(quantity or ()), other_environment=allow_other_environment
     )
@@ -56,10 +69,11 @@ def command(
         sessions=after.sessions,
         environment=after.environment,
         study=after.study,
+        inconclusive=inconclusive,
         verdicts=tuple(verdicts),
     )
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
-    if failures(verdicts):
+    if failures(verdicts, inconclusive):
         raise typer.Exit(JUDGED_NO)
 
 

@@ -15,6 +15,7 @@ from trio_profile.cli.common_options import (
     LOG,
     RESUME,
     STUDY_FILE,
+    TRUST,
     Form,
     flag,
     keyword,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from trio_profile.studies.running import Finished
 
 
+ONE_PROCESS = (
+    "processes = 1: `trio-profile gate` will refuse these times, because one process does not show how much another "
+    "one would differ; leave --processes out to judge them"
+)
 UNIT = Annotated[Literal["macs", "flops"] | None, flag("--unit", "Unit of the tables. Default: macs.")]
 
 
@@ -71,6 +76,8 @@ def parameters(kind: Kind) -> list[Parameter]:
         "dry_run": (DRY_RUN, False),
         "form": (Form, "terminal"),  # `with_form` makes flags of it
     }
+    if kind.runs_a_model:
+        common |= {"trust": (TRUST, False)}
     if kind.units:
         common |= {"unit": (UNIT, None)}
     if kind.file == MEASUREMENTS:
@@ -152,4 +159,8 @@ def _server(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[None]:
 def _draft(kind: Kind, values: dict[str, Any]) -> "Draft":
     from trio_profile.studies import asked
 
-    return asked.draft(kind.name, options.fields(kind.load("study"), values), values["study"])
+    fields, trust = options.fields(kind.load("study"), values), values.get("trust", False)
+    draft = asked.draft(kind.name, fields, values["study"], trust=trust)
+    if getattr(draft.study, "processes", None) == 1:
+        printing.warn([ONE_PROCESS])
+    return draft

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trio_profile.engine.board import Board
 
 
+TRUST = Annotated[bool, flag("--trust", "Import the methods module:Class that the study names, and so run their code.")]
 STATUS = Annotated[
     bool,
     flag("--status", "Measure nothing. Print which worker measures what, and how many runs are left.", panel=WORKERS),
@@ -29,12 +30,15 @@ def command(**values: Any) -> None:
     from trio_profile import units
     from trio_profile.cli import printing
     from trio_profile.engine.board import board_of
-    from trio_profile.studies import running, shared
+    from trio_profile.records.files import STUDY
+    from trio_profile.studies import asked, running, shared
 
     directory, terms = values["directory"], worker_options.terms(values)
     if values["status"]:
         _print_status(board_of(shared.stored(directory), directory, terms))
         return
+    if not values["trust"]:
+        asked.refuse_code(shared.stored(directory).model_dump(), f"study {directory / STUDY}")
     # Slurm and Kubernetes end a worker so. The run that it measures then goes back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -57,6 +61,7 @@ command.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess
     [
         keyword("directory", DIRECTORY, Parameter.empty),
         *(keyword(name, *declared) for name, declared in worker_options.OF_A_WORKER.items()),
+        keyword("trust", TRUST, False),
         keyword("status", STATUS, False),
     ]
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from trio_core.errors import MethodError
 from trio_core.methods.method import Method
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
@@ -74,8 +75,9 @@ def failure_of(cell: Cell, error: Exception, *, keep_faults: bool = False) -> Me
         raise error
     if out_of_memory and torch.cuda.is_available():
         torch.cuda.empty_cache()
-    name = "out of memory" if out_of_memory else type(error).__name__
-    return Measurement(cell=cell, status="failed", reason=f"{name}: {first_line(error)}"[:300])
+    cause = error.__cause__ if isinstance(error, MethodError) and error.__cause__ else error
+    name = "out of memory" if out_of_memory else type(cause).__name__
+    return Measurement(cell=cell, status="failed", reason=f"{name}: {first_line(cause)}"[:300])
 
 
 def _count_in_prefill(workload: Workload, method: Method | None) -> Counts:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from trio_core.errors import TrioError
+from trio_core.errors import MethodError, TrioError
 from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.engine.orders import Allowance, Order, Part, Share
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
@@ -171,12 +171,13 @@ def _count_cell(
         numbers = reference.numbers if reference else ()
         answers = fidelity.measure(planned.method, reference) if reference and numbers else None
         yield Answers(cell=planned.cell.id, numbers=numbers, fidelity=answers)
-    except TrioError as error:
-        if not opened.plan.keep_refusals:
-            raise
-        yield Measurement(cell=planned.cell, status="refused", reason=str(error))
     except Exception as error:
-        yield failure(opened, planned, error, keep_faults=keep_faults)
+        if not isinstance(error, TrioError) or isinstance(error, MethodError):
+            yield failure(opened, planned, error, keep_faults=keep_faults)
+        elif opened.plan.keep_refusals:
+            yield Measurement(cell=planned.cell, status="refused", reason=str(error))
+        else:
+            raise
 
 
 def failure(opened: Opened, planned: PlannedCell, error: Exception, *, keep_faults: bool) -> Measurement:

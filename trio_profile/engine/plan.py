@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from trio_core import methods
 from trio_core.errors import OptionError, TrioError, UnsupportedInput
 from trio_core.methods.combined import Combined
-from trio_core.methods.method import Method, Stage
+from trio_core.methods.method import Method, Stage, blamed
 from trio_core.methods.view import Signal
 from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_core.rules.schedule import Schedule
@@ -100,7 +100,10 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     retention.
     """
     method = method_of(cell, study)
-    return PlannedCell(cell, method, method.schedule(shape.visual_tokens, shape.num_layers))
+    with blamed(type(method)):
+        schedule = method.schedule(shape.visual_tokens, shape.num_layers)
+        method.selection_macs(widths(shape), schedule, prompt_sizes(shape))  # a fault is raised before a measurement
+    return PlannedCell(cell, method, schedule)
 
 
 def method_of(cell: Cell, study: Study) -> Method:
@@ -123,7 +126,8 @@ def method_of(cell: Cell, study: Study) -> Method:
     # In a study of several methods, --layers is only for those that act in the decoder.
     in_decoder = cls.stage is Stage.DECODER or issubclass(cls, Combined)
     layers = study.layers if in_decoder or len(study.methods) == 1 else None
-    return cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
+    with blamed(cls):
+        return cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
 
 
 def widths(shape: Shape) -> LayerShape:

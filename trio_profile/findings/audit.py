@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from trio_profile import units
+from trio_profile.cost.printed import Printed
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.judge.audit.document import AuditDocument
 from trio_profile.judge.audit.finding import INCONSISTENT, Finding, Verdict
@@ -33,6 +34,7 @@ _CHECKS = {
 }
 """Each kind of check, in words."""
 _UNDECIDED = "Nothing else that is printed decides"
+_OTHER = "By a check of another version of trio-profile, a figure is another one"
 _PLAIN = {
     "cache retention": "A retention is a larger or smaller share of the tokens that came in",
     "cache not_comparable": "A cache holds fewer tokens, text included, than the picture has",
@@ -89,10 +91,15 @@ def _verdict_page(document: AuditDocument) -> Page:
         blocks.append(Sentences("Not checked at the source", _unchecked(unchecked, document), tone="doubt"))
     if document.claims:
         columns = ("check", "holds", "fails", "open", "not checked")[: 5 if unchecked else 4]
+        by_check = {check: [finding for finding in document.claims if finding.check == check] for check in _CHECKS}
+        by_check["other checks"] = [finding for finding in document.claims if finding.check not in _CHECKS]
         rows = [
-            [Entry(words), *(Entry(units.exact(count) if count else "–", order=count) for count in _counts(findings))]
-            for check, words in _CHECKS.items()
-            if (findings := [finding for finding in document.claims if finding.check == check])
+            [
+                Entry(_CHECKS.get(check, check)),
+                *(Entry(units.exact(count) if count else "–", order=count) for count in _counts(findings)),
+            ]
+            for check, findings in by_check.items()
+            if findings
         ]
         rows = [row[: len(columns)] for row in rows]
         blocks.append(Table("What was checked", columns, rows, compact=True))
@@ -115,7 +122,7 @@ def _unchecked(findings: Sequence[Finding], document: AuditDocument) -> list[str
 
 def plain(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
     """Findings in plain words, those of one kind in one sentence, with the paper's names of their tables."""
-    kinds = [*_PLAIN, _UNDECIDED]
+    kinds = [*_PLAIN, _OTHER, _UNDECIDED]
     ordered = sorted(findings, key=lambda finding: kinds.index(_kind(finding)))
     lines: list[str] = []
     for kind, group in groupby(ordered, key=_kind):
@@ -130,14 +137,14 @@ def plain(findings: Sequence[Finding], document: AuditDocument) -> list[str]:
 
 
 def _kind(finding: Finding) -> str:
-    """The key of a finding in _PLAIN."""
+    """The key of a finding in _PLAIN; _OTHER for a check of another version, _UNDECIDED without a recomputed value."""
     if finding.recomputed is None:
         return _UNDECIDED
     if finding.quantity == "gamma" and finding.unit == "largest / least":
         return "gammas"
     check, name = finding.check, finding.quantity
     keys = (finding.unit, f"{check} {name} {finding.verdict}", f"{check} {name}", f"{check} {finding.verdict}", check)
-    return next(key for key in keys if key in _PLAIN)
+    return next((key for key in keys if key in _PLAIN), _OTHER)
 
 
 def _figure(finding: Finding, kind: str) -> str:
@@ -145,7 +152,7 @@ def _figure(finding: Finding, kind: str) -> str:
     name, unit = _name(finding.quantity)
     printed = f"{listed(finding.printed.split(' / '))} {unit}".strip().replace(" ×", "×").replace(" - ", " − ")
     if finding.quantity == "retention":
-        printed = units.percent(float(finding.printed))
+        printed = _percentage(finding.printed)
     if finding.quantity == "retention" or "gamma" in kind or kind == "sum after_prefill" or unit.endswith("FLOPs"):
         name = ""
     figure = f"{name} {printed}".strip()
@@ -160,6 +167,14 @@ def _figure(finding: Finding, kind: str) -> str:
         again = units.percent(finding.recomputed)
     better = f", {words(finding.verdict)}" if finding.verdict in ("overstated", "understated") else ""
     return f"{figure} → {again}{better}"
+
+
+def _percentage(printed: str) -> str:
+    """A printed share in per cent. What is no number stays as it is."""
+    try:
+        return units.percent(float(Printed.of(printed).value))
+    except ValueError:
+        return printed
 
 
 def _table(place: str, document: AuditDocument) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from trio_profile import units
-from trio_profile.analysis.gate import GateDocument, Outcome, Verdict
+from trio_profile.analysis.gate import GateDocument, OfInconclusive, Outcome, Verdict, effect
 from trio_profile.findings.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.quantities.entries import Tone
 
@@ -38,15 +38,16 @@ def verdicts_page(document: GateDocument) -> Page:
     blocks: list[Block] = [Sentences("", [tally(verdicts)])]
     if moved := [verdict for verdict in verdicts if verdict.ci95 is not None or verdict.verdict != "pass"]:
         moved.sort(key=lambda verdict: list(_WORDS).index(verdict.verdict))
-        blocks.append(Table("Worst first", _COLUMNS, [_row(verdict) for verdict in moved], keys=3, prose=True))
+        rows = [_row(verdict, document.inconclusive) for verdict in moved]
+        blocks.append(Table("Worst first", _COLUMNS, rows, keys=3, prose=True))
     if notes := dict.fromkeys(f"{verdict.quantity}: {verdict.note}" for verdict in verdicts if verdict.note):
         blocks.append(Sentences("Notes", list(notes)))
     return Page(
         "verdicts",
         "What changed",
-        "new / base above 1 is worse. A whole number regresses if it grows at all. A time regresses if its ratio lies "
-        "above the bound with 99 % confidence. Inconclusive means that the interval contains the bound: it does not "
-        "fail, and it does not pass either. Whole numbers that did not change are left out of the table.",
+        "new / base above 1 is worse. A whole number regresses if it grows at all. A time regresses if its whole 95 % "
+        "interval lies above the bound. Inconclusive means that the bound lies inside the interval. Whole numbers that "
+        "did not change are left out of the table.",
         blocks,
     )
 
@@ -60,11 +61,13 @@ def tally(verdicts: Sequence[Verdict]) -> str:
     return f"{total}: {parts}. {units.number_of(unmoved, 'whole number')} did not change."
 
 
-def _row(verdict: Verdict) -> list[Entry]:
-    """The verdict with its ratio; of a whole number, with its change."""
+def _row(verdict: Verdict, inconclusive: OfInconclusive) -> list[Entry]:
+    """The verdict with its ratio and the bound; of a whole number, with its change."""
     values, change = _values(verdict), Entry(_values(verdict))
-    if verdict.ratio is not None and verdict.ci95 is not None:
-        change = Entry(units.times_within(verdict.ratio, verdict.ci95), note=f"({values})")
+    if verdict.ratio is not None and verdict.ci95 is not None and verdict.max_ratio is not None:
+        ratio = units.times_within(verdict.ratio, verdict.ci95, verdict.max_ratio)
+        does = effect(verdict, inconclusive, "--inconclusive")
+        change = Entry(f"{ratio}, bound {verdict.max_ratio:g}", note="; ".join(filter(None, (f"({values})", does))))
     return [
         Entry(verdict.verdict, tone=_TONES.get(verdict.verdict, "")),
         Entry(verdict.quantity),

@@ -57,6 +57,11 @@ class Subject:
     evidence: dict[str, dict[str, Evidence]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
+    def leave_out_times(self) -> None:
+        """Keep the whole numbers only."""
+        for where, of_all in self.evidence.items():
+            self.evidence[where] = {name: value for name, value in of_all.items() if isinstance(value, int)}
+
 
 def compare(
     base: Subject,
@@ -191,7 +196,7 @@ def of_benchmarks(text: bytes, name: str) -> Subject:
     machine = file.machine_info
     cpu = machine["cpu"] if isinstance(machine.get("cpu"), dict) else {}
     identity = {key: machine.get(key) for key in _MACHINE} | {
-        "cpu": cpu.get("brand_raw"),
+        "cpu": cpu.get("brand_raw", cpu.get("brand")),  # older files of pytest-benchmark say `brand`
         "cpu_count": cpu.get("count"),
     }
     subject = Subject(name, identity, environment=machine)

@@ -3,17 +3,18 @@
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
-from trio_profile.analysis.gate import Verdict
+from trio_profile.analysis.gate import OfInconclusive, Verdict
 from trio_profile.errors import MeasurementError, ProfileError
 from trio_profile.gate.rival_worker import DEFAULT, load, one_line
 from trio_profile.gate.rivals import WARMUPS, Sampler, in_turn, rivals
 from trio_profile.gate.verdict import LEAST_PAIRS, Times, failures, judge_exact, sentence, settle, settle_twice
 from trio_profile.quantities.registry import QUANTITIES
+from trio_profile.reading import LARGEST_INTEGER
 from trio_profile.stats.intervals import median
 
 TIMED = ("run_ms", "decode_ms", *(name for name, quantity in QUANTITIES.items() if quantity.phase))
@@ -46,11 +47,12 @@ class Settings(BaseModel):
 
 
 class Gate:
-    """The fixture `trio_gate` of one test. It fails the test on a regression only.
+    """The fixture `trio_gate` of one test. It fails the test on a regression.
 
     Call it with a workload, "module:function", and the workload's arguments. With --trio-gate-base the workload is
     timed in both revisions in turn. Or call it with a function, and with another one as `base`; the two are timed in
-    turn in this process. Without a base the test passes with the verdict "no base". An inconclusive verdict passes too.
+    turn in this process. Without a base the test passes with the verdict "no base". An inconclusive verdict passes too,
+    unless --trio-gate-inconclusive=fail is given.
 
     The numbers are written to the benchmark's `extra_info["trio_gate"]`, and the new times to its `stats`.
 
@@ -64,6 +66,7 @@ class Gate:
     def __init__(self, config: pytest.Config, where: str, benchmark: Any, settings: Settings, base_tree: Path | None):
         self.config, self.where, self.benchmark = config, where, benchmark
         self.settings, self.base_tree = settings, base_tree
+        self.inconclusive: OfInconclusive = cast(Any, config.getoption("trio_gate_inconclusive"))
         self.timed = settings.quantity if settings.quantity in TIMED else "run_ms"
         self.verdicts: list[Verdict] = []
         self.recorded: set[str] = set()
@@ -83,16 +86,18 @@ class Gate:
             self.verdicts += self._judge(run, base, arguments)
         except ProfileError as error:
             _fail(str(error))
-        if worse := failures(self.verdicts):
-            pytest.fail("\n".join(map(sentence, worse)), pytrace=False)
+        if worse := failures(self.verdicts, self.inconclusive):
+            pytest.fail("\n".join(sentence(verdict, self.inconclusive) for verdict in worse), pytrace=False)
         return self.verdicts[0] if self.verdicts else None
 
     def exact(self, name: str, value: int) -> None:
         """Record a whole number that must never grow. `trio-profile gate` compares it with another file's."""
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             _fail(f"{name} = {value!r} is no whole number")
+        if abs(number := int(value)) > LARGEST_INTEGER:
+            _fail(f"{name} has {number.bit_length()} bits: at most 63 can be compared")
         self.recorded.add(name)
-        self.benchmark.extra_info[name] = int(value)
+        self.benchmark.extra_info[name] = number
 
     def finish(self) -> None:
         """Fail the test if it measured nothing."""
@@ -165,7 +170,7 @@ class Gate:
             stats.update(ms / 1000)
         self.benchmark.extra_info["trio_gate"] = {
             **verdict.model_dump(mode="json", exclude={"where"}),
-            "max_ratio": self.settings.max_ratio,
+            "max_ratio": self.settings.max_ratio,  # also beside "no base"
             "base_revision": self.config.getoption("trio_gate_base"),
             "base_ms": [*base_ms],
         }

@@ -12,7 +12,7 @@ library until a gate is used.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
@@ -26,13 +26,19 @@ _BAD_INPUT = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that names a base."""
+    """Add the options: the base, and what an inconclusive verdict does."""
     group = parser.getgroup("trio-profile", "gates of trio-profile")
     group.addoption(
         "--trio-gate-base",
         metavar="REV",
         help="Compare the workloads of trio_gate with this revision of the repository. It is checked out into a "
         "directory of its own, and both are timed in turn.",
+    )
+    group.addoption(
+        "--trio-gate-inconclusive",
+        choices=("pass", "fail"),
+        default="pass",
+        help="What an inconclusive verdict of trio_gate does to its test. Default: pass.",
     )
 
 
@@ -127,8 +133,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         from trio_profile.gate.verdict import sentence
 
         terminalreporter.section("trio gates")
+        inconclusive = cast(Any, config.getoption("trio_gate_inconclusive"))
         for verdict in verdicts:
-            terminalreporter.write_line(sentence(verdict))
+            terminalreporter.write_line(sentence(verdict, inconclusive))
 
 
 def _refuse(message: str) -> NoReturn:

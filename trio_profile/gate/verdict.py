@@ -1,20 +1,15 @@
 """The verdict on one quantity: whether it became worse from the base to the new side.
 
 Exact quantities are whole numbers: MACs, bytes, kept tokens, launches. Any growth is a regression. Timed quantities are
-judged by the interval of the ratio new / base, against the bound `max_ratio`:
+judged by the 95 % interval of the ratio new / base, which is printed, against the bound `max_ratio`:
 
-    regression      the whole 99 % interval lies above the bound
-    pass            the whole 95 % interval lies below the bound
-    improved        the whole 99 % interval lies below 1 / max_ratio
-    inconclusive    the bound lies inside the interval: neither a failure nor a pass
+    regression      the whole interval lies above the bound
+    pass            the whole interval lies below the bound
+    improved        the whole interval lies below 1 / max_ratio
+    inconclusive    the bound lies inside the interval, and nothing else
 
-The times of a study of one process are always inconclusive, because it does not show how much another process of the
-same code would differ.
-
-A regression needs 99 % and not 95 %, because people ignore a gate that gives false alarms. When nothing has changed, a
-regression is almost never reported. When the true ratio is exactly the bound, one is reported in 0 to 0.9 % of
-the comparisons, depending on the kind of noise and with all looks at the growing sample included
-(tests/benchmarks/test_gate.py).
+The times of a study of one process are refused, because it does not show how much another process of the same code
+would differ. Its interval would have no end.
 
 The verdicts are those of criterion (an interval and a noise threshold) and of nvbench (FAST, SLOW, AMBG, SAME).
 """
@@ -28,23 +23,22 @@ from typing import Any, TypeAlias
 from scipy.special import stdtrit
 
 from trio_profile import units
-from trio_profile.analysis.gate import Outcome, Verdict
+from trio_profile.analysis.gate import OfInconclusive, Outcome, Verdict, effect
 from trio_profile.errors import MeasurementError
+from trio_profile.reading import LARGEST_INTEGER
 from trio_profile.records.study import PROCESSES
+from trio_profile.records.timing import LONGEST_MS, SHORTEST_MS
 from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, quotient_interval
 from trio_profile.stats.two_way import Centre, parts_of
 
 MAX_RATIO = 1.03
-CONFIDENCE, ALARM_CONFIDENCE = 0.95, 0.99
+OPTION = "--trio-gate-inconclusive"
+"""The option of pytest that says what an inconclusive verdict does to its test."""
 LEAST_SAMPLES = 6
 """A verdict on times needs so many."""
 LEAST_PAIRS = 12
 """Times that are measured in turn are judged after so many pairs, and not before."""
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
-ONE_PROCESS = (
-    "one process on a side: another one of the same code may differ by more than the interval; measure with "
-    f"--processes {PROCESSES}"
-)
 LONGER = "a longer measurement of both studies may decide it (--seconds, --processes)"
 
 Interval: TypeAlias = tuple[float, float]
@@ -79,8 +73,8 @@ Evidence: TypeAlias = int | Measured | Samples
 def judge(quantity: str, where: str, base: Evidence, new: Evidence, max_ratio: float = MAX_RATIO) -> Verdict:
     """The verdict on two sides that were measured separately.
 
-    Raises MeasurementError if a side has too few samples, if a value is not finite and positive, or if the two sides
-    are of different kinds.
+    Raises MeasurementError if a side has too few samples or one process, if a value is not finite and positive, or if
+    the two sides are of different kinds.
     """
     require_bound(max_ratio)
     if isinstance(base, int) and isinstance(new, int):
@@ -94,7 +88,9 @@ def judge(quantity: str, where: str, base: Evidence, new: Evidence, max_ratio: f
 
 
 def judge_exact(quantity: str, where: str, base: int, new: int) -> Verdict:
-    """The verdict on a whole number: any growth is a regression."""
+    """The verdict on a whole number: any growth is a regression. Raises MeasurementError for one beyond 63 bits."""
+    if large := [value for value in (base, new) if abs(value) > LARGEST_INTEGER]:
+        raise MeasurementError(f"{quantity} of {where} has {large[0].bit_length()} bits: at most 63 can be compared")
     outcome: Outcome = "regression" if new > base else "improved" if new < base else "pass"
     ratio = new / base if base else None
     return Verdict(quantity=quantity, where=where, base=base, new=new, ratio=ratio, verdict=outcome)
@@ -113,42 +109,46 @@ def judge_pairs(
     for side in (base, new):
         _require_times(quantity, where, side)
     ratios = [after / before for before, after in zip(base, new, strict=True)]
-    intervals = paired_interval(ratios, CONFIDENCE), paired_interval(ratios, ALARM_CONFIDENCE)
     values = median(base), median(new), median(ratios)
-    return _timed(quantity, where, values, intervals, max_ratio, samples=len(ratios))
+    return _timed(quantity, where, values, paired_interval(ratios), max_ratio, samples=len(ratios))
 
 
 def _timed(
     quantity: str,
     where: str,
     values: tuple[float, float, float],
-    intervals: Sequence[Interval],
+    interval: Interval,
     max_ratio: float,
     **fields: Any,
 ) -> Verdict:
     """The verdict on a timed quantity.
 
     values: of the base, of the new side, and of their ratio.
-    intervals: of the ratio, at 95 % and at 99 %.
+    interval: of the ratio.
     fields: further fields of the verdict.
     """
-    reported, sure = intervals
     base, new, ratio = values
-    fields = {"verdict": decide(reported, sure, max_ratio)} | fields
-    return Verdict(quantity=quantity, where=where, base=base, new=new, ratio=ratio, ci95=reported, **fields)
+    return Verdict(
+        quantity=quantity,
+        where=where,
+        base=base,
+        new=new,
+        ratio=ratio,
+        ci95=interval,
+        max_ratio=max_ratio,
+        verdict=decide(interval, max_ratio),
+        **fields,
+    )
 
 
-def decide(reported: Interval, sure: Interval, max_ratio: float) -> Outcome:
-    """The verdict that follows from the intervals of new / base.
-
-    reported: at 95 %.
-    sure: at 99 %.
-    """
-    if min(reported[0], sure[0]) > max_ratio:
+def decide(interval: Interval, max_ratio: float) -> Outcome:
+    """The verdict that follows from the 95 % interval of new / base."""
+    low, high = interval
+    if low > max_ratio:
         return "regression"
-    if max(reported[1], sure[1]) < 1 / max_ratio:
+    if high < 1 / max_ratio:
         return "improved"
-    return "pass" if reported[1] < max_ratio else "inconclusive"
+    return "pass" if high < max_ratio else "inconclusive"
 
 
 def settle(
@@ -199,8 +199,8 @@ def settle_twice(
     """The verdict of one pair of processes if it is good; else that of two pairs together, with its times.
 
     Each process has a bias of its own, from its place in memory, and more samples within it do not remove the bias
-    (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong!"). So a regression must show
-    in the median of each pair of processes.
+    (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong!"). So the interval of two
+    pairs of processes holds the median of each pair.
 
     settle_once: settles with a new pair of processes. It takes the number of the pair, 0 or 1, and the earlier times.
     """
@@ -209,40 +209,42 @@ def settle_twice(
         return first, times
     pairs = len(times[0])
     both, times = settle_once(1, times)
-    if "regression" not in (first.verdict, both.verdict):
-        return both, times
+    assert both.ci95 is not None
     ratios = [after / before for before, after in zip(*times, strict=True)]
-    if min(median(ratios[:pairs]), median(ratios[pairs:])) <= max_ratio:
-        note = "only one of two pairs of processes shows a regression"
-        return both.model_copy(update={"verdict": "inconclusive", "note": note}), times
-    if both.verdict == "regression":
-        both = both.model_copy(update={"note": "in each of two pairs of processes"})
-    return both, times
+    medians = median(ratios[:pairs]), median(ratios[pairs:])
+    interval = min(both.ci95[0], *medians), max(both.ci95[1], *medians)
+    each = "{} and {} in two pairs of processes".format(*map(units.times, medians))
+    note = "; ".join(filter(None, (both.note, each)))
+    return both.model_copy(update={"ci95": interval, "verdict": decide(interval, max_ratio), "note": note}), times
 
 
-def paired_interval(ratios: Sequence[float], confidence: float) -> Interval:
-    """The interval of the median of ratios or times, in the order in which one process measured them.
+def paired_interval(ratios: Sequence[float]) -> Interval:
+    """The 95 % interval of the median of ratios or times, in the order in which one process measured them.
 
     Neighbours may be alike, so parts of neighbours count as clusters. One disturbed part moves a few ratios to one side
     of the median, wherever they lie. It would move a mean over the parts much further.
     """
-    return median_interval(ratios, confidence, parts_of(len(ratios)))
+    return median_interval(ratios, clusters=parts_of(len(ratios)))
 
 
-def failures(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The regressions among the verdicts."""
-    return [verdict for verdict in verdicts if verdict.verdict == "regression"]
+def failures(verdicts: Sequence[Verdict], inconclusive: OfInconclusive) -> list[Verdict]:
+    """The verdicts that fail: the regressions, and the inconclusive ones if these fail too."""
+    failing = {"regression", "inconclusive"} if inconclusive == "fail" else {"regression"}
+    return [verdict for verdict in verdicts if verdict.verdict in failing]
 
 
-def sentence(verdict: Verdict) -> str:
-    """A verdict as the line that the pytest plugin prints."""
+def sentence(verdict: Verdict, inconclusive: OfInconclusive) -> str:
+    """A verdict as the line that the pytest plugin prints. inconclusive: what an inconclusive verdict does."""
     head = f"{verdict.verdict}: {verdict.quantity} of {verdict.where}"
     if isinstance(verdict.new, int):
         return f"{head} went from {units.exact(int(verdict.base or 0))} to {units.exact(verdict.new)}"
     if verdict.ratio is None or verdict.ci95 is None:
         return f"{head} is {units.milliseconds(verdict.new)} ({verdict.samples} samples); no base to compare with"
     note = f"; {verdict.note}" if verdict.note else ""
-    return f"{head} is {units.times_within(verdict.ratio, verdict.ci95)} of the base's ({verdict.samples} pairs{note})"
+    limit = verdict.max_ratio or 1
+    ratio = f"{units.times_within(verdict.ratio, verdict.ci95, limit)} of the base's"
+    does = f"; {text}" if (text := effect(verdict, inconclusive, OPTION)) else ""
+    return f"{head} is {ratio}, bound {limit:g} ({verdict.samples} pairs{note}){does}"
 
 
 def require_bound(max_ratio: float) -> None:
@@ -253,14 +255,16 @@ def require_bound(max_ratio: float) -> None:
 
 def _judge_measured(quantity: str, where: str, base: Measured, new: Measured, max_ratio: float) -> Verdict:
     ratio, machine = new.centre.over(base.centre), hypot(base.machine, new.machine)
-    intervals = ratio.interval(CONFIDENCE), ratio.interval(ALARM_CONFIDENCE)
-    outcome = decide(*intervals, max_ratio) if ratio.processes > 1 else "inconclusive"
-    note = None
-    if outcome == "inconclusive":
-        note = ONE_PROCESS if ratio.processes == 1 else _next_step(ratio.value, machine, max_ratio)
+    if ratio.processes == 1:
+        raise MeasurementError(
+            f"{quantity} of {where} comes from one process, which does not show how much another one of the same code "
+            f"would differ: measure with --processes {PROCESSES}, or judge the whole numbers alone (--counts)"
+        )
     values, samples = (base.centre.value, new.centre.value, ratio.value), ratio.samples
-    fields = {"verdict": outcome, "samples": samples, "sessions": ratio.processes, "note": note}
-    return _timed(quantity, where, values, intervals, max_ratio, **fields)
+    verdict = _timed(quantity, where, values, ratio.interval(), max_ratio, samples=samples, sessions=ratio.processes)
+    if verdict.verdict != "inconclusive":
+        return verdict
+    return verdict.model_copy(update={"note": _next_step(ratio.value, machine, max_ratio)})
 
 
 def _next_step(ratio: float, machine: float, max_ratio: float) -> str:
@@ -269,7 +273,7 @@ def _next_step(ratio: float, machine: float, max_ratio: float) -> str:
     machine: the part of the ratio's error that is the state of the machine, which does not change with the time.
     """
     distance = min(abs(log(max_ratio / ratio)), log(max_ratio))
-    if machine == 0 or stdtrit(2 * MACHINE_FREEDOM, (1 + ALARM_CONFIDENCE) / 2) * machine < distance:
+    if machine == 0 or stdtrit(2 * MACHINE_FREEDOM, 0.975) * machine < distance:
         return LONGER
     return (
         f"two studies of the same code differ by about {units.percent(machine)}, because the state of the machine "
@@ -282,16 +286,15 @@ def _judge_samples(quantity: str, where: str, base: Samples, new: Samples, max_r
     for side in (base, new):
         _require_times(quantity, where, side.values)
     medians = median(base.values), median(new.values)
-    intervals = [
-        quotient_interval(medians, [paired_interval(side.values, confidence) for side in (base, new)])
-        for confidence in (CONFIDENCE, ALARM_CONFIDENCE)
-    ]
+    interval = quotient_interval(medians, [paired_interval(side.values) for side in (base, new)])
     values, samples = (*medians, medians[1] / medians[0]), min(len(base.values), len(new.values))
-    return _timed(quantity, where, values, intervals, max_ratio, samples=samples, note=NOT_INTERLEAVED)
+    return _timed(quantity, where, values, interval, max_ratio, samples=samples, note=NOT_INTERLEAVED)
 
 
 def _require_times(quantity: str, where: str, values: Sequence[float]) -> None:
     if (n := len(values)) < LEAST_SAMPLES:
         raise MeasurementError(f"{quantity} of {where} has {n} samples: a verdict needs {LEAST_SAMPLES}, sample longer")
-    if bad := [value for value in values if not (isfinite(value) and value > 0)]:
-        raise MeasurementError(f"{quantity} of {where} holds a time of {bad[0]:g}, which is impossible: measure again")
+    if bad := [value for value in values if not SHORTEST_MS <= value <= LONGEST_MS]:
+        raise MeasurementError(
+            f"{quantity} of {where} holds a time of {bad[0]:g} ms, which is impossible: measure again"
+        )

@@ -27,6 +27,8 @@ from trio_profile.text import first_line
 if TYPE_CHECKING:
     from trio_core.methods.method import Method
 
+NO_CODE: dict[str, Any] = {"trust_remote_code": False}
+"""For every `from_pretrained`: the code of a checkpoint is not run. Without it transformers asks on the terminal."""
 _DEVICE = re.compile(r"cpu|meta|cuda(:\d+)?")
 _MOST_BYTES = 1_000_000
 _HUB_SECONDS = 10
@@ -79,18 +81,23 @@ def method_names() -> list[str]:
 
 
 def facts_of(cls: "type[Method]") -> MethodFacts:
-    """The facts of a method's class. The cost of its selections is declared by the method, not measured."""
+    """The facts of a method's class. The cost of its selections is declared by the method, not measured.
+
+    Raises MethodError if the class raises an error.
+    """
+    from trio_core.methods.method import blamed
     from trio_core.rules.cost import LayerShape, PromptSizes
     from trio_profile.cost.formula import layer_macs
 
     sizes: dict[str, Any] = {"num_layers": NUM_LAYERS, "itemsize": 2, "batch": 1, "visual_tokens": VISUAL_TOKENS}
     dense = layer_macs(VISUAL_TOKENS + TEXT_TOKENS, Shape(**SHAPE, **sizes, text_tokens=TEXT_TOKENS))
-    shape, method = LayerShape(**SHAPE), cls(retention=RETENTION)
-    prompt = PromptSizes(VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER)
-    macs = method.selection_macs(shape, method.schedule(VISUAL_TOKENS, NUM_LAYERS), prompt)
+    shape, prompt = LayerShape(**SHAPE), PromptSizes(VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER)
+    with blamed(cls):
+        method, summary = cls(retention=RETENTION), cls.summary()
+        macs = method.selection_macs(shape, method.schedule(VISUAL_TOKENS, NUM_LAYERS), prompt)
     return MethodFacts(
         name=cls.name,
-        summary=cls.summary(),
+        summary=summary,
         stage=str(cls.stage),
         media=cls.media,
         needs=tuple(sorted(map(str, cls.needs))),
@@ -189,7 +196,7 @@ def num_layers(name: str) -> int:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(name).get_text_config().num_hidden_layers
+        return AutoConfig.from_pretrained(name, **NO_CODE).get_text_config().num_hidden_layers
     except Exception as error:  # of a foreign configuration
         raise StudyError(f"model {name!r} cannot be loaded: {first_line(error)}") from error
 

@@ -77,7 +77,7 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
     try:
         processor = load_with_pixels(checkpoint, study.pixels) if study.pixels else load_processor(checkpoint)
         model = AutoModelForImageTextToText.from_pretrained(
-            checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention
+            checkpoint, dtype=getattr(torch, study.dtype), attn_implementation=study.attention, **catalogue.NO_CODE
         )
     except StudyError:
         raise

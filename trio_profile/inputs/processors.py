@@ -17,6 +17,7 @@ from transformers.utils.import_utils import is_torchvision_available
 from trio_core.models import families
 from trio_core.models.adapter import Adapter, adapters
 from trio_profile.errors import StudyError
+from trio_profile.inputs.catalogue import NO_CODE
 from trio_profile.inputs.videos import FrameByFrame, NoVideos, video_reader
 
 VIDEO = "video_processor"
@@ -29,11 +30,11 @@ def load_processor(checkpoint: str) -> Any:
     Raises OSError, ValueError or ImportError if a file is missing or cannot be read.
     """
     if is_torchvision_available():
-        return AutoProcessor.from_pretrained(checkpoint)
-    cls: Any = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(checkpoint)), None)
+        return AutoProcessor.from_pretrained(checkpoint, **NO_CODE)
+    cls: Any = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(checkpoint, **NO_CODE)), None)
     if cls is None or VIDEO not in cls.get_attributes():
-        return AutoProcessor.from_pretrained(checkpoint)
-    return without_videos(cls).from_pretrained(checkpoint)
+        return AutoProcessor.from_pretrained(checkpoint, **NO_CODE)
+    return without_videos(cls).from_pretrained(checkpoint, **NO_CODE)
 
 
 def load_with_pixels(checkpoint: str, pixels: tuple[int, int]) -> Any:
@@ -64,7 +65,7 @@ def load_with_pixels(checkpoint: str, pixels: tuple[int, int]) -> Any:
 
 def _family_of(checkpoint: str) -> type[Adapter] | None:
     """The adapter of a checkpoint's model class. It is read from the configuration, without the weights."""
-    config = AutoConfig.from_pretrained(checkpoint)
+    config = AutoConfig.from_pretrained(checkpoint, **NO_CODE)
     cls: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING.get(type(config), None)
     return None if cls is None else adapters.get(cls.__name__)
 

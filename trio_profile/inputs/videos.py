@@ -15,6 +15,7 @@ from transformers import AutoConfig
 from transformers.image_processing_utils import BaseImageProcessor
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
+from trio_profile.inputs.catalogue import NO_CODE
 from trio_profile.optional import torchvision_fault
 
 FRAME_BY_FRAME = {
@@ -75,7 +76,7 @@ class FrameByFrame(CLIPImageProcessorPil):
 
 def video_reader(checkpoint: str) -> BaseImageProcessor:
     """The reader of videos without torchvision, in place of a checkpoint's own processor for them."""
-    kind = AutoConfig.from_pretrained(checkpoint).model_type
+    kind = AutoConfig.from_pretrained(checkpoint, **NO_CODE).model_type
     if kind not in FRAME_BY_FRAME:
         return NoVideos()
     own: Any = getattr(import_module(f"transformers.models.{kind}.video_processing_{kind}"), FRAME_BY_FRAME[kind])

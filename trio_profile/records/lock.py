@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trio_profile.errors import StoreError
 from trio_profile.reading import read_bytes
-from trio_profile.records.writing import cannot_write, write_whole
+from trio_profile.records.writing import cannot_write, remove_unfinished, write_whole
 from trio_profile.text import one_line
 
 LOCK = ".lock"
@@ -25,9 +25,13 @@ class LockedError(StoreError):
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Lock a directory against other processes. Raises LockedError, naming the process that has locked it."""
+    """Lock a directory against other processes, and remove what killed ones left of files that they were writing.
+
+    Raises LockedError, naming the process that has locked it.
+    """
     with lock_file(directory / LOCK, lambda: f"another process is writing to {directory}{_named(directory)}"):
         try:
+            remove_unfinished(directory)
             now = datetime.now(UTC)
             write_whole(
                 directory / HOLDER, f"process {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S %Z}"

@@ -20,6 +20,8 @@ ZeroOrMore = Annotated[int, Field(ge=0, lt=2**63)]
 """An exact number of things."""
 OneOrMore = Annotated[int, Field(ge=1, lt=2**63)]
 """An exact number of things that cannot be 0."""
+AboveZero = Annotated[float, Field(gt=0)]
+"""A number that a logarithm or a quotient is made of."""
 
 
 class Record(BaseModel):

@@ -13,9 +13,11 @@ Stopped = Literal["converged", "budget"]
 """Why sampling ended: every interval was as narrow as asked, or the time was spent."""
 Phase = Literal["warm-up", "prefill", "generation"]
 """The sort of a round's runs: runs whose times do not count, prefills, or whole generations."""
-RunMs = Annotated[float, Field(ge=1e-9, le=1e12)]
-"""The time of a whole run in milliseconds: more than 0, between a picosecond and thirty years."""
-PartMs = Annotated[float, Field(ge=0, le=1e12)]
+SHORTEST_MS, LONGEST_MS = 1e-9, 1e12
+"""The limits of the time of a whole run: a picosecond and thirty years."""
+RunMs = Annotated[float, Field(ge=SHORTEST_MS, le=LONGEST_MS)]
+"""The time of a whole run in milliseconds. It is more than 0."""
+PartMs = Annotated[float, Field(ge=0, le=LONGEST_MS)]
 """The time of a part in milliseconds. It may be 0, because the part may be too short for the clock."""
 
 LEAST_CLOCK = 0.75
@@ -193,7 +195,8 @@ def _pairs(measured: Round, drifts: Mapping[str, Sequence[float]]) -> Iterator[t
     for place, run in enumerate(measured.runs):
         if run.cell:
             moved: dict[str, Any] = {name: level * drifts[name][place] for name, level in levels.items()}
-            yield run.cell, Pair(dense=Timed(**means | moved), pruned=run, clock_mhz=measured.clock_mhz)
+            # Constructed: extreme times of a run move those of the dense model beyond the limits of a run.
+            yield run.cell, Pair(dense=Timed.model_construct(**means | moved), pruned=run, clock_mhz=measured.clock_mhz)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

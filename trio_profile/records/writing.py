@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,6 +13,8 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import kind_of_file
 
 _SAMPLE = bytes(4096)
+_UNFINISHED = re.compile(r"\.(?!measurements-).+\.(jsonl?|toml|html|txt)\.\d+|\.sample-\w+")
+"""The name of a file that `write_whole` has not finished, and of a sample of an earlier version."""
 
 
 def require_regular(path: Path) -> None:
@@ -58,7 +61,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Raises StoreError if the file cannot be written.
     """
     require_regular(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")  # `_UNFINISHED` knows this form
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as file:
@@ -71,6 +74,17 @@ def write_whole(path: Path, content: str | bytes) -> None:
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove what killed processes left of the files of a study. No other process may write them now.
+
+    What a worker left of its own file stays, because other workers write without a lock. Readers ignore it.
+    """
+    with suppress(OSError):
+        for path in directory.glob(".*"):
+            if _UNFINISHED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -113,7 +127,7 @@ def require_writable(directory: Path, names: Iterable[str]) -> None:
         except StoreError as error:
             raise StoreError(f"{error}; move it, or choose another --out") from error
     try:
-        with tempfile.NamedTemporaryFile(dir=directory, prefix=".sample-") as file:
+        with tempfile.TemporaryFile(dir=directory) as file:  # it has no name, so a killed process leaves none
             file.write(_SAMPLE)
             file.flush()
     except OSError as error:

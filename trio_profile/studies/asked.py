@@ -60,29 +60,33 @@ class Draft(NamedTuple):
         return study.model_copy(update={name: values[name] for name in self.open})
 
 
-def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Any:
+def make(kind_name: str, fields: Mapping[str, Any], file: Path | None = None, *, trust: bool = False) -> Any:
     """Return a checked study of a kind. The arguments and the errors are those of `draft` and `Draft.complete`."""
-    return draft(kind_name, fields, file).complete()
+    return draft(kind_name, fields, file, trust=trust).complete()
 
 
-def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -> Draft:
+def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None, *, trust: bool = False) -> Draft:
     """Return a study of a kind, checked as far as that needs no torch: a Study, or what the kind has in its place.
 
     fields: given fields of the study. They override the file; the defaults of the kind fill the rest.
     file: a study.toml of the same kind.
-    Raises StudyError if the file cannot be read or is of another kind, if the kind does not take a field, if a value is
-    out of range, if there are several values where the kind takes one, if a model, a picture or a file of questions
-    does not exist, or if the kind runs a model and the extra `run` is not installed. Raises OptionError for an unknown
-    method, a retention or layers that no method can have.
+    trust: whether code that a file names, the study's or a suite's, may run. Code that `fields` name may.
+    Raises StudyError if the file cannot be read or is of another kind, if a file names code and is not trusted, if the
+    kind does not take a field, if a value is out of range, if there are several values where the kind takes one, if a
+    model, a picture or a file of questions does not exist, or if the kind runs a model and the extra `run` is not
+    installed. Raises OptionError for an unknown method, a retention or layers that no method can have.
     """
     kind = find(kind_name)
     of_file = _read_kind(kind, file) if file else {}
-    _refuse_function(of_file, fields, f"study {file}")
+    file_alone = {name: value for name, value in of_file.items() if name not in fields}
+    _refuse_function(file_alone, f"study {file}")
+    if not trust:
+        refuse_code(file_alone, f"study {file}")
     chosen = {**of_file, **fields}
     if kind.runs_a_model:
         require_run(kind.name)
     if kind.name == "ablate" and (chosen.get("tasks") or chosen.get("suite")):
-        return _ablation_on_tasks(kind, chosen)
+        return _ablation_on_tasks(kind, chosen, trust=trust)
     if chosen.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {chosen['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
     study: Any = _validated({**kind.defaults, **chosen, "verb": kind.name}, kind)
@@ -95,6 +99,8 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -
     if kind.prepare:
         study = kind.load("prepare")(study)
     if isinstance(study, Study):
+        if not trust and "methods" not in chosen:
+            refuse_code({"methods": study.methods}, f"suite {study.suite}")
         _refuse_several(kind, study)
         _require_files(study)
         _require_questions(study)
@@ -103,7 +109,29 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None) -
     return Draft(study, _open_fields(kind, chosen))
 
 
-def _ablation_on_tasks(kind: Kind, chosen: Mapping[str, Any]) -> Draft:
+def refuse_code(fields: Mapping[str, Any], source: str) -> None:
+    """Raise StudyError if stored fields of a study name code: measuring would import it, and so run it.
+
+    fields: as they are stored, not checked yet.
+    source: the file.
+    """
+    methods = fields.get("methods")
+    for method in methods if isinstance(methods, list | tuple) else [methods]:
+        for part in str(method).split("+"):
+            if ":" in part:
+                module = part.partition(":")[0]
+                raise StudyError(_untrusted(source, f"module {module!r} ({method})"))
+    if (tasks := fields.get("task_path")) is not None:  # its YAML files name functions
+        raise StudyError(_untrusted(source, f"the functions of the tasks in {str(tasks)!r}"))
+    if "/" in (kernel := str(fields.get("attention"))):
+        raise StudyError(_untrusted(source, f"the kernel {kernel!r} of the hub"))
+
+
+def _untrusted(source: str, code: str) -> str:
+    return f"{source} names code that would run here, {code}: read it, then give --trust"
+
+
+def _ablation_on_tasks(kind: Kind, chosen: Mapping[str, Any], *, trust: bool) -> Draft:
     """Return the study of `ablate` with tasks or a suite: an evaluation with a row for each variant.
 
     Of a suite it takes the benchmarks alone. Raises as `draft` does.
@@ -115,7 +143,7 @@ def _ablation_on_tasks(kind: Kind, chosen: Mapping[str, Any]) -> Draft:
         if name not in taken:
             raise StudyError(f"{name} = {value!r}: ablate on tasks has no such field; leave it out")
     alone = {"methods": METHODS, "retentions": kind.defaults["retentions"]}
-    made = draft("eval", {**alone, **chosen, "verb": "eval"})
+    made = draft("eval", {**alone, **chosen, "verb": "eval"}, trust=trust)
     if any(made.study.ablations.values()):
         return made
     from trio_profile.studies.comparisons import variants_of
@@ -150,14 +178,13 @@ def fields_of(kind: Kind) -> set[str]:
     return {"verb", *kind.options, *kind.fields, *(_OF_EVERY_MODEL if kind.runs_a_model else ())}
 
 
-def _refuse_function(of_file: Mapping[str, Any], beside_file: Mapping[str, Any], name: str) -> None:
-    """Raise StudyError if only a file chooses a function that judges answers: it would be imported.
+def _refuse_function(fields: Mapping[str, Any], source: str) -> None:
+    """Raise StudyError if a file chooses a function that judges answers: it would be imported.
 
-    of_file, beside_file: the fields of the file, and those that the user gave beside it.
+    fields: those that the file alone gives. source: the file.
     """
-    if ":" in str(of_file.get("match", "")) and "match" not in beside_file:
-        rule = of_file["match"]
-        raise StudyError(f"{name}: match = {rule!r} runs a function, which a file cannot choose; give --match {rule}")
+    if ":" in (rule := str(fields.get("match", ""))):
+        raise StudyError(f"{source}: match = {rule!r} runs a function, which a file cannot choose; give --match {rule}")
 
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:

@@ -75,9 +75,12 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
             kind.load("runner")(study, out, watch, keep_refusals=kind.keep_refusals)
         elif not _is_finished(study, kind, out):
             document = _measure(study, kind, out, watch)
-            write_document(out / kind.file, document)
-            if not getattr(document, "pairs_left", 0):  # otherwise the same command goes on
+            if kind.so_far:  # a document without a study.toml is unfinished, and the same command goes on
+                write_document(out / kind.file, document)
+            if not getattr(document, "pairs_left", 0):
                 write_whole(out / STUDY, to_toml(study, asked.fields_of(kind)))
+            if not kind.so_far:
+                write_document(out / kind.file, document)
         return write_report(out)
 
 

@@ -6,7 +6,8 @@ from unittest.mock import patch
 import pytest
 
 from tests.core import tiny
-from trio_core import OptionError, Trio, methods
+from trio_core import OptionError, Trio, TrioError, methods
+from trio_core.errors import MethodError
 from trio_core.methods.method import Method
 from trio_core.methods.method import registry as all_methods
 from trio_core.methods.view import Signal
@@ -31,8 +32,7 @@ OWN = '''
 from dataclasses import dataclass
 from typing import ClassVar
 import torch
-from trio_core import Method, Reference
-from trio_core import Selection
+from trio_core import Method, Reference, ScoreMethod, Selection
 
 @dataclass(frozen=True, kw_only=True)
 class First(Method):
@@ -47,6 +47,30 @@ class First(Method):
 
 class Undefined(Method):
     pass
+
+class Bare(ScoreMethod):
+    def score(self, view):
+        return [s.features.float().norm(dim=-1) for s in view.samples]
+
+class Raises(Bare):
+    def score(self, view):
+        return [][0]
+
+class Forgets(Bare):
+    def score(self, view):
+        super().score(view)
+
+class Empty(Method):
+    def select(self, view):
+        pass
+
+class Lists(Method):
+    def select(self, view):
+        return Selection(tuple(list(range(s.budget)) for s in view.samples))
+
+class Floats(Method):
+    def select(self, view):
+        return Selection(tuple(torch.arange(s.budget).float() for s in view.samples))
 
 not_a_class = 3
 '''
@@ -100,6 +124,51 @@ def test_a_path_that_leads_to_no_method_is_refused(own):
             methods.find(path)
         assert path in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_method_needs_no_more_than_its_rule(own):
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    _, trace = tiny.run(model, one, f"{own}:Bare", retention=0.5)
+    assert methods.find(f"{own}:Bare").reference.remark == ""
+    assert trace.stages
+    joined = methods.find(f"visionzip+{own}:Bare")
+    assert joined.reference.title.startswith(methods.find("visionzip").reference.title)
+
+
+@pytest.mark.parametrize(
+    ("fact", "says"),
+    [
+        ({"reference": "me, 2026"}, "reference = 'me, 2026' of method here:Odd must be a trio_core.Reference"),
+        ({"reference": None}, "reference = None .* must be a trio_core.Reference"),
+        ({"name": 3}, "name = 3 .* must be a word"),
+        ({"name": "mine+yours"}, "name = 'mine.yours' .* must be a word"),
+        ({"stage": "nowhere"}, "stage = 'nowhere' .* must be a trio_core.Stage"),
+        ({"needs": {"layers"}}, "needs = .* must be a frozenset of trio_core.Signal"),
+        ({"media": "sounds"}, "media = 'sounds' .* must be one of pictures, videos, both"),
+        ({"paper_layers": "2"}, "paper_layers = '2' .* must be a tuple of layers"),
+        ({"proportion": (0,)}, "proportion = .* must be a tuple of whole numbers above 0"),
+    ],
+)
+def test_a_wrong_fact_is_named_when_the_class_is_made(fact, says):
+    """It would fail late, after a measurement."""
+    with pytest.raises(OptionError, match=says):
+        type("Odd", (Method,), {"__module__": "here", **fact})
+
+
+@pytest.mark.parametrize("by", ["", "visionzip+"])
+@pytest.mark.parametrize(
+    ("cls", "says"),
+    [
+        ("Raises", "method own_pruning:Raises raised IndexError: list index out of range"),
+        ("Forgets", "method own_pruning:Forgets raised TypeError: 'NoneType' object is not subscriptable"),
+        ("Empty", "method '.*' returned NoneType from `select`: return a trio_core.Selection"),
+        ("Lists", "method '.*' kept indices of type list in sample 0, .*: give a tensor of torch.int64"),
+        ("Floats", "method '.*' kept indices of type torch.float32 in sample 0, .*: give a tensor of torch.int64"),
+    ],
+)
+def test_an_error_of_a_method_names_the_method(own, cls, says, by):
+    with pytest.raises(MethodError if "raised" in says else TrioError, match=f"^{says}$"):
+        tiny.run(tiny.model("llava"), tiny.sample("llava"), f"{by}{own}:{cls}", retention=0.5)
 
 
 def test_a_subclass_without_a_name_leaves_its_parents_alone():

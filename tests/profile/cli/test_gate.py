@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 
@@ -113,15 +114,37 @@ def test_another_environment_is_refused_unless_it_is_allowed(tmp_path, capsys):
     assert gate(capsys, base, new, "--allow-other-environment")[0] == 0
 
 
-def test_one_process_a_side_is_inconclusive_and_the_way_out_is_printed(tmp_path, capsys):
-    """Eight per cent are far outside both intervals, and within what two processes of the same code differ by."""
+def test_the_times_of_one_process_are_refused_and_its_counts_are_judged(tmp_path, capsys):
     base = kept_study(tmp_path / "base", cells=swept(1))
-    new = kept_study(tmp_path / "new", cells=swept(1, slower=1.08))
-    code, found = gate(capsys, base, new, "--quantity", "prefill_over_dense")
-    assert code == 0 and {v["verdict"] for v in found["verdicts"]} == {"inconclusive"}
-    assert run(["gate", str(base), str(new), "--quantity", "prefill_over_dense"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "one process on a side" in printed and "measure with --processes 8" in printed
+    new = kept_study(tmp_path / "new", cells=swept(1, slower=8))
+    for sides in ((base, new), (base, kept_study(tmp_path / "many", cells=swept(4)))):
+        said = complaint(capsys, *sides)
+        assert "one process" in said and "--processes 8" in said and "--counts" in said
+        assert gate(capsys, *sides, "--counts")[0] == 0
+    assert "'total_over_dense' is not in" in complaint(capsys, base, new, "--counts", "--quantity", "total_over_dense")
+
+
+def test_the_default_of_an_inconclusive_verdict_is_said_and_can_be_changed(tmp_path, capsys):
+    base, new = benchmark_file(tmp_path / "a.json"), benchmark_file(tmp_path / "b.json", slower=1.03, seed=1)
+    code, found = gate(capsys, base, new, "--quantity", "run_ms")
+    assert (code, found["inconclusive"], [v["verdict"] for v in found["verdicts"]]) == (0, "pass", ["inconclusive"])
+    for given, code, says in (
+        ([], 0, "; passes by default (--inconclusive)"),
+        (["--inconclusive", "fail"], 1, "; fails (--inconclusive)"),
+    ):
+        assert run(["gate", str(base), str(new), "--markdown", *given]) == code
+        assert says in capsys.readouterr().out.replace("\\", "")
+
+
+def test_a_printed_interval_shows_on_which_side_of_the_bound_it_lies(tmp_path, capsys):
+    base, new = benchmark_file(tmp_path / "a.json"), benchmark_file(tmp_path / "b.json", slower=1.2, seed=1)
+    low, high = gate(capsys, base, new, "--quantity", "run_ms")[1]["verdicts"][0]["ci95"]
+    for bound, verdict in ((low - 1e-3, "regression"), (high + 1e-3, "pass")):
+        run(["gate", str(base), str(new), "--quantity", "run_ms", "--max-ratio", str(bound), "--markdown"])
+        printed = capsys.readouterr().out.replace("\\", "")
+        ends = re.search(r"\[([\d.]+), ([\d.]+)\], bound", printed)
+        assert verdict in printed and ends is not None
+        assert not float(ends[1]) <= bound <= float(ends[2])
 
 
 def test_studies_of_two_checkpoints_are_refused(tmp_path, capsys):
@@ -201,6 +224,32 @@ def test_a_file_that_holds_no_benchmarks_is_refused_in_one_line(tmp_path, capsys
     ):
         bad.write_text(content)
         assert says in complaint(capsys, good, bad) and says in complaint(capsys, bad, bad)
+
+
+def test_the_processor_of_an_older_file_is_known(tmp_path, capsys):
+    """It has `brand` where a file of today has `brand_raw`."""
+    new = benchmark_file(tmp_path / "new.json")
+
+    def older(cpu: str):
+        path = benchmark_file(tmp_path / "old.json", cpu=cpu)
+        path.write_text(path.read_text().replace('"brand_raw"', '"brand"'))
+        return path
+
+    assert gate(capsys, older("EPYC"), new)[0] == gate(capsys, new, older("EPYC"))[0] == 0
+    assert gate(capsys, older("EPYC"), older("EPYC"))[0] == 0
+    assert "cpu ('Xeon' before, 'EPYC' now)" in complaint(capsys, older("Xeon"), new)
+    assert "cpu ('EPYC' before, 'Xeon' now)" in complaint(capsys, new, older("Xeon"))
+
+
+def test_times_that_no_clock_measures_are_refused_in_one_line(tmp_path, capsys):
+    base = benchmark_file(tmp_path / "a.json")
+    for seconds in (5e-324, 1e-99, 1e-13, 1e12, 1e99, 1e308):
+        new = tmp_path / "b.json"
+        file = json.loads(base.read_text())
+        file["benchmarks"][0]["stats"] |= {"data": [seconds] * 40, "median": seconds}
+        new.write_text(json.dumps(file))
+        for sides in ((base, new), (new, base), (new, new)):
+            assert "can be read" in (said := complaint(capsys, *sides)) or "which is impossible" in said
 
 
 def test_files_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsys):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import typer
 
+from tests.core.tiny import fast_first
 from tests.profile.command import complaint, document
 from trio_profile.cli import run
 from trio_profile.cli.engines import ENGINE_OPTIONS
@@ -25,12 +26,13 @@ def test_a_verb_takes_the_options_of_its_kind_and_of_every_study(kind):
     common = {"study", "out", "resume", "log", "dry_run", "json", "markdown", "latex", "help_all"}
     own = {"new", "strict"} if kind == "audit" else {"unit"} if kind == "flops" else set()
     workers = {"engine", *ENGINE_OPTIONS} if KINDS[kind].file == MEASUREMENTS else set()
-    assert names - {"help"} == {*KINDS[kind].options, *common, *own, *workers}
+    trust = {"trust"} if KINDS[kind].runs_a_model else set()
+    assert names - {"help"} == {*KINDS[kind].options, *common, *own, *workers, *trust}
     assert all(one.help for one in VERBS[kind].params)
 
 
 def test_an_option_that_does_not_exist_names_the_nearest(capsys):
-    assert "(Possible options: --tasks)" in complaint(capsys, "eval", "--taks", "1")
+    assert "(Possible options: --tasks, " in complaint(capsys, "eval", "--taks", "1")
 
 
 # --- a study, from the line to its report ----------------------------------------------------------------------------
@@ -67,6 +69,35 @@ def test_a_dry_run_says_how_long_the_study_takes(sweep_arguments, tmp_path, caps
 
 def test_a_kind_that_measures_nothing_has_no_dry_run(capsys):
     assert "audit measures nothing" in complaint(capsys, "audit", "trio-2026", "--dry-run")
+
+
+OWN = """
+from trio_core import ScoreMethod
+class Norm(ScoreMethod):
+    def score(self, view):
+        return [sample.features.float().norm(dim=-1) for sample in view.samples]
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> str:
+    """The name of a module that can be imported. Its method has a rule, and nothing else."""
+    (tmp_path / "own_rule.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_rule", raising=False)
+    return "own_rule"
+
+
+@pytest.mark.parametrize("verb", fast_first(("sweep", "compare", "flops", "layers"), "sweep", "flops"))
+def test_a_method_of_ones_own_needs_no_more_than_its_rule(verb, own, checkpoint, tmp_path, capsys):
+    sampling = () if verb == "flops" else ("--seconds", "0.05")
+    process = ("--processes", "1") if verb in ("sweep", "compare") else ()
+    found = document(
+        capsys,
+        *(verb, "--model", checkpoint, "--method", f"{own}:Norm", "--retention", "0.5", "--new-tokens", "2"),
+        *(*sampling, *process, "--out", tmp_path / "out"),
+    )
+    assert f"{own}:Norm" in found["study"]["methods"]
 
 
 GONE = "from trio_profile.errors import LogError\n"

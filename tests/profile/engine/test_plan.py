@@ -1,3 +1,4 @@
+import sys
 from dataclasses import fields
 from itertools import pairwise
 
@@ -5,7 +6,7 @@ import pytest
 
 from tests.profile.examples import shape
 from tests.profile.studying import make, plan
-from trio_core.errors import OptionError, RetentionError, UnsupportedInput
+from trio_core.errors import MethodError, OptionError, RetentionError, UnsupportedInput
 from trio_core.methods.combined import split
 from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_profile.cost.formula import fastv_overhead
@@ -43,6 +44,23 @@ def test_options_go_to_the_methods_that_have_them():
         plan(make(options={"colour": 1}), SHAPE)
     with pytest.raises(OptionError, match="give retentions with --retention"):
         plan(make(options={"retention": 0.5}), SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("def overhead(self, *_): return 1.5", "raised TypeError: 'float' object cannot be interpreted as an integer"),
+        ("def overhead(self, *_): return {}['x']", "raised KeyError: 'x'"),
+        ("def schedule(self, *_): pass", "raised AttributeError: 'NoneType' object has no attribute 'layers'"),
+        ("def __post_init__(self): raise ValueError('too odd')", "raised ValueError: too odd"),
+    ],
+)
+def test_a_method_of_the_users_own_that_fails_is_named_before_a_measurement(body, says, tmp_path, monkeypatch):
+    (tmp_path / "odd_method.py").write_text(f"from trio_core.methods.random import Random\nclass Odd(Random):\n {body}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "odd_method", raising=False)
+    with pytest.raises(MethodError, match=f"^method odd_method:Odd {says}$"):
+        plan(make(methods=("odd_method:Odd",), retentions=(0.2,)), SHAPE)
 
 
 def test_a_combination_gets_its_options_and_the_layers_of_the_decoder():

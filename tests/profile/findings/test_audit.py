@@ -52,6 +52,20 @@ def test_each_finding_has_a_sentence(name: str):
     assert pages.plain([unknown], document)[0].startswith("Nothing else that is printed decides: ")
 
 
+def test_findings_of_another_version_are_shown(trio: AuditDocument):
+    """Its checks, its quantities and its prints may be unknown here."""
+    (odd, share, *others) = trio.claims
+    odd = odd.model_copy(update={"check": "astrology", "quantity": "luck", "unit": "", "verdict": "overstated"})
+    odd = odd.model_copy(update={"recomputed": 3.0, "interval": None})
+    share = odd.model_copy(update={"check": "cache", "quantity": "retention", "printed": "a third"})
+    report = pages.report(trio.model_copy(update={"claims": (odd, share, *others)}))
+    told = [line for block in report.pages[0].blocks if isinstance(block, Sentences) for line in block.lines]
+    assert any(line.startswith("By a check of another version of trio-profile, ") and "luck" in line for line in told)
+    assert any("a third" in line for line in told)
+    checked = {row[0]: row[1:] for row in rows(table(report, "What was checked"))}
+    assert checked["other checks"] == ["–", "1", "–"]
+
+
 def test_every_finding_stands_in_the_table_of_its_verdict(trio: AuditDocument):
     tables = [block for block in pages.report(trio).pages[1].blocks if isinstance(block, Table)]
     for (verdict, count), found in zip(trio.tally.items(), map(rows, tables), strict=True):

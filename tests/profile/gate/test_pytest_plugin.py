@@ -127,9 +127,15 @@ def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
     ("ms", "exact", "says"),
     [
         (0.5, {"kept": 5, "launches": 3}, "improved: prefill_ms of *is 0.5*"),
-        (2.0, {"kept": 5}, "regression: prefill_ms of *is 2.0*; in each of two pairs of processes)"),
+        (
+            2.0,
+            {"kept": 5},
+            "regression: prefill_ms of *is 2.0*, bound 1.03 (24 pairs; 2.00× and 2.00× in two pairs of processes)",
+        ),
         (1.0, {"kept": 6}, "regression: kept of *went from 5 to 6"),
         (1.0, {}, "trio_gate: the workload toy:work no longer reports its kept*"),
+        (5e-324, {"kept": 5}, "trio_gate: prefill_ms of * holds a time of *e-324 ms, which is impossible*"),
+        (1.0, {"kept": 10**400}, "trio_gate: kept of * has 1329 bits: at most 63 can be compared"),
     ],
 )
 def test_the_working_tree_is_compared_with_a_revision(repository, ms, exact, says):
@@ -137,7 +143,7 @@ def test_the_working_tree_is_compared_with_a_revision(repository, ms, exact, say
     result = run(repository, "--trio-gate-base", "HEAD")
     assert result.ret == (not says.startswith("improved"))
     result.stdout.fnmatch_lines([f"*{says}"])
-    if exact:
+    if not says.startswith("trio_gate"):  # an error ends the test before it writes
         found = written(repository)["extra_info"]
         assert found["trio_gate"]["base_revision"] == "HEAD"
         assert {name: found[name] for name in exact} == exact
@@ -149,9 +155,14 @@ def test_a_regression_that_a_second_pair_of_processes_does_not_show_is_inconclus
     biased = TOY.format(ms="(2.0 if first else 1.0)", exact={"kept": 5})
     seen = "import pathlib\nmark = pathlib.Path('mark')\nfirst = not mark.exists()\nmark.touch()\n"
     repository.makepyfile(toy=seen + biased)
+    said = "inconclusive: prefill_ms *; 2.00× and 1.00× in two pairs of processes); "
     result = run(repository, "--trio-gate-base", "HEAD")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["inconclusive: prefill_ms *only one of two pairs of processes shows a regression)"])
+    result.stdout.fnmatch_lines([f"{said}passes by default (--trio-gate-inconclusive)"])
+    (repository.path / "mark").unlink()
+    result = run(repository, "--trio-gate-base", "HEAD", "--trio-gate-inconclusive", "fail")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"{said}fails (--trio-gate-inconclusive)"])
 
 
 def test_an_unknown_revision_ends_the_run_in_one_line(repository):
@@ -171,6 +182,7 @@ def test_a_gate_that_cannot_judge_fails_the_test(pytester):
         "trio_gate.exact('kv_bytes', True)": "kv_bytes = True is no whole number",
         "trio_gate(lambda: None); trio_gate(lambda: None)": "call it once in a test",
         "trio_gate('nonsense:work')": "No module named 'nonsense'",
+        "trio_gate.exact('kv_bytes', 2**64)": "kv_bytes has 65 bits: at most 63 can be compared",
         "trio_gate('toy:work', base=lambda: None)": "a workload's base is a revision",
         "pass": "measured nothing",
     }
@@ -180,7 +192,7 @@ def test_a_gate_that_cannot_judge_fails_the_test(pytester):
     )
     pytester.makepyfile("\n".join([*tests, marked]))
     result = run(pytester)
-    result.assert_outcomes(failed=5, passed=2, errors=4)
+    result.assert_outcomes(failed=6, passed=2, errors=5)
     for says in (*bodies.values(), "kv_bytes was never recorded with trio_gate.exact"):
         result.stdout.fnmatch_lines_random([f"*trio_gate*{says}*"])
 

@@ -39,6 +39,12 @@ def test_a_pair_has_the_dense_time_of_its_moment_and_the_mean_parts_of_its_round
     assert pairs_of([]) == [] and pairs_of([[], []]) == [{}, {}]
 
 
+def test_extreme_times_have_pairs_too():
+    """The drift moves the dense times beyond what a single run may take."""
+    rounds = [a_round(whole("", 1e12, 1e12), whole("a", 1e-9, 1e-9), whole("", 1.0, 1e12)) for _ in range(3)]
+    assert all(pair.ratio("total_ms") for pair in pairs_of([rounds])[0]["a"])
+
+
 def test_the_times_of_a_cell_stand_by_session_and_phase():
     rounds = [
         a_round(prefill("", 99), prefill("a", 99), phase="warm-up"),

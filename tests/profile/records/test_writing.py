@@ -65,6 +65,6 @@ def test_a_full_disk_is_refused(tmp_path, monkeypatch):
     def full(**_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(StoreError, match=r"cannot write .*: No space left on device; free some space"):
         require_writable(tmp_path, ())

@@ -1,5 +1,8 @@
 """How a study is run, kept and read, on kinds that cost little: the dense work of pocket without weights, an audit."""
 
+import os
+import signal
+import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 from tests.profile.documents import KEPT, keep, segment_with
 from tests.profile.examples import environment, measurement, study
 from tests.profile.studying import make
+from trio_profile import cli
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs import host
 from trio_profile.inputs.digest import input_digests
@@ -310,3 +314,58 @@ def test_a_study_has_as_many_parts_of_its_path_as_tell_it_from_the_others(paths,
 def test_the_file_of_many_studies_has_a_short_name(two_sweeps, monkeypatch):
     monkeypatch.setattr("trio_profile.studies.running._LONGEST_NAME", 8)
     assert running.write_side_by_side(two_sweeps)[0].report == "report-first-se.html"
+
+
+# --- killed at any moment --------------------------------------------------------------------------------------------
+
+
+def killed_at(step: int, directory: Path, *arguments: str) -> bool:
+    """Run a verb in a process that is killed before its nth look into a directory. Return whether it came so far."""
+    number = os.fork()
+    if number == 0:
+        left = step
+
+        def count(event: str, details: tuple) -> None:
+            nonlocal left
+            left -= event in ("open", "os.rename", "os.remove") and str(details[0]).startswith(str(directory))
+            if left == 0:
+                left = -1  # to kill is an event too
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        os._exit(cli.run([*arguments]))
+    _, status = os.waitpid(number, 0)
+    return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("kind", "verb"), [("audit", "audit"), ("sweep", "report"), ("layers", "report")])
+def test_a_study_that_was_killed_anywhere_is_finished_without_leftovers(kind, verb, tmp_path, capfd):
+    """The moment is a step of its work, not a time."""
+
+    def command(out: Path) -> list[str]:
+        return ["audit", "trio-2026", "--out", str(out)] if verb == "audit" else ["report", str(out)]
+
+    def begun(name: str) -> Path:
+        (out := tmp_path / name).mkdir()
+        if verb == "report":
+            KEPT[kind](out)
+        return out
+
+    whole = begun("whole")
+    assert cli.run(command(whole)) == 0
+    expected, step = sorted(path.name for path in whole.iterdir()), 1
+    while killed_at(step, out := begun(f"out-{step}"), *command(out)):
+        assert cli.run(command(out)) == 0
+        assert sorted(path.name for path in out.iterdir()) == expected
+        step += 1
+    assert step > 5
+
+
+def test_leftovers_of_earlier_versions_are_removed_and_files_of_others_are_not(tmp_path):
+    left = (".report.html.4711", ".study.toml.1", "..lock.txt.99999", ".sample-x7f_3a")
+    others = (".report.html", ".notes.4711", "report.html.1", ".measurements-w1.jsonl.12", ".sample")
+    for name in left + others:
+        (tmp_path / name).touch()
+    with lock_directory(tmp_path):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {*others, LOCK}

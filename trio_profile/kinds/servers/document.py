@@ -1,8 +1,8 @@
 """The document of `trio-profile endpoints`: what each arm does under each load, the gains, and the break-evens."""
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from trio_profile.analysis.doubts import Doubt
 from trio_profile.analysis.recommendation import MOST_LOST
@@ -10,7 +10,7 @@ from trio_profile.kinds.servers.requests import ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Loop
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Accuracy, Difference, Gain, MillisecondsOverRounds, PerSecond
-from trio_profile.records.record import Record
+from trio_profile.records.record import AboveZero, Record
 from trio_profile.records.schema import Environment
 from trio_profile.records.study import Kept
 
@@ -55,7 +55,7 @@ class AtLoad(Record):
     """
 
     loop: Loop
-    load: float
+    load: AboveZero
     rounds: int
     dense: ArmAtLoad
     pruned: ArmAtLoad
@@ -97,10 +97,10 @@ class LoadBreakEven(Record):
     loop: Loop
     status: Status
     pays: Literal["below", "above"] = "below"
-    load: float | None = None
-    ci95: tuple[float, float] | None = None
-    measured: tuple[float, float] | None = None
-    against: tuple[float, ...] = ()
+    load: AboveZero | None = None
+    ci95: tuple[AboveZero, AboveZero] | None = None
+    measured: tuple[AboveZero, AboveZero] | None = None
+    against: tuple[AboveZero, ...] = ()
 
 
 class EndpointsDocument(Document):
@@ -127,7 +127,7 @@ class EndpointsDocument(Document):
     servers: tuple[ServerFacts, ...]
     retention: float | None = None
     pairs_left: int = 0
-    loads: tuple[AtLoad, ...]
+    loads: Annotated[tuple[AtLoad, ...], Field(min_length=1)]
     break_even: tuple[LoadBreakEven, ...]
     answers: ServedAnswers | None = None
     doubts: tuple[Doubt, ...] = ()
