@@ -1,10 +1,10 @@
 """How often the gate gives a false alarm, and how often it catches a slowdown: an experiment on simulated noise.
 
-Each comparison is sampled and judged by the gate's own rule (`verdict.settle_twice`). Beside it stands the usual
+Each comparison is sampled and judged by the gate's own rule (`verdict.settle_in_processes`). Beside it stands the usual
 practice: run one revision many times, then the other as often, and compare the two means with a threshold of 3 %. This
 is tried twice: on a machine that does not change, and as two jobs on shared machines. Two such jobs of the same code
 differ by up to 26 % [field.md, headline 9]. A quarter of this serves as the standard deviation of the difference.
-`gates_in_turn.py` tries the gate on this machine.
+`planted_in_pytest.py` tries the gate on this machine.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests import noise
-from trio_profile.gate.verdict import MAX_RATIO, Times, Verdict, settle, settle_twice
+from trio_profile.gate.verdict import MAX_RATIO, Times, Verdict, settle, settle_in_processes
 
 COMPARISONS = 1000
 SLOWER = 1.05
@@ -39,9 +39,9 @@ class Comparison:
 
 
 def compare(generator: np.random.Generator, model: str, ratio: float, most: int) -> Comparison:
-    """One comparison of at most so many pairs in each two processes. ratio: the true one."""
+    """One comparison of at most so many pairs in each pair of processes. ratio: the true one."""
 
-    def settle_once(_: int, earlier: Times) -> tuple[Verdict, Times]:
+    def settle_once(_: int) -> tuple[Verdict, Times]:
         base, new = noise.pairs(generator, model, most, ratio)
         taken = 0
 
@@ -50,9 +50,9 @@ def compare(generator: np.random.Generator, model: str, ratio: float, most: int)
             taken += n
             return base[taken - n : taken].tolist(), new[taken - n : taken].tolist()
 
-        return settle(sample, "run_ms", model, precision=PRECISION, pairs=most, earlier=earlier)
+        return settle(sample, "run_ms", model, precision=PRECISION, pairs=most)
 
-    verdict, _ = settle_twice(settle_once)
+    verdict, _ = settle_in_processes(settle_once)
     before, after = (noise.MODELS[model](generator, verdict.samples).mean() for _ in range(2))
     means = ratio * after / before
     jobs = np.exp(JOBS_DIFFER * generator.standard_normal())

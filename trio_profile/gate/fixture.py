@@ -12,7 +12,7 @@ from trio_profile.analysis.gate import OfInconclusive, Verdict
 from trio_profile.errors import MeasurementError, ProfileError
 from trio_profile.gate.rival_worker import DEFAULT, load, one_line
 from trio_profile.gate.rivals import WARMUPS, Sampler, in_turn, rivals
-from trio_profile.gate.verdict import LEAST_PAIRS, Times, failures, judge_exact, sentence, settle, settle_twice
+from trio_profile.gate.verdict import LEAST_PAIRS, Times, failures, judge_exact, sentence, settle, settle_in_processes
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.reading import LARGEST_INTEGER
 from trio_profile.stats.intervals import median
@@ -134,22 +134,22 @@ class Gate:
         clock = "cpu_ms" if self.timed == "cpu_ms" else "ms"
         exact: list[Verdict] = []
 
-        def settle_once(number: int, earlier: Times) -> tuple[Verdict, Times]:
+        def settle_once(number: int) -> tuple[Verdict, Times]:
             with rivals(base, self.config.rootpath, run, arguments, seed=number, time=clock) as (workers, sample):
                 before, after = (worker.exact for worker in workers)
                 if lost := sorted(before.keys() - after.keys()):
                     raise MeasurementError(f"the workload {run} no longer reports its {lost[0]}, which the base's does")
                 exact[:] = [judge_exact(name, self.where, before[name], after[name]) for name in before]
                 self.benchmark.extra_info.update(after)
-                return self._settle(sample, earlier)
+                return self._settle(sample)
 
-        timed = settle_twice(settle_once, self.settings.max_ratio)
+        timed = settle_in_processes(settle_once, self.settings.max_ratio)
         return [self._record(*timed), *exact]
 
-    def _settle(self, sample: Sampler, earlier: Times = ((), ())) -> tuple[Verdict, Times]:
+    def _settle(self, sample: Sampler) -> tuple[Verdict, Times]:
         """The verdict, and the times that it is based on."""
         limits = self.settings.model_dump(exclude={"quantity"})
-        return settle(sample, self.timed, self.where, earlier=earlier, **limits)
+        return settle(sample, self.timed, self.where, **limits)
 
     def _without_base(self, run: Callable[[], float]) -> Verdict:
         """The verdict "no base", with the times of this tree."""

@@ -3,9 +3,9 @@
 It is run by its path and imports only the standard library, because the tree may be of a revision without this file.
 
 It talks over a connection, whose number is its argument. It first reads the trees and the workload, and sends
-`{"exact": {…}}` when it is ready. For each message that follows it sends `{"ms": …, "cpu_ms": …}`: what the workload
-returns, and the CPU time of the whole call, all threads together. After an error it sends `{"error": …}` and ends. It
-also ends when the connection is closed.
+`{"exact": {…}}` when it is ready. For each message that follows it sends `{"ms": …, "cpu_ms": …, "busy_cores": …}`:
+what the workload returns, the CPU time of the whole call, all threads together, and this time over the wall time of
+the call. After an error it sends `{"error": …}` and ends. It also ends when the connection is closed.
 
 A workload is named "module:function". The function is called once with the arguments, and returns a second function.
 Each call of the second function does the work once and returns the milliseconds. It may have an attribute `exact`: a
@@ -105,11 +105,11 @@ def _serve(connection: Connection) -> None:
     connection.send({"exact": exact})
     while True:
         connection.recv()
-        start = time.process_time_ns()
+        start, cpu_start = time.perf_counter_ns(), time.process_time_ns()
         ms = float(run())
-        cpu_ms = (time.process_time_ns() - start) / 1e6
+        cpu_ns, wall_ns = time.process_time_ns() - cpu_start, time.perf_counter_ns() - start
         gc.collect()  # before the answer: the other side runs after it
-        connection.send({"ms": ms, "cpu_ms": cpu_ms})
+        connection.send({"ms": ms, "cpu_ms": cpu_ns / 1e6, "busy_cores": cpu_ns / wall_ns})
 
 
 def main() -> None:

@@ -31,6 +31,8 @@ START_SECONDS, RUN_SECONDS = 300.0, 120.0
 WARMUPS = 2
 Sampler: TypeAlias = Callable[[int], tuple[list[float], list[float]]]
 """Runs so many pairs and returns their milliseconds, as (base, new)."""
+ONE_THREAD = 1.1
+"""Work that keeps at most so many cores busy is done by one thread."""
 _GIT_SECONDS = 120
 
 
@@ -78,19 +80,27 @@ class Worker:
         with suppress(OSError):  # if the worker has ended, `ready` reads the reason
             self._connection.send_bytes(request)
         self.exact: dict[str, int] = {}
+        self.busy_cores = 0.0
 
     def ready(self) -> None:
         """Wait until the process has built its workload, and keep the workload's exact numbers."""
         self.exact = self._answer(START_SECONDS, "to start")["exact"]
 
     def run(self) -> float:
-        """Milliseconds of one run."""
+        """Milliseconds of one run. `busy_cores` then says how many cores it kept busy."""
         with suppress(OSError):  # if the worker has ended, `_answer` reads the reason
             self._connection.send(None)
-        ms = self._answer(RUN_SECONDS, "for one run")[self._time]
+        answer = self._answer(RUN_SECONDS, "for one run")
+        ms, self.busy_cores = answer[self._time], answer["busy_cores"]
         if not (isfinite(ms) and ms > 0):
             raise MeasurementError(f"{self._who} returned {ms:g}, which is no time in milliseconds")
         return ms
+
+    def keep_on(self, core: int) -> None:
+        """Run all threads of the process on one core from now on."""
+        for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with suppress(ProcessLookupError):  # the thread has ended
+                os.sched_setaffinity(int(thread.name), {core})
 
     def close(self) -> None:
         """End the process and all processes that it started."""
@@ -128,7 +138,7 @@ def rivals(
 
     base, new: the directories of the two revisions.
     workload, arguments: what both run.
-    seed: of the order within the pairs.
+    seed: of the order within the pairs, and of the core.
     time: as of `Worker`.
     """
     places, sides = _places(new), (("base", base, new), ("new", new, base))
@@ -140,7 +150,20 @@ def rivals(
             worker.ready()
         sample = in_turn(workers[0].run, workers[1].run, seed)
         sample(WARMUPS)
+        keep_on_one_core(workers, seed)
         yield workers, sample
+
+
+def keep_on_one_core(workers: Sequence[Worker], seed: int) -> None:
+    """Keep all workers on the same core if the work of each is done by one thread. seed: chooses the core.
+
+    Each process stays where it started, and the cores of a shared machine differ: the same code was up to 15 % slower
+    on one of two, and up to 2 % on the same.
+    """
+    if sys.platform == "linux" and all(worker.busy_cores <= ONE_THREAD for worker in workers):
+        cores = sorted(os.sched_getaffinity(0))
+        for worker in workers:
+            worker.keep_on(cores[seed % len(cores)])
 
 
 def in_turn(base: Callable[[], float], new: Callable[[], float], seed: int = 0) -> Sampler:

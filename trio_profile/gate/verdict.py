@@ -17,7 +17,8 @@ The verdicts are those of criterion (an interval and a noise threshold) and of n
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import hypot, inf, isfinite, log
+from math import exp, hypot, inf, isfinite, log, sqrt
+from statistics import fmean, stdev
 from typing import Any, TypeAlias
 
 from scipy.special import stdtrit
@@ -38,6 +39,8 @@ LEAST_SAMPLES = 6
 """A verdict on times needs so many."""
 LEAST_PAIRS = 12
 """Times that are measured in turn are judged after so many pairs, and not before."""
+PROCESS_PAIRS = 5
+"""So many pairs of processes are timed unless the first passes."""
 NOT_INTERLEAVED = "not interleaved: a change of the machine between the two would look the same"
 LONGER = "a longer measurement of both studies may decide it (--seconds, --processes)"
 
@@ -160,7 +163,6 @@ def settle(
     precision: float = 0.01,
     pairs: int = 192,
     seconds: float = inf,
-    earlier: Times = ((), ()),
 ) -> tuple[Verdict, Times]:
     """Sample pairs until the interval is narrow enough and the verdict is not inconclusive. Returns the verdict
     and the times that it is based on.
@@ -171,51 +173,56 @@ def settle(
     sample: takes a number of further pairs and returns them as (base, new).
     precision: the relative half width that is narrow enough.
     pairs, seconds: the limits. LEAST_PAIRS pairs are sampled in any case.
-    earlier: times of another pair of processes, which count too. As many are sampled before the first look.
     """
     deadline = time.monotonic() + seconds
     times: tuple[list[float], list[float]] = [], []
-    target = max(LEAST_PAIRS, min(len(earlier[0]), pairs))
+    target = LEAST_PAIRS
     while True:
         goal = min(target, pairs)
         while len(times[0]) < goal and (len(times[0]) < LEAST_PAIRS or time.monotonic() < deadline):
             for side, more in zip(times, sample(1), strict=True):
                 side += more
-        base, new = ([*first, *second] for first, second in zip(earlier, times, strict=True))
-        verdict = judge_pairs(quantity, where, base, new, max_ratio)
+        verdict = judge_pairs(quantity, where, *times, max_ratio)
         assert verdict.ci95 is not None and verdict.ratio is not None
         narrow = verdict.ci95[1] - verdict.ci95[0] <= 2 * precision * verdict.ratio
         if narrow and verdict.verdict != "inconclusive":
-            return verdict.model_copy(update={"stopped": "converged"}), (base, new)
+            return verdict.model_copy(update={"stopped": "converged"}), times
         if len(times[0]) >= pairs or len(times[0]) < goal:
-            note = None if verdict.verdict != "inconclusive" else f"still inconclusive after {len(base)} pairs"
-            return verdict.model_copy(update={"stopped": "budget", "note": note}), (base, new)
+            note = None if verdict.verdict != "inconclusive" else f"still inconclusive after {len(times[0])} pairs"
+            return verdict.model_copy(update={"stopped": "budget", "note": note}), times
         target *= 2
 
 
-def settle_twice(
-    settle_once: Callable[[int, Times], tuple[Verdict, Times]], max_ratio: float = MAX_RATIO
+def settle_in_processes(
+    settle_once: Callable[[int], tuple[Verdict, Times]], max_ratio: float = MAX_RATIO
 ) -> tuple[Verdict, Times]:
-    """The verdict of one pair of processes if it is good; else that of two pairs together, with its times.
+    """The verdict of one pair of processes if it is "pass"; else that of PROCESS_PAIRS of them, with all their times.
 
     Each process has a bias of its own, from its place in memory, and more samples within it do not remove the bias
-    (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong!"). So the interval of two
-    pairs of processes holds the median of each pair.
+    (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong!"). So the interval of several
+    pairs is that of the mean of their logarithmic medians, which differ as the processes do.
 
-    settle_once: settles with a new pair of processes. It takes the number of the pair, 0 or 1, and the earlier times.
+    settle_once: settles with a new pair of processes. It takes the number of the pair.
     """
-    first, times = settle_once(0, ((), ()))
-    if first.verdict in ("pass", "improved"):
+    first, times = settle_once(0)
+    if first.verdict == "pass":
         return first, times
-    pairs = len(times[0])
-    both, times = settle_once(1, times)
-    assert both.ci95 is not None
-    ratios = [after / before for before, after in zip(*times, strict=True)]
-    medians = median(ratios[:pairs]), median(ratios[pairs:])
-    interval = min(both.ci95[0], *medians), max(both.ci95[1], *medians)
-    each = "{} and {} in two pairs of processes".format(*map(units.times, medians))
-    note = "; ".join(filter(None, (both.note, each)))
-    return both.model_copy(update={"ci95": interval, "verdict": decide(interval, max_ratio), "note": note}), times
+    rest = [settle_once(number) for number in range(1, PROCESS_PAIRS)]
+    settled = [(first, times), *rest]
+    ratios = [verdict.ratio for verdict, _ in settled if verdict.ratio is not None]
+    ratio, interval = shared_ratio(ratios)
+    base, new = ([time for _, sides in settled for time in sides[side]] for side in (0, 1))
+    note = f"{', '.join(map(units.times, ratios))} in {PROCESS_PAIRS} pairs of processes"
+    fields = {"samples": len(base), "stopped": rest[-1][0].stopped, "note": note}
+    values = median(base), median(new), ratio
+    return _timed(first.quantity, first.where, values, interval, max_ratio, **fields), (base, new)
+
+
+def shared_ratio(ratios: Sequence[float]) -> tuple[float, Interval]:
+    """The ratio that pairs of processes share, and its 95 % interval. ratios: that of each pair."""
+    logs = [log(ratio) for ratio in ratios]
+    centre, reach = fmean(logs), float(stdtrit(len(logs) - 1, 0.975)) * stdev(logs) / sqrt(len(logs))
+    return exp(centre), (exp(centre - reach), exp(centre + reach))
 
 
 def paired_interval(ratios: Sequence[float]) -> Interval:

@@ -1,4 +1,6 @@
+import os
 import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +9,7 @@ import pytest
 
 from tests.places import commit_all
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
-from trio_profile.gate.rivals import Worker, rivals, worktree
+from trio_profile.gate.rivals import Worker, keep_on_one_core, rivals, worktree
 
 TOY = """
 import gc, os, subprocess, sys, time
@@ -92,6 +94,20 @@ def test_each_worker_imports_from_its_own_tree_and_they_run_in_turn(trees):
         assert all(map(alive, pids))
     assert (base, new) == ([3.0] * 5, [6.0] * 5)
     assert not any(map(alive, pids))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps a process on a core")
+def test_work_of_one_thread_stays_on_one_core_on_both_sides(trees):
+    cores = sorted(os.sched_getaffinity(0))
+    for seed in range(2):
+        with rivals(*trees, "toy:quick", {"ms": 3.0}, seed=seed) as (workers, _):
+            for worker in workers:
+                assert os.sched_getaffinity(worker.process.pid) == {cores[seed % len(cores)]}
+            for worker in workers:
+                os.sched_setaffinity(worker.process.pid, cores)
+            workers[0].busy_cores = 1.9  # two threads: they need two cores
+            keep_on_one_core(workers, seed)
+            assert [os.sched_getaffinity(worker.process.pid) for worker in workers] == [set(cores)] * 2
 
 
 def test_no_side_collects_garbage_while_the_other_one_runs(trees, tmp_path):
