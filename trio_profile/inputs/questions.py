@@ -160,6 +160,18 @@ def is_transparent(path: Path) -> bool:
         return False
 
 
+def size_of(file: IO[bytes], name: str) -> tuple[int, int]:
+    """Return the width and height of a picture in pixels, from its header. The file stands at its beginning afterwards.
+
+    Raises StudyError as `read_picture` does.
+    """
+    with _reading(name):
+        picture = Image.open(file, formats=FORMATS)
+        _require_size(picture)
+        file.seek(0)
+        return picture.size
+
+
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
     """Name the picture in an error of its reader. A damaged file may fail anywhere, with any error."""
