@@ -1,8 +1,11 @@
 """The releases of transformers that pruning was tested on. The bounds in `pyproject.toml` allow these and no others."""
 
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 
 from packaging.version import Version
+
+version = cache(metadata.version)  # each call would open files, and `prune` asks each time
 
 TESTED = ("5.23", "5.24")
 """The first two numbers of each, oldest first."""
