@@ -10,7 +10,6 @@ from tests.profile import examples
 from tests.profile.documents import keep
 from trio_profile.records.log import RECORDS
 from trio_profile.records.record import VERSION
-from trio_profile.records.run import Run
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "format_schema"))
@@ -27,9 +26,7 @@ def test_a_line_has_the_fields_of_its_schema(tmp_path):
     schema = json.loads(TEXTS["measurements.schema.json"])
     store = keep(tmp_path, examples.study(), [examples.measurement(pairs=1)])
     store.append(examples.picture())
-    # Only workers write it.
-    run = Run(block="cells-1", number=1, attempt=1, worker="a", session="s", failed="no memory")
-    records = [json.loads(line) for line in (*store.path.read_text().splitlines(), run.model_dump_json())]
+    records = [json.loads(line) for line in store.path.read_text().splitlines()]
     assert {record["record"] for record in records} == set(RECORDS)
     for record in records:
         name = schema["discriminator"]["mapping"][record["record"]].rpartition("/")[2]

@@ -72,7 +72,6 @@ def fields_of(contents: Contents) -> dict[str, Any]:
         "dense": summarise_dense(contents.dense) if contents.dense else None,
         "doubts": doubts(contents),
         "tokens": token_maps(contents),
-        "runs": tuple(contents.runs),
         "pairs": pairs_of(in_order(contents), contents.sessions),
     }
 

@@ -107,9 +107,6 @@ def run(kind: Kind, values: dict[str, Any]) -> Any:
     if values["log"] is not None and values["out"] is None:
         raise typer.BadParameter(f"--log {values['log']} takes the study from its directory: name one with --out")
     engines.require_engine(values)
-    if values.get("engine") == "workers":
-        engines.write_for_workers(_draft(kind, values).complete(), values)
-        return None
     finished = _finished(kind, values)
     display = {"unit": values["unit"]} if values.get("unit") else {}
     printing.show_study(finished, values["form"], values["out"], values["log"], **display)
@@ -138,22 +135,21 @@ def _finished(kind: Kind, values: dict[str, Any]) -> "Finished":
         running.refuse(draft, out, resume=values["resume"])
         if logger is not None:
             logs.find(logger).require()
-        with progress() as watch, _server(kind, values):
-            study = draft.complete()
-            engine = engines.ENGINES.get(values.get("engine") or "")
-            if engine is None:
-                return running.run(study, out, resume=values["resume"], watch=watch)
-        return engine.run(study, values)
+        with progress() as watch, _engine(kind, values) as engine:
+            return running.run(draft.complete(), out, resume=values["resume"], watch=watch, engine=engine)
     except KeyboardInterrupt as error:
         raise Interrupted(kept=out is not None and kind.goes_on) from error
 
 
-def _server(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[None]:
-    """Start the process that will measure, while this one prepares the study."""
-    from trio_profile.engine.processes import started_early
+def _engine(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[Any]:
+    """Who measures, begun while this process prepares the study. None for a study that this process measures."""
+    if kind.file != MEASUREMENTS:
+        return nullcontext()
+    if (name := values.get("engine")) in engines.ENGINES:
+        return engines.ENGINES[name].begin(values)
+    from trio_profile.engine.hosts import ThisMachine
 
-    is_local = values.get("engine") in (None, "local") and values.get("processes") != 1
-    return started_early() if kind.file == MEASUREMENTS and is_local else nullcontext()
+    return nullcontext() if values.get("processes") == 1 else ThisMachine()
 
 
 def _draft(kind: Kind, values: dict[str, Any]) -> "Draft":

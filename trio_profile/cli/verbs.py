@@ -24,7 +24,6 @@ from trio_profile.cli import (
     report,
     show,
     study_verbs,
-    work,
 )
 from trio_profile.cli.common_options import HELP_ALL, with_form
 from trio_profile.studies.kind import Group
@@ -33,7 +32,6 @@ from trio_profile.studies.kinds import KINDS
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (gate, audit),
     "Look": (show, report, export, methods, models, env, glossary),
-    "Run": (work,),
 }
 """Verbs that have a file each, by their heading in the help."""
 FIRST = ("sweep", "compare", "flops", "show", "methods", "models")

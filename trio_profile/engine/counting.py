@@ -63,21 +63,17 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
     }
 
 
-def failure_of(cell: Cell, error: Exception, *, keep_faults: bool = False) -> Measurement:
-    """Return the record of a cell that ran out of memory. Any other error is raised again.
-
-    keep_faults: other errors become the record of a failed cell too.
-    """
+def failure_of(cell: Cell, error: Exception) -> Measurement:
+    """Return the record of a cell that ran out of memory. Any other error is raised again."""
     out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
         message in str(error) for message in _OUT_OF_MEMORY_ON_CPU
     )
-    if not out_of_memory and not keep_faults:
+    if not out_of_memory:
         raise error
-    if out_of_memory and torch.cuda.is_available():
+    if torch.cuda.is_available():
         torch.cuda.empty_cache()
     cause = error.__cause__ if isinstance(error, MethodError) and error.__cause__ else error
-    name = "out of memory" if out_of_memory else type(cause).__name__
-    return Measurement(cell=cell, status="failed", reason=f"{name}: {first_line(cause)}"[:300])
+    return Measurement(cell=cell, status="failed", reason=f"out of memory: {first_line(cause)}"[:300])
 
 
 def _count_in_prefill(workload: Workload, method: Method | None) -> Counts:

@@ -106,13 +106,13 @@ def _tell(records: Iterable[Part], say: Say) -> None:
 def _measured(order: Order, opened: Opened, report: Report) -> Iterator[Part]:
     timed = set(order.times)
     if order.share is not None:
-        for part in count_share(opened, order.share, report, keep_faults=order.keep_faults):
+        for part in count_share(opened, order.share, report):
             yield part
             if isinstance(part, Measurement) and part.status != "counted":
                 timed.discard(part.cell.id)
     if order.allowance is not None:
         seed, blocks = f"{order.study.seed} {order.number}", blocks_of(opened.plan, timed)
-        yield from Timer(opened, blocks, seed, order.keep_faults, report).measure(order.allowance)
+        yield from Timer(opened, blocks, seed, report).measure(order.allowance)
 
 
 def open_process(order: Order, plan: Plan | None = None) -> Opened:
@@ -133,9 +133,7 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
 # Counts and answers
 
 
-def count_share(
-    opened: Opened, share: Share, report: Report, *, keep_faults: bool = False
-) -> Iterator[Dense | Picture | Measurement | Answers]:
+def count_share(opened: Opened, share: Share, report: Report) -> Iterator[Dense | Picture | Measurement | Answers]:
     """Count some cells, and ask some questions of all. Yield each part as soon as it is there.
 
     A cell that runs out of memory does not stop the others.
@@ -157,11 +155,11 @@ def count_share(
     for number, planned in enumerate(planned_cells):
         name = f"{planned.cell.variant} at {planned.cell.retention:g}"
         report(f"{name}: counting and asking", number, len(planned_cells))
-        yield from _count_cell(opened, share, planned, reference, keep_faults=keep_faults)
+        yield from _count_cell(opened, share, planned, reference)
 
 
 def _count_cell(
-    opened: Opened, share: Share, planned: PlannedCell, reference: fidelity.Reference | None, *, keep_faults: bool
+    opened: Opened, share: Share, planned: PlannedCell, reference: fidelity.Reference | None
 ) -> Iterator[Measurement | Answers]:
     try:
         if planned.cell.id in share.counts:
@@ -173,22 +171,11 @@ def _count_cell(
         yield Answers(cell=planned.cell.id, numbers=numbers, fidelity=answers)
     except Exception as error:
         if not isinstance(error, TrioError) or isinstance(error, MethodError):
-            yield failure(opened, planned, error, keep_faults=keep_faults)
+            yield failure_of(planned.cell, error)
         elif opened.plan.keep_refusals:
             yield Measurement(cell=planned.cell, status="refused", reason=str(error))
         else:
             raise
-
-
-def failure(opened: Opened, planned: PlannedCell, error: Exception, *, keep_faults: bool) -> Measurement:
-    """Return the record of a cell that failed. Raises the error if it is not to be recorded.
-
-    If the dense model does not run either, the fault is not the cell's, and the dense model's error is raised.
-    """
-    record = failure_of(planned.cell, error, keep_faults=keep_faults)
-    if keep_faults:
-        rounds.run(opened.workload, opened.clock, "prefill")
-    return record
 
 
 def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Reference | None:
@@ -217,13 +204,11 @@ class Timer:
 
     blocks: the cells of each block.
     seed: of the orders. Each session has another one.
-    keep_faults: as in `Order`.
     """
 
     opened: Opened
     blocks: Sequence[Sequence[PlannedCell]]
     seed: str
-    keep_faults: bool = False
     report: Report = lambda *_: None
     _draw: random.Random = field(init=False)
     _discarded: int = 0
@@ -277,7 +262,7 @@ class Timer:
             except rounds.CellFailed as failed:
                 error = failed.__cause__
                 assert isinstance(error, Exception)
-                yield failure(self.opened, cells.pop(failed.cell), error, keep_faults=self.keep_faults)
+                yield failure_of(cells.pop(failed.cell).cell, error)
                 for block in self._cells:
                     block.pop(failed.cell, None)
                 continue

@@ -1,4 +1,4 @@
-"""The orders to a measuring process, and its answers. One command and each of several workers ask in this way.
+"""The orders to a measuring process, and its answers.
 
 Nothing here imports torch.
 """
@@ -79,19 +79,17 @@ class Order(Record):
 
     command: the command line that the user gave.
     keep_refusals: whether a refused cell becomes a record. Otherwise its error is raised.
-    keep_faults: whether a cell whose method raises is recorded as failed. Otherwise the error is raised.
-    engine: as in `board.Terms`.
+    engine: as in `Session`.
     one_thread: whether the process shares the cores with other ones.
     share: what it counts and asks.
     times: ids of the cells that it times after that. Those that fail while they are counted are left out.
     allowance: for how long it times them.
-    number: of the process, for its random orders.
+    number: of the order among those of one command. That of an order that times is also for its random orders.
     """
 
     study: Study
     command: str = ""
     keep_refusals: bool = False
-    keep_faults: bool = False
     engine: str = ""
     one_thread: bool = False
     share: Share | None = None

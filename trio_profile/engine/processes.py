@@ -16,16 +16,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NamedTuple, Self
 
-from trio_profile.engine.orders import Event, Order
 from trio_profile.errors import MeasurementError, ProfileError, StudyError
 from trio_profile.optional import set_broken_torchvision_aside
 from trio_profile.process import prepare
@@ -73,7 +72,7 @@ class Server:
 
     def __init__(self) -> None:
         self._control, other = Pipe()
-        self._forked = 0
+        self._forked, self._lock = 0, threading.Lock()
         try:
             output = sys.stderr.fileno()
         except (AttributeError, OSError, ValueError):  # such as that of a notebook
@@ -116,7 +115,7 @@ class Server:
         threads = torch.get_num_threads() if torch is not None else None
         # The directory stays locked until the process has ended.
         kept_open = [other.fileno(), *lock_descriptors()]
-        with other:
+        with other, self._lock:
             try:
                 self._control.send((len(kept_open), threads, load))
                 for descriptor in kept_open:
@@ -124,37 +123,17 @@ class Server:
             except OSError as error:
                 mine.close()
                 raise MeasurementError(_ended(self._process.wait())) from error
-        self._forked += 1
-        return Child(mine, partial(self._end, self._forked - 1))
+            self._forked += 1
+            return Child(mine, partial(self._end, self._forked - 1))
 
     def _end(self, number: int) -> str:
         """Return how a process ended, in one sentence. number: how many were forked before it."""
         try:
-            self._control.send(number)
-            return _ended(self._control.recv())
+            with self._lock:
+                self._control.send(number)
+                return _ended(self._control.recv())
         except (OSError, EOFError):
             return _ended(self._process.wait())
-
-
-@contextmanager
-def started_early() -> Iterator[None]:
-    """Start a server that `taken` returns. It imports the libraries while this process still checks what was asked."""
-    server = Server()
-    _early.append(server)
-    try:
-        yield
-    finally:
-        if server in _early:
-            _early.remove(server)
-        server.close()
-
-
-def taken() -> Server:
-    """Return the server that was started early, or a new one."""
-    return _early.pop() if _early else Server()
-
-
-_early: list[Server] = []
 
 
 class Child(NamedTuple):
@@ -192,41 +171,10 @@ class Child(NamedTuple):
         return answer
 
 
-def carry_out(
-    orders: Sequence[Order],
-    children: Sequence[Child],
-    meanwhile: Callable[[], None] = lambda: None,
-    seconds: float | None = None,
-) -> Iterator[tuple[int, Event]]:
-    """Give each process its order. Yield its events, with the number of the process, until all are done.
-
-    meanwhile, seconds: as in `hear`.
-    Raises the first error that a process meets.
-    """
-    for child, order in zip(children, orders, strict=True):
-        child.ask("measure", order)
-    for number, events in hear(children, meanwhile, seconds):
-        for event in events:
-            yield number, event
-
-
-def hear(
-    children: Sequence[Child], meanwhile: Callable[[], None] = lambda: None, seconds: float | None = None
-) -> Iterator[tuple[int, Any]]:
-    """Yield what processes answer, with the number of the process, until all have done what they were asked.
-
-    meanwhile: is called after each wait, which lasts at most so many `seconds`. Its errors are raised.
-    Raises the errors of `Child.read`.
-    """
-    numbers: dict[Any, int] = {child.channel: number for number, child in enumerate(children)}
-    while numbers:
-        for channel in wait(list(numbers), seconds):
-            answer = children[numbers[channel]].read()
-            if answer is None:
-                del numbers[channel]
-            else:
-                yield numbers[channel], answer
-        meanwhile()
+def answers_of(child: Child) -> Iterator[Any]:
+    """Yield what a process answers, until it has done what it was asked. Raises the errors of `Child.read`."""
+    while (events := child.read()) is not None:
+        yield from events
 
 
 def _ended(code: int) -> str:

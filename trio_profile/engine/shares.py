@@ -10,6 +10,8 @@ from trio_profile.records.record import Record, ZeroOrMore
 from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture, Round
 from trio_profile.stats.orders import in_order
 
+DENSE = "dense"
+"""What stands for the dense model among the ids of cells."""
 DENSE_WEIGHT = 1.5
 """The exact counts of the dense model take as long as those of so many cells. [`pocket`, one thread]"""
 
@@ -41,27 +43,35 @@ class Parts:
     def __init__(self, shares: int):
         self.shares = shares
         self._records: dict[str, Dense | Measurement] = {}
-        self._answers: dict[str, list[Answers]] = {}
-        self._failed: set[str] = set()
+        self._answers: dict[str, dict[int, Answers]] = {}
+        self._complete: set[str] = set()
 
-    def add(self, part: Complete | Answers) -> Iterator[Complete]:
-        """Add a part. Yield the record that it completes. A cell that fails or is refused is complete at once."""
-        if isinstance(part, Picture | Round):
+    def add(self, number: int, part: Complete | Answers) -> Iterator[Complete]:
+        """Add a part. Yield the record that it completes. A cell that fails or is refused is complete at once.
+
+        number: of the share. A share that was given again, because its host was lost, sends its parts again: what is
+        complete stays as it is.
+        """
+        if isinstance(part, Round):
             yield part
             return
-        cell = part.cell if isinstance(part, Answers) else part.cell.id if isinstance(part, Measurement) else ""
-        if cell in self._failed:
+        if isinstance(part, Measurement):
+            cell = part.cell.id
+        else:
+            cell = (part.cell or DENSE) if isinstance(part, Answers) else part.record
+        if cell in self._complete:
             return
-        if isinstance(part, Measurement) and part.status != "counted":
-            self._failed.add(cell)
+        if isinstance(part, Picture) or (isinstance(part, Measurement) and part.status != "counted"):
+            self._complete.add(cell)
             yield part
             return
         if isinstance(part, Answers):
-            self._answers.setdefault(cell, []).append(part)
+            self._answers.setdefault(cell, {})[number] = part
         else:
             self._records[cell] = part
         if cell in self._records and len(self._answers.get(cell, ())) == self.shares:
-            yield _with_answers(self._records.pop(cell), self._answers.pop(cell))
+            self._complete.add(cell)
+            yield _with_answers(self._records.pop(cell), [*self._answers.pop(cell).values()])
 
 
 def shares_of(cells: Sequence[str], shares: int, *, with_dense: bool) -> list[list[str]]:

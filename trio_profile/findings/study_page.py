@@ -82,7 +82,6 @@ def reminders(document: Any, *lines: str) -> list[Block]:
     if missing := dict.fromkeys(cell.cell.variant for cell in cells if cell.status != "done"):
         lines += (f"Some cells failed or were refused, and have no numbers: {listed([*missing])}.",)
     lines += tuple(notes((cell.cell.variant, cell.notes) for cell in cells))
-    lines += tuple(f"{run.key} was given up: {run.failed}." for run in document.runs if run.failed)
     if document.doubts:
         lines += (doubts.summary(document.doubts, finished_cells(cells)),)
     blocks = [

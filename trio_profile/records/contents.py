@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from trio_profile.errors import StoreError
 from trio_profile.records.record import VERSION, Version
-from trio_profile.records.run import Run
 from trio_profile.records.schema import Dense, Environment, Measurement, Picture, Round, Session, Study
 from trio_profile.records.timing import Timing, timings_of
 
@@ -19,7 +18,6 @@ class Contents:
     dense: the dense model's quantities; None if they are not measured yet.
     picture: the picture whose kept tokens the cells have; None before the first cell is counted.
     rounds: in the order of measurement.
-    runs: the finished runs of blocks, if several workers measured the study; otherwise empty.
     dropped: one sentence for each line that could not be read.
     """
 
@@ -29,7 +27,6 @@ class Contents:
     dense: Dense | None = None
     picture: Picture | None = None
     rounds: list[Round] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     _counted: dict[str, Measurement] = field(default_factory=dict, repr=False)
     _timed: dict[str, Measurement] | None = field(default=None, repr=False)

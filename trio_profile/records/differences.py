@@ -10,6 +10,8 @@ from trio_profile.records.study import Study
 
 OTHER_OUT = "choose another --out"
 """The way out of most differences."""
+ONE_KIND = "all hosts of a study are of one kind: leave the others out"
+"""The way out for hosts that differ."""
 
 
 def require_same(noun: str, stored: dict, wanted: dict, directory: Path, way_out: str = OTHER_OUT) -> None:

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json, read_bytes
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, first_problem, is_newer_minor
-from trio_profile.records.run import Run
 from trio_profile.records.schema import Environment, Session
 from trio_profile.records.study import Kept, Study
 from trio_profile.records.writing import write_whole
@@ -39,12 +38,10 @@ class StudyDocument(Document):
 
     environment: the machine of the first session.
     study: what was asked.
-    runs: the runs of blocks, if several workers measured the study; otherwise empty.
     """
 
     environment: Environment
     study: Kept[Study]
-    runs: tuple[Run, ...] = ()
 
 
 _Document = TypeVar("_Document", bound=Record)

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,38 +27,27 @@ class LockedError(StoreError):
 def lock_directory(directory: Path) -> Iterator[None]:
     """Lock a directory against other processes, and remove what killed ones left of files that they were writing.
 
-    Raises LockedError, naming the process that has locked it.
-    """
-    with lock_file(directory / LOCK, lambda: f"another process is writing to {directory}{_named(directory)}"):
-        try:
-            remove_unfinished(directory)
-            now = datetime.now(UTC)
-            write_whole(
-                directory / HOLDER, f"process {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S %Z}"
-            )
-            yield
-        finally:
-            with suppress(OSError):
-                (directory / HOLDER).unlink(missing_ok=True)
-
-
-@contextmanager
-def lock_file(path: Path, taken: Callable[[], str]) -> Iterator[None]:
-    """Lock a file against other processes. It is made if it is missing, and stays.
-
-    taken: says who has locked it, for the LockedError that is raised then.
-    Raises StoreError if the file cannot be locked for another reason.
+    Raises LockedError, naming the process that has locked it, and StoreError if it cannot be locked.
     """
     try:
-        descriptor = _lock(path)
+        descriptor = _lock(directory / LOCK)
     except BlockingIOError as error:
-        raise LockedError(f"{taken()}: wait for it to end") from error
+        raise LockedError(
+            f"another process is writing to {directory}{_named(directory)}: wait for it to end"
+        ) from error
     except OSError as error:
-        raise cannot_write(path.parent, error) from error
+        raise cannot_write(directory, error) from error
     _DESCRIPTORS.append(descriptor)
     try:
+        remove_unfinished(directory)
+        now = datetime.now(UTC)
+        write_whole(
+            directory / HOLDER, f"process {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S %Z}"
+        )
         yield
     finally:
+        with suppress(OSError):
+            (directory / HOLDER).unlink(missing_ok=True)
         _DESCRIPTORS.remove(descriptor)
         os.close(descriptor)
 

@@ -15,7 +15,6 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import open_regular, parse_json
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.record import FORMAT, VERSION, Record, first_problem, is_newer_minor
-from trio_profile.records.run import Run
 from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
 from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
 
@@ -25,7 +24,7 @@ def records_of(*classes: type[Record]) -> dict[str, type[Record]]:
     return {cls.model_fields["record"].default: cls for cls in classes}
 
 
-RECORDS = records_of(Header, Session, Dense, Picture, Measurement, Round, Run)
+RECORDS = records_of(Header, Session, Dense, Picture, Measurement, Round)
 
 
 class HeaderError(StoreError):
@@ -33,7 +32,7 @@ class HeaderError(StoreError):
 
 
 class LogReader:
-    """Reads a log. It can be asked again and again, and then reads what is new.
+    """Reads a log.
 
     path: of the file.
     records: the classes of the file's records, by the name that each line says.
@@ -46,26 +45,18 @@ class LogReader:
         self.path, self.records = path, records
         self.study: Any = None
         self.version, self.newer, self.dropped = VERSION, False, list[str]()
-        self._offset = self._number = 0
+        self._number = 0
 
-    def read(self, add: Callable[[Any], None], *, cut_off: bool = True) -> None:
-        """Read the lines that are new.
+    def read(self, add: Callable[[Any], None]) -> None:
+        """Read all lines.
 
         add: is called with each record but a header, in order. A line is dropped if it raises StoreError.
-        cut_off: whether to read a last line without a line feed. False waits until its writer has ended it.
         Raises StoreError if the file cannot be read, or if it does not begin with a header of this format.
         """
         require_regular(self.path)
         try:
-            if self._offset and self.path.stat().st_size == self._offset:
-                return
             with open_regular(self.path) as file:
-                file.seek(self._offset)
-                for line in file:  # one at a time: a file may be larger than the memory
-                    if not (cut_off or line.endswith(b"\n")):
-                        return
-                    self._offset += len(line)
-                    self._number += 1
+                for self._number, line in enumerate(file, start=1):  # a file may be larger than the memory
                     if line.strip():
                         self._read_line(line, add)
         except OSError as error:

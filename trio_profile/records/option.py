@@ -7,8 +7,8 @@ from pydantic import Field
 from pydantic.fields import FieldInfo
 
 SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING = "Server", "Model", "Method", "Input", "Claim", "Sampling"
-WORKERS = "Workers"
-PANELS = (SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING, WORKERS)
+HOSTS = "Hosts"
+PANELS = (SERVER, MODEL, METHOD, INPUT, CLAIM, SAMPLING, HOSTS)
 """Panels of a verb's help, in their order."""
 
 Form = Literal["value", "list", "repeat", "path", "paths", "assignments", "groups", "argument"]

@@ -15,7 +15,6 @@ from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.log import Log, LogReader, is_begun
 from trio_profile.records.record import Record, is_newer_minor
 from trio_profile.records.schema import Environment, FileDigest, Header, Session, Study
-from trio_profile.records.workers import read_workers, worker_files
 from trio_profile.records.writing import make_directory, write_whole
 
 
@@ -33,18 +32,14 @@ class Store(Log):
 
     def exists(self) -> bool:
         """Return whether the directory holds a store. Raises StoreError if something else has the name of the file."""
-        return is_begun(self.path) or bool(worker_files(self.directory))
+        return is_begun(self.path)
 
     def read(self) -> Contents:
         """Read all complete records. The last record of a cell replaces its earlier ones.
 
-        If several workers measured the study, their files are read as one store.
-
         Raises StoreError if there is no store, if the file is not a store, or if its major version is another one.
         """
         if not is_begun(self.path):
-            if files := worker_files(self.directory):
-                return read_workers(files, self.directory)
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"
             )

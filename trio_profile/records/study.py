@@ -21,7 +21,7 @@ MOST_FRAMES = 4096
 MOST_VIDEO_PIXELS = 4 * MOST_PIXELS
 """All chosen frames of a video together: 192 of 1920 × 1080. They take 1.2 GB."""
 PROCESSES = 8
-"""The least number of processes before the widths of the intervals may end a study, and the default of workers."""
+"""The least number of processes before the widths of the intervals may end a study."""
 MOST_PROCESSES = 64
 """A study is timed in at most so many processes."""
 MOST_CELLS = 12
@@ -190,7 +190,7 @@ class Study(Record):
         None,
         SAMPLING,
         "How many processes time each cell, one after another. They share the time.",
-        default_help="as many as fit; with workers 8",
+        default_help="as many as fit",
     )
     questions: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = option(
         None,

@@ -13,7 +13,7 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import kind_of_file
 
 _SAMPLE = bytes(4096)
-_UNFINISHED = re.compile(r"\.(?!measurements-).+\.(jsonl?|toml|html|txt)\.\d+|\.sample-\w+")
+_UNFINISHED = re.compile(r"\..+\.(jsonl?|toml|html|txt)\.\d+|\.sample-\w+")
 """The name of a file that `write_whole` has not finished, and of a sample of an earlier version."""
 
 
@@ -77,10 +77,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove what killed processes left of the files of a study. No other process may write them now.
-
-    What a worker left of its own file stays, because other workers write without a lock. Readers ignore it.
-    """
+    """Remove what killed processes left of the files of a study. No other process may write them now."""
     with suppress(OSError):
         for path in directory.glob(".*"):
             if _UNFINISHED.fullmatch(path.name):

@@ -15,10 +15,9 @@ from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.documents import read_document, write_document
 from trio_profile.records.files import ANSWERS, MEASUREMENTS, REPORT, REQUESTS, STUDY, TRACE
-from trio_profile.records.lock import HOLDER, LOCK, LockedError, lock_directory
+from trio_profile.records.lock import HOLDER, LOCK, lock_directory
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.study import Study
-from trio_profile.records.workers import worker_files
 from trio_profile.records.writing import make_directory, require_regular, require_writable, write_whole
 from trio_profile.render import html
 from trio_profile.studies import asked
@@ -28,6 +27,7 @@ from trio_profile.studies.kinds import KINDS, find
 
 if TYPE_CHECKING:
     from trio_profile.analysis.side_by_side import SideBySide
+    from trio_profile.engine.hosts import Engine
 
 
 COMPARED = ("sweep", "compare")
@@ -51,13 +51,21 @@ class Finished:
     claims: str | None = None
 
 
-def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch: Watch = ignore) -> Finished:
+def run(
+    study: AnyStudy,
+    out: Path | None = None,
+    *,
+    resume: bool = True,
+    watch: Watch = ignore,
+    engine: "Engine | None" = None,
+) -> Finished:
     """Run the part of a study that `out` does not hold yet, and write its report there.
 
     out: a directory; it is made if it is missing. None: the default of the kind. If the kind has no default, nothing is
         written.
     resume: continue the study in `out`. False refuses a directory that holds a study.
     watch: called with each step.
+    engine: whose hosts measure a study of cells. None: this machine.
     Raises StoreError if the directory holds another study, or if another process writes to it. Other errors are those
     of the kind's runner. After an error, finished cells stay in `out`. If the kind can show an unfinished study, its
     document and its page are written before the error leaves, and the error names the page.
@@ -72,7 +80,7 @@ def run(study: AnyStudy, out: Path | None = None, *, resume: bool = True, watch:
         html.require_ours(out / REPORT)  # before anything that takes long
         if kind.file == MEASUREMENTS:
             _refuse_others(out, kind)
-            kind.load("runner")(study, out, watch, keep_refusals=kind.keep_refusals)
+            kind.load("runner")(study, out, watch, keep_refusals=kind.keep_refusals, engine=engine)
         elif not _is_finished(study, kind, out):
             document = _measure(study, kind, out, watch)
             if kind.so_far:  # a document without a study.toml is unfinished, and the same command goes on
@@ -150,16 +158,6 @@ def write_report_again(directory: Path, out: Path | None = None, claims: str | N
         return write_report(directory, out, claims)
     with lock_directory(directory):
         return write_report(directory, claims=claims)
-
-
-def write_report_if_free(directory: Path) -> Path:
-    """Write the page of a finished study, unless another process is writing it. Return its path.
-
-    Raises StoreError if it cannot be written.
-    """
-    with suppress(LockedError), lock_directory(directory):
-        write_report(directory)
-    return directory / REPORT
 
 
 def findings(finished: Finished, **display: Any) -> Report:
@@ -241,8 +239,12 @@ def _study_files(directory: Path) -> list[str]:
     files = dict.fromkeys(kind.file for kind in KINDS.values())
     for name in files:
         require_regular(directory / name)
-    kept = [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
-    return kept or [MEASUREMENTS] * bool(worker_files(directory))
+    if next(directory.glob("measurements-*.jsonl"), None) or (directory / ".leases").is_dir():
+        raise StoreError(
+            f"{directory} was measured by workers, which trio-profile no longer has: measure the study of its {STUDY} "
+            "again, into another --out (--engine ray for several machines)"
+        )
+    return [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
 
 
 def _is_unfinished(out: Path, kind: Kind) -> bool:

@@ -45,15 +45,15 @@ def test_a_session_says_who_measures_how_and_what(opened, checkpoint):
 def test_two_shares_of_a_study_give_the_records_of_one(opened):
     """Energy, memory, ratios of pictures and divergences are not exact. One question is fewer than two shares."""
     cells = tuple(planned.cell.id for planned in opened.plan.cells)
-    alone = list(count_share(opened, Share(counts=cells, answers=cells), silent))
+    alone = [(0, part) for part in count_share(opened, Share(counts=cells, answers=cells), silent)]
     first = Share(number=0, of=2, counts=cells[:1], answers=cells)
     second = Share(number=1, of=2, counts=cells[1:], answers=cells, dense=False, picture=False)
-    parts = [part for share in (first, second) for part in count_share(opened, share, silent)]
-    assert [type(part) for part in parts].count(Picture) == 1
+    parts = [(share.number, part) for share in (first, second) for part in count_share(opened, share, silent)]
+    assert [type(part) for _, part in parts].count(Picture) == 1
 
     def records(shares: int, parts) -> dict[str, dict]:
         gathered = Parts(shares)
-        found = [record for part in parts for record in gathered.add(part)]
+        found = [record for numbered in parts for record in gathered.add(*numbered)]
         unlike = dict.fromkeys(("energy", "peak_memory_bytes", "working_memory_bytes"), True)
         unlike |= {"fidelity": {"kl_nats"}}
         return {
@@ -77,18 +77,11 @@ def test_a_cell_without_memory_fails_and_the_others_go_on(opened, monkeypatch):
         assert [part.cell for part in parts if isinstance(part, Answers)] == ["", counted.cell.id]
 
 
-def test_any_other_error_is_raised_unless_it_is_to_be_kept(opened, monkeypatch):
+def test_any_other_error_is_raised(opened, monkeypatch):
     cells = tuple(planned.cell.id for planned in opened.plan.cells)
     monkeypatch.setattr(Grid, "select", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(count_share(opened, Share(counts=cells), silent))
-    kept = list(count_share(opened, Share(counts=cells), silent, keep_faults=True))
-    reasons = [part.reason for part in kept if isinstance(part, Measurement)]
-    assert reasons == ["ZeroDivisionError: division by zero", None]
-    # If the dense model does not run either, the fault is not the cell's.
-    monkeypatch.setattr(rounds, "run", lambda *_: _raise(OSError("the machine is broken")))
-    with pytest.raises(OSError, match="broken"):
-        measuring.failure(opened, opened.plan.cells[0], ValueError(), keep_faults=True)
 
 
 def test_a_refused_cell_is_recorded_by_the_share_that_counts_it(tiny_study):

@@ -13,7 +13,7 @@ from trio_core.methods.random import Random
 from trio_core.methods.trio import Trio
 from trio_profile.cli import exits
 from trio_profile.engine import local, processes
-from trio_profile.engine.processes import Server, hear
+from trio_profile.engine.processes import Server, answers_of
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.records.schema import Study
 
@@ -34,17 +34,17 @@ def load(request):
 
 def tell(requests, say):
     for request in requests:
-        say({"pid": os.getpid(), "loaded": list(loaded), "threads": torch.get_num_threads(), "request": request})
+        say([{"pid": os.getpid(), "loaded": list(loaded), "threads": torch.get_num_threads(), "request": request}])
 
 def fail(requests, say):
     raise eval(next(requests))
 
 def die(requests, say):
-    say({"pid": os.getpid()})
+    say([{"pid": os.getpid()}])
     os.kill(os.getpid(), signal.SIGKILL)
 
 def sleep(requests, say):
-    say({"pid": os.getpid()})
+    say([{"pid": os.getpid()}])
     time.sleep(100)
 """
 """What the processes of these tests do."""
@@ -69,32 +69,32 @@ def ask(server, task: str, request, load=None) -> list[dict]:
     """Return what a process of its own answers."""
     child = server.fork(load)
     child.ask(task, request)
-    return [answer for _, answer in hear([child])]
+    return list(answers_of(child))
 
 
 def test_each_request_has_a_process_of_its_own_that_finds_the_model_loaded(server):
     children = [server.fork("a model") for _ in range(3)]
-    pids, told = set[int](), {}
+    pids, answers = set[int](), list[dict]()
     for _ in range(2):
         for number, child in enumerate(children):
             child.ask("tell", {"number": number})
-        told = dict(hear(children))
-        assert {number: answer["request"]["number"] for number, answer in told.items()} == {0: 0, 1: 1, 2: 2}
-        pids |= {answer["pid"] for answer in told.values()}
+        answers = [answer for child in children for answer in answers_of(child)]
+        assert [answer["request"]["number"] for answer in answers] == [0, 1, 2]
+        pids |= {answer["pid"] for answer in answers}
     assert len(pids) == 3
-    assert all(answer["loaded"][-1] == server._process.pid for answer in told.values())
+    assert all(answer["loaded"][-1] == server._process.pid for answer in answers)
 
 
 def test_a_process_uses_as_many_threads_as_the_caller_or_as_torch_would(server, monkeypatch):
     torch = sys.modules["torch"]
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    [told] = ask(server, "tell", {})
-    assert told["threads"] == 3
+    [answer] = ask(server, "tell", {})
+    assert answer["threads"] == 3
     monkeypatch.undo()
     usual = torch.get_num_threads()
     monkeypatch.delitem(sys.modules, "torch")
-    [told] = ask(server, "tell", {})
-    assert told["threads"] in (usual, os.cpu_count(), len(os.sched_getaffinity(0)))
+    [answer] = ask(server, "tell", {})
+    assert answer["threads"] in (usual, os.cpu_count(), len(os.sched_getaffinity(0)))
 
 
 def test_an_error_of_a_process_keeps_its_class_and_its_line(server):
@@ -125,7 +125,7 @@ def test_no_process_outlives_its_caller_and_a_dead_server_is_named(server):
     children = [server.fork() for _ in range(3)]
     for child in children:
         child.ask("sleep", {})
-    alive = [psutil.Process(child.read()["pid"]) for child in children]
+    alive = [psutil.Process(child.read()[0]["pid"]) for child in children]
     children[0].stop()
     assert "ended with code 1" in children[0].end()
     assert alive[1].is_running()
@@ -148,7 +148,7 @@ def test_a_method_that_only_the_caller_knows_is_refused_before_a_process_starts(
     tiny_study: Study, tmp_path: Path, monkeypatch, module: str, says: str
 ):
     monkeypatch.setitem(registry, "of_this_test", type("OfThisTest", (Trio,), {"__module__": module}))
-    monkeypatch.setattr("trio_profile.engine.local.Server", lambda: pytest.fail("a process was started"))
+    monkeypatch.setattr("trio_profile.engine.hosts.Server", lambda: pytest.fail("a process was started"))
     study = tiny_study.model_copy(update={"processes": 2, "methods": ("of_this_test",)})
     with pytest.raises(StudyError, match=says):
         local.run(study, tmp_path / "out")

@@ -22,39 +22,48 @@ def answers(*numbers: int, draws: int = 1) -> Answers:
 def test_a_cell_is_complete_with_its_counts_and_all_shares_of_its_answers_in_any_order():
     for parts in permutations([COUNTED, answers(0, 2, 4, draws=2), answers(1, 3, draws=2)]):
         gathered = Parts(2)
-        found = [record for part in parts for record in gathered.add(part)]
-        [record] = found
+        [record] = [record for number, part in enumerate(parts) for record in gathered.add(number, part)]
         assert isinstance(record, Measurement) and record.fidelity is not None
         assert record.cell == COUNTED.cell
         assert record.fidelity.kl_nats == (0, 1, 2, 3, 4, 10, 11, 12, 13, 14)
         assert record.fidelity.same == (True, False, True, False, True) * 2
-        assert not list(gathered.add(parts[-1])), "a part that comes late changes nothing"
+        assert not list(gathered.add(2, parts[-1])), "a part that comes late changes nothing"
 
 
 def test_a_process_without_questions_sends_no_answers_and_the_record_is_complete():
     gathered = Parts(3)
     parts = [COUNTED, Answers(cell=CELL, numbers=()), answers(0, 1), Answers(cell=CELL, numbers=())]
-    [record] = [record for part in parts for record in gathered.add(part)]
+    [record] = [record for number, part in enumerate(parts) for record in gathered.add(number, part)]
     assert isinstance(record, Measurement) and record.fidelity == answers(0, 1).fidelity
 
 
 def test_the_dense_model_has_the_answers_of_all_shares():
     gathered = Parts(2)
-    assert list(gathered.add(Answers(numbers=(1, 3), correct=(True, False)))) == []
-    assert list(gathered.add(a_dense())) == []
-    [record] = gathered.add(Answers(numbers=(0, 2), correct=(False, True)))
+    assert list(gathered.add(1, Answers(numbers=(1, 3), correct=(True, False)))) == []
+    assert list(gathered.add(0, a_dense())) == []
+    [record] = gathered.add(0, Answers(numbers=(0, 2), correct=(False, True)))
     assert isinstance(record, Dense) and record.correct == (False, True, True, False)
 
 
 def test_without_questions_nothing_is_added_and_a_record_that_failed_is_complete_at_once():
     gathered = Parts(2)
     parts = [COUNTED, Answers(cell=CELL), Answers(cell=CELL)]
-    assert [record for part in parts for record in gathered.add(part)] == [COUNTED]
-    assert list(Parts(2).add(picture())) == [picture()]
+    assert [record for number, part in enumerate(parts) for record in gathered.add(number, part)] == [COUNTED]
+    assert list(Parts(2).add(0, picture())) == [picture()]
     gathered = Parts(2)
-    assert list(gathered.add(answers(0))) == []
-    assert list(gathered.add(failed())) == [failed()]
-    assert list(gathered.add(COUNTED)) == [], "another share had counted the cell"
+    assert list(gathered.add(0, answers(0))) == []
+    assert list(gathered.add(0, failed())) == [failed()]
+    assert list(gathered.add(1, COUNTED)) == [], "another share had counted the cell"
+
+
+def test_a_share_that_is_given_again_doubles_nothing():
+    gathered = Parts(2)
+    assert list(gathered.add(0, answers(0, 2))) == []
+    assert list(gathered.add(0, COUNTED)) == []
+    assert list(gathered.add(0, answers(0, 2))) == [], "one share has answered twice"
+    [record] = gathered.add(1, answers(1, 3))
+    assert isinstance(record, Measurement) and record.fidelity is not None and len(record.fidelity.kl_nats) == 4
+    assert [*gathered.add(0, COUNTED), *gathered.add(0, answers(0, 2))] == []
 
 
 def test_the_process_that_counts_the_dense_model_counts_fewer_cells():

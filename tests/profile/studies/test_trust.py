@@ -12,7 +12,7 @@ from tests.profile.command import complaint
 from tests.profile.documents import KEPT
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
-from trio_profile.studies import asked, shared
+from trio_profile.studies import asked
 from trio_profile.studies.kinds import KINDS
 
 MODULE = "sent_to_you"
@@ -100,18 +100,6 @@ def test_the_code_of_a_checkpoint_is_not_run_and_nobody_is_asked(mark, tmp_path,
     capsys.readouterr()
     assert "cannot be loaded" in complaint(capsys, "flops", "--model", checkpoint)
     assert not mark.exists()
-
-
-def test_a_worker_imports_the_method_of_a_study_only_if_it_is_trusted(mark, capsys):
-    out, method = Path("out"), f"{MODULE}:Rule"
-    assert run(["sweep", "--method", method, "--engine", "workers", "--out", str(out)]) == 0
-    assert capsys.readouterr().out.endswith(f"trio-profile work {out} --trust\n")
-    mark.unlink()
-    sys.modules.pop(MODULE)
-    assert f"module '{MODULE}'" in complaint(capsys, "work", out)
-    assert run(["work", str(out), "--status"]) == 0
-    assert not mark.exists()
-    assert shared.stored(out).methods == (method,)
 
 
 VERBS = (
