@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 from uuid import uuid4
 
+import anyio
 import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -216,6 +217,7 @@ class Server(uvicorn.Server):
         receive: Any = partial(asyncio.sleep, 0, {"type": "http.request", "body": b"{}"})
         send: Any = partial(asyncio.sleep, 0)
         await self.app(own, receive, send)
+        await anyio.sleep(0)  # a stream needs anyio
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
