@@ -21,8 +21,7 @@ from trio_core.pruning import prune
 from trio_core.trace import Trace
 from trio_profile.engine.plan import method_of
 from trio_profile.errors import ProfileError, StudyError
-from trio_profile.extras.serve.request import Body, Refused, require_room
-from trio_profile.extras.serve.worker import Ended
+from trio_profile.extras.serve.request import Body, Ended, Refused, require_room
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.chat import ask_in_messages
 from trio_profile.inputs.models import Loaded, load

@@ -4,7 +4,7 @@ No field is passed on to transformers as it came, and none can name a file or an
 """
 
 from reprlib import repr as shortened
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 
@@ -54,6 +54,19 @@ class Refused(Exception):
         return {"error": {"message": self.why, "type": kind, "param": self.param, "code": self.code}}
 
 
+class Ended(NamedTuple):
+    """The end of an answer.
+
+    text: the whole answer.
+    finish_reason: `stop`, or `length` if it was cut off.
+    usage: the tokens that ran, in OpenAI's form.
+    """
+
+    text: str
+    finish_reason: str
+    usage: dict[str, Any]
+
+
 class _Strict(BaseModel):
     """An object of a body.
 
@@ -66,13 +79,13 @@ class _Strict(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_neutral(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        if len(given) > MOST_FIELDS:
-            raise ValueError(f"{len(given)} fields: at most {MOST_FIELDS}")
+    def _without_neutral(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        if len(fields) > MOST_FIELDS:
+            raise ValueError(f"{len(fields)} fields: at most {MOST_FIELDS}")
         neutral = {name: (None, *values) for name, values in cls.neutral.items()}
-        return {name: value for name, value in given.items() if value not in neutral.get(name, ())}
+        return {name: value for name, value in fields.items() if value not in neutral.get(name, ())}
 
 
 class Address(_Strict):

@@ -25,8 +25,8 @@ from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trio_profile.errors import StudyError
-from trio_profile.extras.serve.request import Refused, read
-from trio_profile.extras.serve.worker import Ended, Job, Worker
+from trio_profile.extras.serve.request import Ended, Refused, read
+from trio_profile.extras.serve.worker import Job, Worker
 from trio_profile.text import one_line
 
 MOST_BYTES = 32 * 2**20

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from trio_core.errors import TrioError
 from trio_profile.errors import ProfileError, StudyError
-from trio_profile.extras.serve.request import Body, Refused
+from trio_profile.extras.serve.request import Body, Ended, Refused
 from trio_profile.optional import set_broken_torchvision_aside
 from trio_profile.records.study import Study
 from trio_profile.text import first_line
@@ -79,19 +79,6 @@ def limit_memory(more: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
-class Ended(NamedTuple):
-    """The end of an answer.
-
-    text: the whole answer.
-    finish_reason: `stop`, or `length` if it was cut off.
-    usage: the tokens that ran, in OpenAI's form.
-    """
-
-    text: str
-    finish_reason: str
-    usage: dict[str, Any]
-
-
 @dataclass(eq=False)
 class Job:
     """A request on its way through the worker.
@@ -142,12 +129,12 @@ class Worker:
         if self._is_closed:
             process.kill()
         try:
-            said = self._pipe.recv()
+            positions = self._pipe.recv()
         except EOFError:
-            said = StudyError(_ENDED)
-        if isinstance(said, StudyError):
-            raise said
-        self.positions = said
+            positions = StudyError(_ENDED)
+        if isinstance(positions, StudyError):
+            raise positions
+        self.positions = positions
 
     def _answer(self, job: Job) -> None:
         for event in self._events_of(job):

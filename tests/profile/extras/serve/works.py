@@ -7,8 +7,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from trio_profile.errors import StudyError
-from trio_profile.extras.serve.request import Refused
-from trio_profile.extras.serve.worker import Ended, limit_memory
+from trio_profile.extras.serve.request import Ended, Refused
+from trio_profile.extras.serve.worker import limit_memory
 
 POSITIONS = 1024
 ROOM = 64 * 2**20
