@@ -91,6 +91,8 @@ def rule_of(name: str) -> Rule:
         function = getattr(import_module(module), attribute)
     except (Exception, SystemExit) as error:  # importing runs the user's own code, which may fail in any way
         raise StudyError(f"match {name!r} cannot be imported ({first_line(error)}); name module:function") from error
+    if not callable(function):  # it would fail after the first answer
+        raise StudyError(f"match {name!r} is {function!r:.80}, no function; name module:function")
 
     def rule(answer: str, known: str) -> bool:
         try:
