@@ -57,7 +57,7 @@ def normalised(answer: str, known: str) -> bool:
     if wanted in ("yes", "no"):
         return re.findall(r"[^\W_]+", answer.lower())[:1] == [wanted]
     if letter := _letter_of(known):
-        return re.match(rf"[\W_]*{letter}([.:,)\]*]|\s*(\n|$))", answer, re.IGNORECASE) is not None
+        return re.match(rf"[\W_]*{letter}([.:,)\]*]|[^\w\n]*(\n|$))", answer, re.IGNORECASE) is not None
     first_sentence = re.split(r"(?<=[.!?;])\s|\n", answer.strip())[0]
     return bool(wanted) and wanted in (_vqa(answer), _vqa(first_sentence))
 
