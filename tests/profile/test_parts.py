@@ -23,7 +23,7 @@ assert run(["report", sys.argv[1] + "/study"]) == 0
 """
 
 
-OFFERS = {"ray": "--cores", "mlflow": "mlflow", "theory": "theory", "serve": " serve "}
+OFFERS = {"ray": "--cores", "theory": "theory", "serve": " serve "}
 """Each part with a word of the help that it brings."""
 
 

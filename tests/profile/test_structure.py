@@ -94,7 +94,6 @@ CRUMB = 40
 CRUMBS = {
     "trio_core.rules.equations",  # the paper's equations as printed
     "trio_core.engine.decode",
-    "trio_profile.findings.glossary",
     "trio_profile.profilers.kept_tokens",
     "trio_profile.render.snippet",
     "trio_profile.render.token_data",

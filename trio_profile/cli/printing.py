@@ -47,21 +47,18 @@ def show_study(
     finished: "Finished",
     form: Form,
     directory: Path | None,
-    logger: str | None = None,
     *,
     everything: bool = False,
     **display: Any,
 ) -> None:
-    """Print the warnings of a study, log it, and print it in one form. Raises LogError.
+    """Print the warnings of a study, and the study in one form.
 
     directory: where it is kept; None if it is not kept.
-    logger: None logs it nowhere.
     display: how the report is drawn, such as unit="flops" for the kind `flops`.
     """
-    from trio_profile.studies import logs, running
+    from trio_profile.studies import running
 
     warn(finished.warnings)
-    logged = "" if logger is None or directory is None else logs.log(logger, finished, directory)
     show(
         form,
         lambda: finished.document.model_dump_json(indent=2),
@@ -73,8 +70,6 @@ def show_study(
     )
     if form == "terminal" and finished.document.report:
         write(f"\nreport: {finished.document.report}")
-    if form == "terminal" and logged:
-        write(logged)
 
 
 def listed(**parts: Any) -> str:

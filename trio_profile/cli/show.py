@@ -33,11 +33,6 @@ def command(
     printing.show_study(running.read(directory), form, directory, everything=everything)
 
 
-def check(directory: DIRECTORY, strict: STRICT = False, *, form: Form) -> None:
-    """The old name of `show --doubts`."""
-    _show_doubts(directory, form, strict=strict)
-
-
 def _show_doubts(directory: Path, form: Form, *, strict: bool) -> None:
     """Print the doubts of a study that was measured cell by cell. With `strict`, any doubt leads to the exit code 1."""
     from trio_profile.analysis.doubts import doubts

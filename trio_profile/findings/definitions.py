@@ -1,9 +1,25 @@
-"""How the numbers are defined: one meaning for each name, in the report and in the JSON."""
+"""The words of this project, and how the numbers are defined: one meaning for each name, in reports and in the JSON.
+
+The words stand in `data/glossary.yaml`. Reports and docs/glossary.md take the meanings from there.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from trio_profile import units
 from trio_profile.findings.blocks import Page, Terms
-from trio_profile.glossary import find, terms
 from trio_profile.records.schema import Environment
+
+SOURCE = Path(__file__).parent.parent / "data" / "glossary.yaml"
+LONGEST_MEANING = 300
+"""A meaning has at most this many characters."""
+Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
+"""Texts, written as a list."""
+
 
 WAIT_POLICIES = {
     "brief": "spin for a moment, then sleep (OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=2000)",
@@ -45,6 +61,69 @@ DEFINITIONS = {
 """The text of a report on a term, after its meaning in the glossary."""
 
 
+class Term(BaseModel):
+    """One word and its meaning.
+
+    term: the word, as texts write it.
+    meaning: one or two plain sentences.
+    unit: of its value, such as `ms`; empty if it has none.
+    also: other spellings, such as a symbol or a name in the JSON.
+    see: related terms.
+    page: the page of `docs` that explains it, such as `explanation/flops.md`; empty if none does.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    term: Annotated[str, Field(min_length=1)]
+    meaning: Annotated[str, Field(min_length=1, max_length=LONGEST_MEANING)]
+    unit: str = ""
+    also: Texts = ()
+    see: Texts = ()
+    page: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Its anchor in docs/glossary.md: `KV cache` → `kv-cache`."""
+        return self.term.casefold().replace(" ", "-").replace("_", "-")
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The term and its other spellings, each also as a plural."""
+        return tuple(form for text in (self.term, *self.also) for form in (text, _plural(text)))
+
+
+@cache
+def terms() -> tuple[Term, ...]:
+    """Every term, in alphabetical order."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return TypeAdapter(tuple[Term, ...]).validate_python(yaml.load(SOURCE.read_text(encoding="utf-8"), loader))
+
+
+@cache
+def by_key() -> dict[str, Term]:
+    """Every term by the key of each of its spellings."""
+    return {key(text): term for term in terms() for text in term.spellings}
+
+
+def key(text: str) -> str:
+    """The common form of the spellings of one word: `Break even` and `break-even` are both `break even`."""
+    return " ".join(text.casefold().replace("-", " ").replace("_", " ").split())
+
+
+def find(name: str) -> Term:
+    """The term of this name, in any spelling. Raises KeyError if there is none."""
+    return by_key()[key(name)]
+
+
+def neighbours(term: Term) -> list[Term]:
+    """The terms that a term names as related, in its order."""
+    return [find(name) for name in term.see]
+
+
+def _plural(text: str) -> str:
+    return f"{text[:-1]}ies" if text.endswith("y") else f"{text}s"
+
+
 def numbers_page() -> Page:
     """How the numbers of sweeps, comparisons and ablations are defined."""
     items = [(name, f"{find(name).meaning} {more}".rstrip()) for name, more in DEFINITIONS.items()]
@@ -52,8 +131,8 @@ def numbers_page() -> Page:
     return Page(
         "numbers",
         "How the numbers are defined",
-        "A name has the same meaning in this report and in the JSON that this file holds. `trio-profile glossary` "
-        "explains more words. If no answers are known, this page does not say whether they stay right: a pruned model "
+        "A name has the same meaning in this report and in the JSON that this file holds. "
+        "If no answers are known, this page does not say whether they stay right: a pruned model "
         "that is faster may still be wrong.",
         [Terms("", items, heads=heads, detail=True)],
         folded="Show what the words mean",

@@ -13,7 +13,7 @@ from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.optional import require_run, set_broken_torchvision_aside
 from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import first_problem
-from trio_profile.records.study import Study, with_old_rule
+from trio_profile.records.study import GONE, Study, of_any_age
 from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import find
 
@@ -167,7 +167,7 @@ def read(file: Path) -> dict[str, Any]:
 def stored(file: Path) -> AnyStudy:
     """Return the study that a directory keeps. Raises StudyError, naming the file, if it is not valid."""
     try:
-        fields = with_old_rule(read(file))
+        fields = of_any_age(read(file))
         return _validated(fields, find(str(fields.get("verb", "sweep"))))
     except StudyError as error:
         raise StudyError(f"{file}: {error}") from error
@@ -189,7 +189,7 @@ def _refuse_function(fields: Mapping[str, Any], source: str) -> None:
 
 def _read_kind(kind: Kind, file: Path) -> dict[str, Any]:
     """Return the fields of a study.toml. Raises StudyError if it is of another kind."""
-    fields = read(file)
+    fields = {name: value for name, value in read(file).items() if name not in GONE}
     verb = fields.get("verb", kind.name)
     if verb != kind.name:
         raise StudyError(
@@ -209,6 +209,8 @@ def _validated(fields: dict[str, Any], kind: Kind) -> AnyStudy:
     """Return the study with these fields. Raises StudyError for the first field that is not valid."""
     study: type[Study] | type[EndpointStudy] = kind.load("study")
     if unknown := sorted(set(fields) - set(study.model_fields)):
+        if unknown[0] == "engine":
+            raise StudyError(f"engine = {fields['engine']!r}: a study names none; leave it out, and give --engine ray")
         near = get_close_matches(unknown[0], study.model_fields, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; see {study.__module__.replace('.', '/')}.py"
         raise StudyError(f"{unknown[0]} = {fields[unknown[0]]!r}: a study has no such field{hint}")

@@ -39,7 +39,7 @@ class Kind:
     name: name of the kind, and of its verb on the command line.
     group: the heading under which the help lists it.
     summary: its help. The first line says what it does.
-    options: the fields of its study that have an option. Every verb also has `--study`, `--out`, `--resume`, `--log`,
+    options: the fields of its study that have an option. Every verb also has `--study`, `--out`, `--resume`,
         `--dry-run` and `--json`.
     study: the class that says what to measure.
     runner: the function that measures: `run(study, directory, watch)`. It returns the document. That of a kind that is

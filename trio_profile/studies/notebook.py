@@ -12,7 +12,6 @@ from trio_profile.studies.kinds import KINDS
 _REPORTS = {
     "GateDocument": "trio_profile.findings.gate:report",
     "Preview": "trio_profile.findings.preview:report",
-    "SideBySide": "trio_profile.findings.side_by_side:report",
 }
 """The reports of documents that are those of no kind, by the name of the class."""
 

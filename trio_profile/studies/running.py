@@ -1,14 +1,13 @@
 """Run, read and report a study of any kind. Nothing here imports torch before a study runs."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from trio_profile.errors import ProfileError, StoreError, StudyError
+from trio_profile.errors import ProfileError, StoreError
 from trio_profile.findings.blocks import Report
 from trio_profile.inputs.catalogue import require_reachable
 from trio_profile.progress import Watch, ignore
@@ -26,13 +25,7 @@ from trio_profile.studies.kind import Kind
 from trio_profile.studies.kinds import KINDS, find
 
 if TYPE_CHECKING:
-    from trio_profile.analysis.side_by_side import SideBySide
     from trio_profile.engine.hosts import Engine
-
-
-COMPARED = ("sweep", "compare")
-"""The kinds of study that can stand side by side."""
-_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -183,42 +176,6 @@ def write_report(directory: Path, out: Path | None = None, claims: str | None = 
     finished = replace(read(directory), claims=claims)
     path = html.write_page(findings(finished), directory / REPORT if out is None else out)
     return replace(finished, document=finished.document.model_copy(update={"report": str(path)}))
-
-
-def write_side_by_side(directories: Sequence[Path], out: Path | None = None) -> tuple["SideBySide", list[str]]:
-    """Write the page of several studies. Return its document, and a sentence for each record that could not be read.
-
-    out: the file. None: `report-A-B.html` in the working directory, with the names of the studies.
-    Raises StoreError if a directory holds no study, or if the file cannot be written or is no page of trio-profile.
-    Raises StudyError for a study of a kind that has no cells to compare.
-    """
-    from trio_profile.analysis.side_by_side import side_by_side
-    from trio_profile.findings.side_by_side import report
-
-    studies = [read(directory) for directory in directories]
-    for directory, study in zip(directories, studies, strict=True):
-        if study.kind.name not in COMPARED:
-            kinds = " and ".join(COMPARED)
-            raise StudyError(f"{directory} is a study of kind {study.kind.name!r}; several on a page must be {kinds}")
-    names = names_of(directories)
-    document = side_by_side(names, [study.document for study in studies])
-    joined = "-".join(names).replace("/", "-")[:_LONGEST_NAME]
-    path = html.write_page(report(document), Path(f"report-{joined}.html") if out is None else out)
-    warnings = [f"{name}: {line}" for name, study in zip(names, studies, strict=True) for line in study.warnings]
-    return document.model_copy(update={"report": str(path)}), warnings
-
-
-def names_of(directories: Sequence[Path]) -> list[str]:
-    """A name for each study: its path without what the paths of all begin with.
-
-    Raises StudyError if a directory is named twice.
-    """
-    paths = [os.path.abspath(directory) for directory in directories]  # noqa: PTH100 - links stay as they are named
-    for place, path in enumerate(paths):
-        if path in paths[:place]:
-            raise StudyError(f"{directories[place]} is named twice: name other studies")
-    common = os.path.commonpath(paths)
-    return [Path(path).name if path == common else os.path.relpath(path, common) for path in paths]
 
 
 def _study_file(directory: Path) -> str:

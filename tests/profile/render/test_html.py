@@ -17,8 +17,7 @@ from trio_profile.analysis.sweep import SweepDocument
 from trio_profile.errors import ProfileError, StoreError
 from trio_profile.findings import sweep
 from trio_profile.findings.blocks import Confidence, Page, Report, Sentences
-from trio_profile.findings.definitions import DEFINITIONS
-from trio_profile.glossary import find
+from trio_profile.findings.definitions import DEFINITIONS, find
 from trio_profile.render import html
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"

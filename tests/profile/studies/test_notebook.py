@@ -5,7 +5,6 @@ import pytest
 from tests.profile.documents import KEPT, swept
 from tests.profile.examples import environment, study
 from trio_profile.analysis.gate import GateDocument
-from trio_profile.analysis.side_by_side import side_by_side
 from trio_profile.records.documents import Document, StudyDocument
 from trio_profile.studies import running
 
@@ -25,8 +24,6 @@ def test_a_toy_model_has_its_banner():
 
 
 def test_other_documents_have_one_too_if_they_have_a_report():
-    several = side_by_side(["A", "B"], [swept(), swept()])
-    assert "A and B" in (several._repr_html_() or "")
     assert GateDocument(environment={}, study=None, verdicts=())._repr_html_()
     assert Document()._repr_html_() is None
     assert StudyDocument(environment=environment(), study=study())._repr_html_() is None

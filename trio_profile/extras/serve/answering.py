@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from PIL import Image
 from torch import Tensor
-from transformers.generation import BaseStreamer
+from transformers.generation.streamers import BaseStreamer
 from transformers.utils import logging as transformers_logging
 
 from trio_core.errors import TrioError
