@@ -18,12 +18,13 @@ from tests.profile import examples
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.documents import layers_document
 from tests.profile.reading import blocks, in_terminal
-from trio_profile.analysis.compare import compare as compare_cells
-from trio_profile.findings import compare, layers
-from trio_profile.findings.blocks import Report, Table
-from trio_profile.render.html import render
-from trio_profile.render.latex import latex
-from trio_profile.render.markdown import markdown
+from trio_profile.kinds.grid import compare_report as compare
+from trio_profile.kinds.grid.compare import compare as compare_cells
+from trio_profile.kinds.layers import report as layers
+from trio_profile.report.blocks import Report, Table
+from trio_profile.report.html import render
+from trio_profile.report.latex import latex
+from trio_profile.report.markdown import markdown
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()

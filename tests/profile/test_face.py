@@ -5,7 +5,7 @@ import inspect
 import trio_profile
 from tests.profile.command import document
 from trio_profile import parts
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 NAMES = {"eval": "evaluate", "audit": "audit_paper"}
 """Kinds whose function has another name: `eval` is Python's own, and `audit` is a room of the package."""

@@ -95,8 +95,8 @@ CRUMBS = {
     "trio_core.rules.equations",  # the paper's equations as printed
     "trio_core.engine.decode",
     "trio_profile.profilers.kept_tokens",
-    "trio_profile.render.snippet",
-    "trio_profile.render.token_data",
+    "trio_profile.report.snippet",
+    "trio_profile.report.token_data",
 }
 ONE_FILE_EACH = (
     *("trio_core.methods.", "trio_core.models."),
@@ -109,7 +109,7 @@ NO_NAMES = {
 }
 """These words tell nothing about a thing."""
 STORED = {
-    ("trio_profile.analysis.doubts", "found"),  # a field of the documents
+    ("trio_profile.judge.doubts", "found"),  # a field of the documents
     ("trio_profile.kinds.servers.study", "asked"),
 }
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

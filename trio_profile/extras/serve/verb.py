@@ -59,7 +59,7 @@ def command(model: str, host: str | None, port: int | None, method: str | None, 
     require_run("serve")
     set_broken_torchvision_aside()
     from trio_profile import units
-    from trio_profile.studies.asked import make
+    from trio_profile.study.asked import make
 
     try:
         from trio_profile.extras.serve import listening

@@ -6,7 +6,7 @@ import pytest
 
 from tests.profile.documents import asked_of, segment_with
 from tests.profile.kinds.servers.fake_servers import study
-from trio_profile.analysis.doubts import Doubt
+from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.doubts import doubts_about
 from trio_profile.kinds.servers.report import report
 from trio_profile.kinds.servers.requests import ARMS, RequestLog
