@@ -29,7 +29,7 @@ UNTRACED = ("compare", "sweep")
 IMPORTED = (
     "scipy.stats",
     "trio_profile.engine.measuring",
-    "trio_profile.kinds.grid.sweep_report",
+    "trio_profile.kinds.grid.sweep",
     "trio_profile.report.html",
 )
 """The modules to import first. With what they import themselves, they are all that a study needs."""

@@ -14,7 +14,6 @@ import io
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib import import_module
 from itertools import repeat
 from pathlib import Path
 from shutil import copy
@@ -25,7 +24,6 @@ from PIL import Image
 
 from tests.profile import examples
 from tests.profile.studying import make
-from trio_profile import parts
 from trio_profile.cost.factors import FormulaTotal, Gammas
 from trio_profile.judge.attribution import Part, attribute
 from trio_profile.kinds.evaluation.document import (
@@ -429,6 +427,7 @@ KEPT: dict[str, Callable[[Path], object]] = {
     "ablate": _cells("ablate", ablations={"k_pos": {"1": {"k_pos": 1}}}),
     "endpoints": _document("endpoints", endpoints_document),
 }
-"""By kind: puts a small study of this kind into a directory. An optional part has its own in `kept.py` of its tests."""
-for _part in parts.names("kind"):
-    KEPT |= import_module(f"tests.profile.extras.{_part}.kept").KEPT
+"""By kind: puts a small study of this kind into a directory. `theory` has its own in `kept.py` of its tests."""
+from tests.profile.kinds.theory.kept import KEPT as THEORY  # noqa: E402 - it takes names from here
+
+KEPT |= THEORY

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from trio_profile import units
-from trio_profile.judge.preview import PlannedTask, Preview, PreviewCell, Refusal
+from trio_profile.judge.planned import PlannedTask, Preview, PreviewCell, Refusal
 from trio_profile.report.blocks import Entry, Page, Report, Sentences, tabulate
 from trio_profile.text import listed
 

@@ -121,9 +121,9 @@ def _text(study: Finished, format: Format, *, cells: bool) -> str:
     tables = kind.load("paper_tables")(study.document) if kind.paper_tables else []
     if cells and not tables:
         raise StudyError(f"a study of kind {kind.name!r} has no cells: leave --cells out")
-    shown = {page.id for page in report.pages}
+    printed = {page.id for page in report.pages}
     whole = replace(
-        report, pages=tables if cells else [*(page for page in tables if page.id not in shown), *report.pages]
+        report, pages=tables if cells else [*(page for page in tables if page.id not in printed), *report.pages]
     )
     if format == "latex":
         return latex.tables(whole) if cells else latex.latex(whole)

@@ -17,9 +17,9 @@ Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
 """The headings in the help of the command line."""
 
 Part = Literal[
-    *("study", "runner", "document", "report", "preview", "preview_report", "prepare", "so_far"),
-    *("instead", "beside", "rows", "pairs", "requests", "paper_tables"),
-]
+    "study", "runner", "document", "report", "preview", "preview_report", "prepare", "so_far",
+    "instead", "with_claims", "rows", "pairs", "requests", "paper_tables",
+]  # fmt: skip
 """The fields of a Kind that name a function or a class."""
 
 MODEL = ("model", "layers", "options", "device", "dtype", "attention", "seed", "pixels")
@@ -71,7 +71,7 @@ class Kind:
     pairs: the function that makes the rows of the raw pairs from the document; empty if it has none.
     requests: the function that makes the rows of the requests from the directory; empty if it has none.
     paper_tables: the function that makes the pages with tables for a paper from the document; empty if it has none.
-    beside: the function that puts the figures of a claims file beside the measured ones of any report.
+    with_claims: the function that puts the figures of a claims file beside the measured ones of any report.
     instead: the function that makes another draft, if the fields ask for one: `instead(kind, fields, trust=…)`.
     extra: the extra of this package that the runner needs; otherwise empty.
     """
@@ -101,7 +101,7 @@ class Kind:
     pairs: str = ""
     requests: str = ""
     paper_tables: str = ""
-    beside: str = ""
+    with_claims: str = ""
     instead: str = ""
     extra: str = ""
     place: int = 99

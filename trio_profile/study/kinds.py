@@ -15,7 +15,7 @@ from trio_profile.study.kind import Group, Kind
 ROOM = "trio_profile.kinds"
 
 
-def _found() -> Iterator[Kind]:
+def _search() -> Iterator[Kind]:
     room = find_spec(ROOM)
     for folder in iter_modules(room and room.submodule_search_locations):
         name = f"{ROOM}.{folder.name}"
@@ -26,7 +26,7 @@ def _found() -> Iterator[Kind]:
 
 _GROUPS = get_args(Group)
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in sorted(_found(), key=lambda kind: (_GROUPS.index(kind.group), kind.place))
+    kind.name: kind for kind in sorted(_search(), key=lambda kind: (_GROUPS.index(kind.group), kind.place))
 }
 """All kinds by name, in the order of the help."""
 

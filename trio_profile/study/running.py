@@ -163,7 +163,7 @@ def findings(finished: Finished, **display: Any) -> Report:
         report = with_banner(report, document.study.model, document.sessions)
     if finished.claims is None:
         return report
-    return find("audit").load("beside")(report, document, finished.claims)
+    return find("audit").load("with_claims")(report, document, finished.claims)
 
 
 def write_report(directory: Path, out: Path | None = None, claims: str | None = None) -> Finished:

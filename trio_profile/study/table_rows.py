@@ -85,7 +85,7 @@ def text_of(value: Any) -> Value:
 
 
 def of_study(study: Study) -> Flat:
-    """What was asked, which is the same in every row."""
+    """The columns that say what was asked. They are the same in every row."""
     return {name: getattr(study, name) for name in OF_THE_STUDY}
 
 

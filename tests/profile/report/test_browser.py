@@ -10,7 +10,7 @@ from tests import needs
 from tests.core.tiny import fast_first
 from tests.profile.browser import View, opened
 from tests.profile.examples import document, study
-from trio_profile.kinds.grid import sweep_report as sweep
+from trio_profile.kinds.grid import sweep
 from trio_profile.report import drawing, html
 from trio_profile.report.blocks import (
     Axis,

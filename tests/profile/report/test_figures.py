@@ -12,7 +12,7 @@ from tests.profile.browser import CHROMIUM, MISSING
 from tests.profile.examples import document, study
 from trio_profile.errors import StudyError
 from trio_profile.installation import install_command
-from trio_profile.kinds.grid import sweep_report as sweep
+from trio_profile.kinds.grid import sweep
 from trio_profile.report.blocks import Axis, Chart, Page, Report, Series
 from trio_profile.report.figures import names, picture
 from trio_profile.report.palette import INK, PALETTE

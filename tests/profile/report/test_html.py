@@ -11,10 +11,10 @@ from plotly.offline import get_plotlyjs
 
 from tests.profile.documents import with_tokens
 from tests.profile.examples import document, environment, failed, measurement, study
-from tests.profile.kinds.grid.test_sweep_report import with_failures
+from tests.profile.kinds.grid.test_sweep import with_failures
 from tests.profile.reading import sentences
 from trio_profile.errors import ProfileError, StoreError
-from trio_profile.kinds.grid import sweep_report as sweep
+from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.sweep import SweepDocument
 from trio_profile.report import html
 from trio_profile.report.blocks import Confidence, Page, Report, Sentences

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.profile.examples import answered, document, failed, measurement, study
-from trio_profile.kinds.grid import sweep_report as sweep
+from trio_profile.kinds.grid import sweep
 from trio_profile.report.blocks import Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.report.latex import SYMBOLS, known, latex, separated
 

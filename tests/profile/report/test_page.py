@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 
 from tests.profile.examples import ablation, answered, document, environment, failed, measurement, session, study
+from trio_profile.kinds.grid.page import all_cells, report_of
 from trio_profile.report.blocks import Page, Table, Terms
 from trio_profile.report.columns import without_empty_columns
-from trio_profile.report.page import all_cells, report_of, study_page
+from trio_profile.report.page import study_page
 
 
 def shown(*sessions, **fields) -> Page:

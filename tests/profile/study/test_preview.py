@@ -8,6 +8,7 @@ from trio_core.errors import RetentionError
 from trio_profile.errors import StudyError
 from trio_profile.inputs import models
 from trio_profile.kinds.evaluation import suites
+from trio_profile.kinds.evaluation.preview import preview_tasks
 from trio_profile.records.schema import Study
 from trio_profile.report.blocks import Table
 from trio_profile.report.preview import report
@@ -53,7 +54,7 @@ def test_a_large_model_is_not_loaded_and_its_time_is_not_known(monkeypatch):
 def planned(**fields):
     """The dry run of an evaluation."""
     study = suites.prepare(Study(**{"verb": "eval", "methods": (), "retentions": (), **fields}))
-    return previews.preview_tasks(study)
+    return preview_tasks(study)
 
 
 def test_a_suite_is_listed_with_what_its_tasks_need_and_the_cells(without_fvcore):

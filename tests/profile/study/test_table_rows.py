@@ -10,12 +10,15 @@ from tests.profile.documents import evaluation, keep, layers_document
 from tests.profile.examples import answered, dense, document, failed, measurement, study
 from trio_profile.errors import StudyError
 from trio_profile.judge.doubts import Doubt
-from trio_profile.judge.preview import Preview
+from trio_profile.judge.planned import Preview
+from trio_profile.kinds.evaluation.rows import task_rows
 from trio_profile.kinds.grid.compare import compare
+from trio_profile.kinds.grid.rows import cell_rows, pair_rows
 from trio_profile.kinds.grid.sweep import summarise
+from trio_profile.kinds.layers.rows import layer_rows
 from trio_profile.records.schema import Cell
 from trio_profile.records.store import Store
-from trio_profile.study.table_rows import pair_rows, rows_of
+from trio_profile.study.table_rows import rows_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "export.md").read_text()
 NAMED = set(re.findall(r"`([\w.]+)`", PAGE))
@@ -34,7 +37,7 @@ def known() -> list:
     """Two cells with answers, and one that failed."""
     asked = study(retentions=(0.11, 0.55, 0.99))
     unpruned, cells = answered([measurement(retention=0.11), measurement(retention=0.55)])
-    return rows_of(document(asked, [*cells, failed("trio", 0.99)], unpruned=unpruned))
+    return cell_rows(document(asked, [*cells, failed("trio", 0.99)], unpruned=unpruned))
 
 
 def test_there_is_one_row_for_each_cell_with_the_same_columns():
@@ -46,7 +49,7 @@ def test_there_is_one_row_for_each_cell_with_the_same_columns():
 
 def test_a_quantity_has_its_value_and_both_ends_unrounded():
     found = document(study(retentions=(0.11,)))
-    [row], cell = rows_of(found), found.cells[0]
+    [row], cell = cell_rows(found), found.cells[0]
     ends = (row["prefill_speedup_low"], row["prefill_speedup_high"])
     assert (row["prefill_speedup"], ends) == (cell.prefill_speedup.value, cell.prefill_speedup.ci95)
     assert row["counted_macs"] == cell.counted_macs and row["dense_counted_macs"] == found.dense.counted_macs
@@ -73,15 +76,15 @@ def test_doubts_about_the_cell_and_about_the_study_are_named():
     kinds = {"threads": None, "busy": Cell(method="trio", retention=0.55)}
     doubts = [Doubt(cell=cell, kind=kind, **about) for kind, cell in kinds.items()]
     found = document(study(retentions=(0.11, 0.55))).model_copy(update={"doubts": doubts})
-    assert [row["doubts"] for row in rows_of(found)] == ["threads", "busy threads"]
+    assert [row["doubts"] for row in cell_rows(found)] == ["threads", "busy threads"]
 
 
 def test_a_comparison_and_an_ablation_have_rows_too():
     asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
     cells = [measurement(cell.method, cell.retention) for cell in asked.cells()]
-    rows = rows_of(compare(examples.contents_of(asked, cells, dense())))
+    rows = cell_rows(compare(examples.contents_of(asked, cells, dense())))
     assert {row["method"] for row in rows} == {"trio", "random"} and "pareto" in rows[0]
-    rows = rows_of(examples.ablation())
+    rows = cell_rows(examples.ablation())
     assert [(row["group"], row["variant"], row["options"]) for row in rows] == [
         ("k_pos", "1", "k_pos = 1"),
         ("k_pos", "2", "k_pos = 2"),
@@ -90,12 +93,12 @@ def test_a_comparison_and_an_ablation_have_rows_too():
 
 
 def test_other_kinds_have_a_row_for_each_entry_of_their_list():
-    rows = rows_of(layers_document(), "layers")
+    rows = layer_rows(layers_document())
     assert len(rows) == 4 and "forward_ms_high" in rows[0]
 
 
 def test_an_evaluation_has_a_row_for_each_cell_and_task():
-    rows = rows_of(evaluation(), "cells")
+    rows = task_rows(evaluation())
     assert len(rows) == 4 * 3
     assert [row["method"] for row in rows[::3]] == ["dense", "trio", "fastv", "trio"]
     assert rows[4]["benchmark"] == "MME" and rows[4]["score"] == 1789.0 and rows[4]["dense_score"] == 1862.0
@@ -105,7 +108,7 @@ def test_an_evaluation_has_a_row_for_each_cell_and_task():
 
 def test_a_document_without_a_list_is_refused():
     with pytest.raises(StudyError, match="no rows for a table: choose --format json"):
-        rows_of(Preview.model_construct(cells=()))
+        rows_of(Preview.model_construct(cells=()), "cells")
 
 
 def test_every_pair_of_a_store_is_a_row(tmp_path):
@@ -129,5 +132,5 @@ def test_every_pair_of_a_store_is_a_row(tmp_path):
 def test_the_guide_names_every_column():
     asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
     compared = compare(examples.contents_of(asked, [measurement(cell.method) for cell in asked.cells()], dense()))
-    rows = [known()[0], rows_of(compared)[0], rows_of(examples.ablation())[0], pair_rows(examples.document())[0]]
+    rows = [known()[0], cell_rows(compared)[0], cell_rows(examples.ablation())[0], pair_rows(examples.document())[0]]
     assert [column for row in rows for column in row if not described(column)] == []

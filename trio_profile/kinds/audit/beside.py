@@ -51,7 +51,7 @@ def with_printed(report: Report, document: Any, claims: str) -> Report:
     Raises ClaimsError if the claims cannot be read. Raises StudyError for another kind of study, and for claims that
     print no speed-up and no accuracy of the study's methods at any retention.
     """
-    if document.study is None or document.study.verb not in COMPARED:
+    if not hasattr(document, "summaries") or document.study.verb not in COMPARED:
         raise StudyError("--claims: this kind of study has no speed-ups by retention; name a sweep or a comparison")
     printing = read(claims)
     figures = [figure for figure in _figures(printing) if figure.method in document.study.methods]

@@ -15,7 +15,7 @@ KIND = Kind(
     file=DOCUMENTS["audit"],
     rows="claims",
     prepare="trio_profile.kinds.audit.run:prepare",
-    beside="trio_profile.kinds.audit.beside:with_printed",
+    with_claims="trio_profile.kinds.audit.beside:with_printed",
     preview="",
     several=(),
 )

@@ -1,6 +1,6 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
-from trio_profile.judge.preview import Refusal
+from trio_profile.judge.planned import Refusal
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record

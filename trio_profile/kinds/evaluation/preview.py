@@ -5,7 +5,7 @@ from pathlib import Path
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.environment import collect
-from trio_profile.judge.preview import PlannedTask, Preview
+from trio_profile.judge.planned import PlannedTask, Preview
 from trio_profile.kinds.evaluation.suites import chosen
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.schema import Study

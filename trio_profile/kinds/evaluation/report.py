@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from trio_profile import units
-from trio_profile.inputs.variants import PRINTED
+from trio_profile.cost.printed import ABLATIONS
 from trio_profile.judge.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
 from trio_profile.kinds.evaluation.document import Benchmark, EvaluatedCell, Evaluation, Score
 from trio_profile.quantities import entries
@@ -346,7 +346,7 @@ def _column(column: Benchmark) -> str:
 
 
 def _printed_variant(group: str, name: str) -> Entry:
-    printed = PRINTED.get(group, {})
+    printed = ABLATIONS.get(group, {})
     return Entry(units.score(printed[name])) if name in printed else NOTHING
 
 

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 
 from trio_profile import units
 from trio_profile.judge.recommendation import CONTROL
-from trio_profile.kinds.grid.ablate import Ablation
-from trio_profile.kinds.grid.compare import Comparison
-from trio_profile.kinds.grid.document import CellTokens, TokenMaps
-from trio_profile.kinds.grid.sweep import SweepDocument
+from trio_profile.kinds.grid.document import CellTokens, GridDocument, TokenMaps
 from trio_profile.records.schema import StageTokens
 from trio_profile.report.blocks import DrawnStage, DrawnTokens, Grid, Page, Tokens
 
@@ -21,7 +18,7 @@ _HOW = (
 )
 
 
-def tokens_page(document: SweepDocument | Comparison | Ablation) -> Page | None:
+def tokens_page(document: GridDocument) -> Page | None:
     """The kept tokens of each method on the study's picture. None for a study that keeps no picture, as old ones."""
     maps = document.tokens
     if maps is None:
@@ -37,7 +34,7 @@ def tokens_page(document: SweepDocument | Comparison | Ablation) -> Page | None:
     )
 
 
-def _block(document: SweepDocument | Comparison | Ablation, maps: TokenMaps) -> Tokens:
+def _block(document: GridDocument, maps: TokenMaps) -> Tokens:
     picture, cells = maps.picture, [tokens.cell for tokens in maps.cells]
     methods = units.number_of(len({cell.variant for cell in cells}), "method")
     retentions = units.number_of(len({cell.retention for cell in cells}), "retention")
@@ -107,12 +104,12 @@ def _merging(stages: Sequence[DrawnStage]) -> str:
     return f"; {' and '.join(map(units.exact, numbers))} merged into them"
 
 
-def _first_methods(document: SweepDocument | Comparison | Ablation, maps: TokenMaps) -> list[str]:
+def _first_methods(document: GridDocument, maps: TokenMaps) -> list[str]:
     """The methods that are drawn at first: those of the lowest retention. A comparison begins with its reference."""
     # A method that cannot reach the lowest retention, which is drawn first, comes later.
     by_retention = sorted(maps.cells, key=lambda tokens: tokens.cell.retention)
     names = list(dict.fromkeys(tokens.cell.variant for tokens in by_retention))
-    if not isinstance(document, Comparison):
+    if (reference := getattr(document, "reference", None)) is None:
         return names[:MOST_SHOWN]
-    controls = {row.method for row in document.rows if row.remark == CONTROL}
-    return sorted(names, key=lambda name: (name != document.reference, name in controls))[:MOST_SHOWN]
+    controls = {cell.method for cell in document.summaries if cell.remark == CONTROL}
+    return sorted(names, key=lambda name: (name != reference, name in controls))[:MOST_SHOWN]

@@ -18,7 +18,7 @@ KIND = Kind(
     report="trio_profile.kinds.layers.report:report",
     file=DOCUMENTS["layers"],
     rows="trio_profile.kinds.layers.rows:layer_rows",
-    paper_tables="trio_profile.kinds.layers.totals:paper_tables",
+    paper_tables="trio_profile.kinds.layers.report:paper_tables",
     defaults={"retentions": (0.111,), "seconds": 20.0},
     several=("retentions",),
 )

@@ -13,7 +13,7 @@ from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import collect, open_session
 from trio_profile.inputs.questions import FEWEST, Question, pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.judge.preview import Preview
+from trio_profile.judge.planned import Preview
 from trio_profile.kinds.theory import removals
 from trio_profile.kinds.theory.document import Removal, TheoryDocument, agreement_trend, benchmarks, by_depth, stage
 from trio_profile.kinds.theory.removals import ByLayer

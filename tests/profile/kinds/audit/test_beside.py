@@ -8,8 +8,8 @@ from tests.profile.reading import sentences
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.audit.beside import with_printed
-from trio_profile.kinds.grid import compare_report as comparison
-from trio_profile.kinds.grid import sweep_report as sweep
+from trio_profile.kinds.grid import compare as comparison
+from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.compare import compare
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Report, Table

@@ -9,12 +9,14 @@ from tests.profile import examples
 from tests.profile.command import complaint
 from tests.profile.studying import make, plan
 from trio_core import methods
+from trio_profile.cost.printed import ABLATIONS
 from trio_profile.errors import StudyError
 from trio_profile.inputs.catalogue import num_layers
+from trio_profile.inputs.variants import nearby_layers
 from trio_profile.kinds.gate.evidence import of_study
 from trio_profile.kinds.grid import comparisons as ablations
 from trio_profile.kinds.grid import run as local
-from trio_profile.kinds.grid.ablate import PRINTED, Ablation, ablate
+from trio_profile.kinds.grid.ablate import Ablation, ablate
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study
 from trio_profile.records.store import to_toml
@@ -53,7 +55,7 @@ def test_the_variants_of_the_paper_are_measured():
         group = "layers" if table == "layer_sensitivity" else table
         rows = {row: next(iter(claimed["figures"].values())) for row, claimed in tables[table]["rows"].items()}
         printed = {default if row == "trio" else _named(row): value for row, value in rows.items()}
-        assert printed == PRINTED[group]
+        assert printed == ABLATIONS[group]
         assert set(printed) <= set(found[group])
         assert found[group][default] == {}
 
@@ -83,13 +85,13 @@ def test_each_variant_is_trio_with_one_thing_changed(model: str):
 
 
 def test_layers_are_moved_by_one_alone_and_together():
-    assert ablations.nearby_layers((1, 5, 8)) == [
+    assert nearby_layers((1, 5, 8)) == [
         (1, 5, 8),
         *((1, 4, 7), (1, 6, 9)),
         *((2, 5, 8), (1, 4, 8), (1, 6, 8), (1, 5, 7), (1, 5, 9)),
     ]
-    assert ablations.nearby_layers((3,)) == [(3,), (2,), (4,)]
-    assert ablations.nearby_layers((2, 6)) == [(2, 6), (2, 5), (2, 7), (1, 6), (3, 6)]
+    assert nearby_layers((3,)) == [(3,), (2,), (4,)]
+    assert nearby_layers((2, 6)) == [(2, 6), (2, 5), (2, 7), (1, 6), (3, 6)]
 
 
 def test_the_options_of_the_study_are_the_default_variant():

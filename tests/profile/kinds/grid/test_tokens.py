@@ -6,8 +6,8 @@ from tests.profile.examples import contents_of, dense, document, kept, measureme
 from tests.profile.reading import in_terminal
 from trio_core import methods
 from trio_profile.inputs.picture import UNPLACED
-from trio_profile.kinds.grid import compare_report as compare_pages
-from trio_profile.kinds.grid import sweep_report as sweep
+from trio_profile.kinds.grid import compare as comparing
+from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.compare import compare
 from trio_profile.kinds.grid.comparisons import CONTROLS
 from trio_profile.kinds.grid.document import CellTokens, TokenMaps
@@ -79,7 +79,7 @@ def test_a_comparison_shows_the_reference_first_and_controls_last():
     found = compare(contents_of(asked, [measured(method) for method in asked.methods], dense()))
     maps = TokenMaps(picture=picture(), cells=tuple(of_cell(method, 0.3, kept()) for method in asked.methods))
     found = found.model_copy(update={"tokens": maps})
-    (page,) = [page for page in compare_pages.report(found).pages if page.id == "tokens"]
+    (page,) = [page for page in comparing.report(found).pages if page.id == "tokens"]
     assert page.blocks[0].methods == ["trio", "fastv", "random", "downsample"]
     assert set(CONTROLS) == {"random", "downsample"}
 
