@@ -102,7 +102,7 @@ from trio_profile.cli import run
 study = "--method grid --retention 0.5 --seconds 1 --processes 1 --asked 1 --prompt abc --out out"
 for verb in (f"sweep --model {sys.argv[2]} {study}",
              "show out --json", "report out --markdown", "export out --format csv --out cells.csv",
-             "gate out out --json"):
+             "gate out out --counts --json"):
     print("====")
     assert run([*verb.split()]) == 0, verb
 """
