@@ -1,9 +1,13 @@
 """The releases of transformers that pruning was tested on."""
 
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import transformers
 import yaml
 from packaging.version import Version
 
@@ -22,8 +26,21 @@ from trio_core import releases
     ),
 )
 def test_a_release_is_tested_by_its_first_two_numbers(monkeypatch, version, tested):
-    monkeypatch.setattr(releases, "version", lambda _: version)
+    monkeypatch.setattr(transformers, "__version__", version)
     assert releases.is_tested() is tested
+
+
+def test_the_release_is_that_of_the_code_which_runs(tmp_path):
+    """A clone of transformers on PYTHONPATH has no metadata; those of the environment are another release's."""
+    package = tmp_path / "transformers"
+    package.mkdir()
+    (package / "__init__.py").write_text('__version__ = "5.99.0"')
+    program = "from trio_core.releases import installed; print(installed())"
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    assert done.stdout == "5.99\n", done.stderr
 
 
 def test_the_metadata_allows_the_tested_releases_and_no_others():

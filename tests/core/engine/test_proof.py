@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from tests.core import tiny
 from trio_core import UnsupportedModel, prune, releases
@@ -20,7 +21,7 @@ from trio_core.models import families
 @pytest.fixture(autouse=True)
 def untested(monkeypatch):
     """The installed release counts as untested, and nothing is proved yet."""
-    monkeypatch.setattr(releases, "version", lambda _: "5.99.0")
+    monkeypatch.setattr(transformers, "__version__", "5.99.0")
     monkeypatch.setattr(proof, "_faults", {})
 
 
@@ -47,7 +48,7 @@ def test_a_family_is_proved_once_and_warns_once():
 
 
 def test_a_tested_release_needs_no_proof(monkeypatch):
-    monkeypatch.setattr(releases, "version", lambda _: releases.TESTED[-1] + ".7")
+    monkeypatch.setattr(transformers, "__version__", releases.TESTED[-1] + ".7")
     monkeypatch.setattr(proof, "fault", None)
     pruned()
 
