@@ -52,6 +52,11 @@ def test_the_metadata_allows_the_tested_releases_and_no_others():
     assert requirement == f"transformers>={releases.TESTED[0]},<{last.major}.{last.minor + 1}"
 
 
+def test_the_page_of_what_is_supported_names_the_tested_releases():
+    page = (Path(__file__).parents[2] / "docs/reference/support.md").read_text()
+    assert f"\n{' and '.join(releases.TESTED)} are tested." in page
+
+
 def test_nightly_ci_tests_each_tested_release_and_the_newest_one():
     workflow = yaml.safe_load((Path(__file__).parents[2] / ".github/workflows/nightly.yml").read_text())
     assert workflow["jobs"]["transformers"]["strategy"]["matrix"]["release"] == [*releases.TESTED, ""]
