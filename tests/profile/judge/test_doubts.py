@@ -13,7 +13,7 @@ from tests.profile.examples import (
     study,
 )
 from trio_profile.judge.doubts import ROWS, doubts, doubts_of
-from trio_profile.records.schema import Disturbance, Round, Timed
+from trio_profile.records.schema import Disturbance, FileDigest, Round, Timed
 
 
 def test_a_sound_study_has_no_doubt():
@@ -127,3 +127,16 @@ def test_a_study_that_two_commits_measured_says_so():
     assert (count, most) == (2, 1) and "(0f3c2a91d7, 77aa)" in sentence
     assert not found("commits", cells[:1], sessions=[session(), other])  # the other session measured nothing
     assert not found("commits", cells, sessions=[session(), session(id="second")])
+
+
+def test_transparent_pictures_of_the_session_with_most_of_them_are_counted():
+    """Each session has its own digests: of a picture, or of all pictures of a file of questions."""
+    digests = [FileDigest(bytes=9, sha256="a", transparent=count) for count in (None, 1, 3)]
+    sessions = [session(id="0", inputs={"image": digests[0]})]
+    assert not found("transparent", sessions=sessions)
+    sessions.append(session(id="1", inputs={"image": digests[1], "model/config.json": digests[0]}))
+    [(count, most, sentence, _)] = found("transparent", sessions=sessions)
+    assert (count, most) == (1, 0) and sentence.startswith("1 picture has transparent parts. The model sees them on w")
+    sessions.append(session(id="2", inputs={"questions/pictures": digests[2], "image": digests[1]}))
+    [(count, _, sentence, next_step)] = found("transparent", sessions=sessions)
+    assert count == 4 and sentence.startswith("4 pictures have") and "save the pictures without" in next_step

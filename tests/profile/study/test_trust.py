@@ -12,6 +12,7 @@ from tests.profile.command import complaint
 from tests.profile.documents import KEPT
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
+from trio_profile.records.study import JUDGE_ANSWERS
 from trio_profile.study import asked
 from trio_profile.study.kinds import KINDS
 
@@ -89,6 +90,20 @@ def test_what_the_user_names_or_trusts_is_imported(mark):
         asked.draft("sweep", {"retentions": (0.5,)}, file)
 
 
+@pytest.mark.parametrize("verb", JUDGE_ANSWERS)
+@pytest.mark.parametrize("rule", [f"{MODULE}:rule", f"{MODULE}.inner:rule", [f"{MODULE}:rule"]])
+def test_a_function_that_judges_answers_is_chosen_on_the_command_line_alone(verb, rule, mark, capsys):
+    file = study_file(verb, match=rule)
+    for trust in ((), ("--trust",) * (verb in WITH_METHODS)):
+        said = complaint(capsys, verb, "--study", file, "--dry-run", *trust)
+        assert "runs a function, which a file cannot choose; give --match" in said and MODULE in said
+    assert not mark.exists()
+    given = {"dense": "http://localhost:1", "pruned": "http://localhost:2"} if verb == "endpoints" else {}
+    assert asked.draft(verb, {"match": "contains", **given}, file).study.match == "contains"
+    assert asked.draft(verb, {"match": f"{MODULE}:Rule", **given}, file).complete().match == f"{MODULE}:Rule"
+    assert mark.exists()
+
+
 def test_the_code_of_a_checkpoint_is_not_run_and_nobody_is_asked(mark, tmp_path, capsys, monkeypatch):
     checkpoint = save_tiny_llava(tmp_path / "checkpoint")
     (checkpoint / f"{MODULE}.py").write_text(Path(f"{MODULE}.py").read_text())
@@ -110,12 +125,13 @@ VERBS = (
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_a_reader_imports_nothing_that_a_study_names(kind, mark, capsys):
-    """Every method of the study, of its records and of its document lies in the module."""
+    """Every method of the study, of its records and of its document lies in the module, and so does the rule."""
     (kept := Path("kept")).mkdir()
     KEPT[kind](kept)
     for file in kept.iterdir():
         if file.suffix in (".json", ".jsonl", ".toml"):
-            file.write_text(file.read_text().replace('"trio"', f'"{MODULE}:Rule"'))
+            named = file.read_text().replace('"trio"', f'"{MODULE}:Rule"')
+            file.write_text(named.replace('"normalised"', f'"{MODULE}:Rule"'))
     for verb, *options in VERBS:
         assert run([verb, str(kept), *options]) in (0, 2)
     run(["gate", str(kept), str(kept)])

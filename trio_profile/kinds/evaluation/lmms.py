@@ -251,7 +251,10 @@ def _picture(task: str, picture: Any) -> Image.Image:
         return open_picture(picture)
     if not isinstance(picture, Image.Image):
         raise StudyError(f"task {task!r} shows {_a(type(picture).__name__)}; only pictures can be asked about")
-    return on_white(picture)
+    try:
+        return on_white(picture)
+    except ValueError as error:
+        raise StudyError(f"task {task!r} shows a picture with {error}") from error
 
 
 def _texts(made: Sequence[Any]) -> list[Any]:

@@ -330,6 +330,7 @@ def test_submissions_of_each_row_are_apart_and_nothing_lies_elsewhere(evaluation
         ({"options": "{temperature: 0.7, max_new_tokens: 4}"}, "'colours' draws its answers (temperature 0.7)"),
         ({"options": "{num_beams: 3}"}, "'colours' searches with 3 beams"),
         ({"visual": "'film.mp4'"}, "'colours' shows a video; only pictures"),
+        ({"visual": "doc['image'].convert('I')"}, "'colours' shows a picture with one channel of more than 8 bits"),
         ({"visual": "5"}, "document 0 of task 'colours' makes no messages: TypeError: Unsupported visual type"),
         ({"messages": "doc['film']"}, "document 0 of task 'colours' makes no messages: KeyError: 'film'"),
         ({"messages": "'hello'"}, "document 0 of task 'colours' makes no messages: ValueError"),
