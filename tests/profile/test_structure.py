@@ -208,6 +208,7 @@ def test_a_name_says_what_the_thing_is():
 TESTS = Path(__file__).parent
 ABOUT_MORE_THAN_A_MODULE = {
     "inputs/test_picture_files.py",  # pictures of every mode through every processor
+    "extras/serve/test_closed.py",  # files and connections of both processes
     "study/test_trust.py",  # whatever a stored file may name
     "cli/test_cli.py",  # every verb, and cli/__init__.py
     "inputs/test_videos.py",  # the videos of saved checkpoints, with torchvision

@@ -241,13 +241,13 @@ def test_an_unused_plugin_imports_nothing_heavy_and_shows_nothing(pytester, monk
         """
         import sys
         def test_x():
-            assert "trio_profile.kinds.gate.pytest_plugin" in sys.modules
+            assert "trio_profile.gate.pytest_plugin" in sys.modules
             costly = ("trio_", "torch", "transformers", "numpy", "pydantic")
             mine = {name for name in sys.modules if name.startswith(costly)}
             public = ("trio_profile.gate", "trio_profile.kinds")
             assert all(name.startswith(public) for name in mine - {"trio_profile"}), mine
         """
     )
-    result = pytester.runpytest_subprocess("-p", "trio_profile.kinds.gate.pytest_plugin")
+    result = pytester.runpytest_subprocess("-p", "trio_profile.gate.pytest_plugin")
     result.assert_outcomes(passed=1)
     assert "gate" not in result.stdout.str()
