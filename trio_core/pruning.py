@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from trio_core import methods
 from trio_core.engine.attach import Attachment
+from trio_core.engine.calls import check_parameters
 from trio_core.engine.checking import check_unknown
 from trio_core.engine.passes import Setup
 from trio_core.engine.prompt import PRUNE_WITH, is_prunable
@@ -125,6 +126,7 @@ def _as_method(method: Method | str, options: dict[str, Any]) -> Method:
 
 def _setup(adapter: Adapter, method: Method) -> tuple[Setup, tuple[str, ...]]:
     """The facts of the context, and notes on what differs from what the method asks for."""
+    check_parameters(adapter.model)
     num_layers, notes = len(adapter.layers), ()
     positions = method.positions_in(adapter.multi_axis_positions)
     if method.layers is not None:

@@ -1,11 +1,7 @@
 """The releases of transformers that pruning was tested on. The bounds in `pyproject.toml` allow these and no others."""
 
-from functools import cache
-from importlib import metadata
-
+import transformers
 from packaging.version import Version
-
-version = cache(metadata.version)  # each call would open files, and `prune` asks each time
 
 TESTED = ("5.23", "5.24")
 """The first two numbers of each, oldest first."""
@@ -14,8 +10,11 @@ USE_TESTED = f"use a tested release of transformers ({' or '.join(TESTED)})"
 
 
 def installed() -> str:
-    """The release of the installed transformers, as TESTED names it. One that is not out yet has its whole version."""
-    release = Version(version("transformers"))
+    """The release of the transformers that runs, as TESTED names it. One that is not out yet has its whole version.
+
+    The code itself is asked. The metadata of the environment may be of another copy than that on PYTHONPATH.
+    """
+    release = Version(transformers.__version__)
     return str(release) if release.is_prerelease else f"{release.major}.{release.minor}"
 
 

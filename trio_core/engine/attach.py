@@ -166,6 +166,11 @@ class Attachment:
         now.begin(index, layer, rest, kwargs)
         if index == 0 and isinstance(now, Prefill) and (filled := cache_of(kwargs)) is not None:
             cache.check_cache(filled)
+            if held := filled.get_seq_length():
+                raise UnsupportedInput(
+                    f"{type(self.model).__name__}: its decoder layers got a cache of {held} tokens, and the call of "
+                    f"the model brought none: the step would count as a new prompt; {USE_TESTED}"
+                )
             # Later steps bring the cache and nothing else: the frames are remembered beside it.
             now.cache, self._frames_of[filled] = filled, now.frames
         hidden, kwargs = now.enter(index, layer, hidden, kwargs)

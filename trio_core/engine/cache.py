@@ -5,12 +5,20 @@ from functools import cache
 from typing import Any, NoReturn
 
 from trio_core.engine.frames import Frame
-from trio_core.errors import UnsupportedInput
+from trio_core.errors import UnsupportedInput, UnsupportedModel
 from trio_core.models.adapter import GROWING
+from trio_core.releases import USE_TESTED
+
+_MOVES = ("reorder_cache", "batch_select_indices", "batch_repeat_interleave")
+"""The methods of a cache that move its samples. A pruned cache has its own."""
 
 
 def check_cache(cache: Any) -> None:
-    """Raise UnsupportedInput for a cache whose layers cannot have lengths of their own."""
+    """Raise UnsupportedInput for a cache whose layers cannot have lengths of their own.
+
+    Raises UnsupportedModel for one that lacks a method by which we follow its samples: the library has another name
+    for it, and beams would go on with the tokens of other beams.
+    """
     kinds = [_own_class(layer) for layer in getattr(cache, "layers", ())]
     kinds += [kind] if (kind := getattr(cache, "layer_class_to_replicate", None)) else []
     other = next((kind for kind in kinds if kind not in GROWING), None)
@@ -18,6 +26,10 @@ def check_cache(cache: Any) -> None:
         raise UnsupportedInput(
             f"cache {type(cache).__name__}{f' of {other.__name__}' if other else ''}: its layers cannot hold different "
             "numbers of tokens; pruning needs transformers' DynamicCache, the default of generate()"
+        )
+    if missing := next((name for name in _MOVES if not hasattr(cache, name)), None):
+        raise UnsupportedModel(
+            f"{type(cache).__name__} has no {missing!r}, by which prune() follows the samples of a cache: {USE_TESTED}"
         )
 
 

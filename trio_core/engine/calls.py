@@ -24,6 +24,8 @@ Kwargs = dict[str, Any]
 
 CACHE = ("cache", "past_key_values")
 """The names of the cache of keys and values."""
+_PROMPT = ("input_ids", "attention_mask")
+"""What tells where the pictures and the padding are."""
 _CUT = ("attention_mask", "position_ids", "position_embeddings")
 """What describes the sequence, and is cut to the tokens left."""
 _WITHOUT_TOKENS = {
@@ -62,6 +64,18 @@ def cache_argument(module: nn.Module) -> str:
 def without_cache(kwargs: Kwargs) -> Kwargs:
     """The keyword arguments of a layer that is to run past its cache."""
     return {**kwargs, **{name: None for name in CACHE if name in kwargs}, "use_cache": False}
+
+
+def check_parameters(model: PreTrainedModel) -> None:
+    """Raise UnsupportedModel where the library's class takes the token ids or the padding under another name.
+
+    A class of the user's own may hand on any arguments.
+    """
+    classes = (cls for cls in type(model).__mro__ if cls.__module__.startswith("transformers.models."))
+    own = next((cls for cls in classes if "forward" in vars(cls)), None)
+    missing = [name for name in _PROMPT if own and name not in signature(own.forward).parameters]
+    if own and missing:
+        raise UnsupportedModel(f"{own.__name__} takes no {missing[0]!r} that prune() knows by name: {USE_TESTED}")
 
 
 def check_model_call(inputs: Mapping[str, Any]) -> None:

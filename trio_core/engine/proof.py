@@ -5,6 +5,7 @@ cut: the masks hide the dropped tokens from the layers behind each stage. `prune
 asks for the proof.
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -35,6 +36,8 @@ TOLERANCE = 1e-3
 
 _faults: dict[tuple[str, str, str], str] = {}
 """What failed, by family, decoder and attention. It is empty where the family holds."""
+_proving = threading.RLock()
+"""Another thread waits until the proof has an answer."""
 
 
 def check_release(adapter: Adapter, prune: Prune) -> None:
@@ -47,20 +50,21 @@ def check_release(adapter: Adapter, prune: Prune) -> None:
     family, release = with_decoder_of(adapter), f"transformers {installed()}"
     attention = adapter.attention if adapter.attention in family.toy_attention else family.toy_attention[-1]
     key = (family.family, str(family.toy_text.get("model_type")), attention)
-    if key not in _faults:
-        _faults[key] = ""  # while the proof itself prunes
-        try:
-            _faults[key] = fault(family, attention, prune)
-        except BaseException:
-            del _faults[key]
-            raise
-        if not _faults[key]:
-            warnings.warn(
-                f"prune() was not tested on {release} ({' and '.join(TESTED)} were); a toy of {family.family} was "
-                "pruned and held",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+    with _proving:
+        if is_new := key not in _faults:
+            _faults[key] = ""  # while the proof itself prunes
+            try:
+                _faults[key] = fault(family, attention, prune)
+            except BaseException:
+                del _faults[key]
+                raise
+    if is_new and not _faults[key]:
+        warnings.warn(
+            f"prune() was not tested on {release} ({' and '.join(TESTED)} were); a toy of {family.family} was "
+            "pruned and held",
+            RuntimeWarning,
+            stacklevel=4,
+        )
     if _faults[key]:
         raise UnsupportedModel(
             f"prune() was not tested on {release}, and a toy of {family.family} fails there ({_faults[key]}): "
@@ -81,14 +85,31 @@ def fault(family: type[Adapter], attention: str, prune: Prune) -> str:
     """The first question that a family's toy fails, and how. Empty if it fails none."""
     for question in (_decodes, _selects):
         try:
-            # Outside of the user's inference mode, whose tensors have no gradient.
-            with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings(action="ignore"):
+            with _own_settings(), warnings.catch_warnings(action="ignore"):
                 difference = question(family, attention, prune)
         except Exception as error:  # an unknown release may break in any way, and that is the answer
             return f"{question.__name__.strip('_')}: {type(error).__name__}: {first_line(error)}"
         if not difference <= TOLERANCE:
             return f"{question.__name__.strip('_')}: off by {difference:.1g} of the largest value"
     return ""
+
+
+@contextmanager
+def _own_settings() -> Iterator[None]:
+    """Run on a CPU in float32, whatever mode, precision and device the user has set. Random numbers go on after it."""
+    dtype = torch.get_default_dtype()
+    with (
+        torch.inference_mode(False),  # its tensors have no gradient
+        torch.no_grad(),
+        torch.autocast("cpu", enabled=False),
+        torch.device("cpu"),
+        torch.random.fork_rng(devices=()),
+    ):
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
 
 
 def _decodes(family: type[Adapter], attention: str, prune: Prune) -> float:

@@ -20,6 +20,6 @@ CLAIMS = Annotated[
 
 def command(directory: DIRECTORY, out: OUT = None, claims: CLAIMS = None, *, form: Form) -> None:
     """Write the page of a study again, from its measurements or its document, and print the study."""
-    from trio_profile.studies import running
+    from trio_profile.study import running
 
     printing.show_study(running.write_report_again(directory, out, claims), form, directory)

@@ -23,12 +23,12 @@ from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.option import options_of
-from trio_profile.studies.kind import Kind
-from trio_profile.studies.kinds import find
+from trio_profile.study.kind import Kind
+from trio_profile.study.kinds import find
 
 if TYPE_CHECKING:
-    from trio_profile.studies.asked import Draft
-    from trio_profile.studies.running import Finished
+    from trio_profile.study.asked import Draft
+    from trio_profile.study.running import Finished
 
 
 ONE_PROCESS = (
@@ -123,7 +123,7 @@ def _dry_run(kind: Kind, values: dict[str, Any]) -> None:
 
 def _finished(kind: Kind, values: dict[str, Any]) -> "Finished":
     """The study after it has run. Raises Interrupted on Ctrl-C."""
-    from trio_profile.studies import running
+    from trio_profile.study import running
 
     out = values["out"]
     try:
@@ -147,7 +147,7 @@ def _engine(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[Any]:
 
 
 def _draft(kind: Kind, values: dict[str, Any]) -> "Draft":
-    from trio_profile.studies import asked
+    from trio_profile.study import asked
 
     fields, trust = options.fields(kind.load("study"), values), values.get("trust", False)
     draft = asked.draft(kind.name, fields, values["study"], trust=trust)

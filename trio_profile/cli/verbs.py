@@ -25,8 +25,8 @@ from trio_profile.cli import (
     study_verbs,
 )
 from trio_profile.cli.common_options import HELP_ALL, with_form
-from trio_profile.studies.kind import Group
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kind import Group
+from trio_profile.study.kinds import KINDS
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (gate, audit),

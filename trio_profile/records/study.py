@@ -78,7 +78,7 @@ class Study(Record):
     A study is written to `study.toml`. Fields that a kind of study does not use keep their defaults. The help of its
     option says what a field means. Beyond that:
 
-    verb: the kind of study: one of the names in `studies/kinds.py`.
+    verb: the kind of study: one of the names in `study/kinds.py`.
     retentions: empty measures only the dense model.
     layers: counted from 1.
     image, video, prompt: without them the input is the model's own first question. A model without questions gets a

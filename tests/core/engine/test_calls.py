@@ -1,11 +1,12 @@
 """Names in a call that prune() does not know: renamed by a release of transformers, they end in one line."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import pytest
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel
 
 from tests.core import tiny
 from trio_core import UnsupportedInput, UnsupportedModel, prune
@@ -211,3 +212,65 @@ def test_a_tokenizer_that_generate_passes_on_is_no_cache():
     model, tokenizer = tiny.model("llava"), object()
     with torch.no_grad(), prune(model, METHOD):
         model(**tiny.sample("llava"), tokenizer=tokenizer)
+
+
+def test_a_step_on_a_cache_that_the_model_keeps_itself_is_no_new_prompt():
+    model = tiny.variant("llava")
+    own: Any = type(model)
+    name, kept = cache_name(), list[Any]()
+
+    class KeepsItsCache(own):
+        def forward(self, **kwargs: Any) -> Any:
+            output = super().forward(**kwargs, use_cache=True, **{name: kept[0] if kept else None})
+            kept[:] = [output[name]]
+            return output
+
+    model.__class__ = KeepsItsCache
+    message = "decoder layers got a cache of 45 tokens, and the call of the model brought none"
+    with torch.no_grad(), prune(model, "divprune", retention=0.5):
+        model(**tiny.sample("llava"))
+        with tiny.refused(UnsupportedInput, message):
+            model(input_ids=torch.tensor([[5]]))
+
+
+@pytest.mark.parametrize("argument", ("attention_mask", "input_ids"))
+def test_a_model_that_renames_what_describes_the_prompt_is_refused(argument):
+    """Padding in a mask that we do not see would be taken for text."""
+    model = tiny.variant("llava")
+    own: Any = type(model)
+
+    class Renamed(own):
+        def forward(self) -> None:
+            raise AssertionError("ran")
+
+    taken = signature(own.forward)
+    parts = [part.replace(name=part.name.replace(argument, "renamed")) for part in taken.parameters.values()]
+    Renamed.forward.__signature__ = taken.replace(parameters=parts)  # pyright: ignore[reportFunctionMemberAccess]
+    Renamed.__module__ = own.__module__
+    model.__class__ = Renamed
+    with tiny.refused(UnsupportedModel, f"Renamed takes no '{argument}' that prune"), prune(model, METHOD):
+        pass
+
+
+def test_a_class_of_the_users_own_may_hand_on_its_arguments():
+    model = tiny.variant("llava")
+    own: Any = type(model)
+
+    class HandsOn(own):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return super().forward(*args, **kwargs)
+
+    model.__class__ = HandsOn
+    with torch.no_grad(), prune(model, METHOD) as trace:
+        model(**tiny.sample("llava"))
+    assert trace.stages
+
+
+@pytest.mark.parametrize("method", ("reorder_cache", "batch_select_indices", "batch_repeat_interleave"))
+def test_a_cache_that_moves_its_samples_by_another_name_is_refused(monkeypatch, method):
+    """Beams would go on with the tokens of other beams."""
+    model = tiny.model("llava")
+    monkeypatch.setattr(Cache, f"new_{method}", getattr(Cache, method), raising=False)
+    monkeypatch.delattr(Cache, method)
+    with tiny.refused(UnsupportedModel, f"DynamicCache has no '{method}'"), prune(model, METHOD), torch.no_grad():
+        model(**tiny.sample("llava"), use_cache=True)

@@ -1,11 +1,15 @@
 """A known family proves itself on a release of transformers that was not tested."""
 
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from tests.core import tiny
 from trio_core import UnsupportedModel, prune, releases
@@ -17,7 +21,7 @@ from trio_core.models import families
 @pytest.fixture(autouse=True)
 def untested(monkeypatch):
     """The installed release counts as untested, and nothing is proved yet."""
-    monkeypatch.setattr(releases, "version", lambda _: "5.99.0")
+    monkeypatch.setattr(transformers, "__version__", "5.99.0")
     monkeypatch.setattr(proof, "_faults", {})
 
 
@@ -44,7 +48,7 @@ def test_a_family_is_proved_once_and_warns_once():
 
 
 def test_a_tested_release_needs_no_proof(monkeypatch):
-    monkeypatch.setattr(releases, "version", lambda _: releases.TESTED[-1] + ".7")
+    monkeypatch.setattr(transformers, "__version__", releases.TESTED[-1] + ".7")
     monkeypatch.setattr(proof, "fault", None)
     pruned()
 
@@ -59,6 +63,65 @@ def test_an_interrupted_proof_is_run_again(monkeypatch):
             pruned()
     with pytest.warns(RuntimeWarning, match="held"):
         pruned()
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    (
+        lambda: default_dtype(torch.bfloat16),
+        lambda: default_dtype(torch.float64),
+        lambda: torch.autocast("cpu", torch.bfloat16),
+        lambda: torch.device("meta"),
+    ),
+    ids=("bfloat16", "float64", "autocast", "meta"),
+)
+@pytest.mark.filterwarnings("ignore:prune.*no forward")
+def test_the_users_precision_and_device_do_not_reach_the_proof(setting):
+    model = tiny.model("llava")
+    with setting():
+        before = torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), torch.empty(1).device
+        with pytest.warns(RuntimeWarning, match="held"), prune(model, "random", retention=0.5):
+            assert before == (torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), torch.empty(1).device)
+
+
+def test_the_users_random_numbers_go_on_as_without_the_proof():
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    with pytest.warns(RuntimeWarning, match="held"):
+        pruned()
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_another_thread_waits_for_the_proof(monkeypatch):
+    """The first thread is inside the proof when the second one opens its context."""
+    began, go_on, runs = threading.Event(), threading.Event(), []
+
+    def fault(*_: Any) -> str:
+        runs.append(threading.current_thread())
+        began.set()
+        go_on.wait()
+        return "decodes: off"
+
+    monkeypatch.setattr(proof, "fault", fault)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(pruned)
+        began.wait()
+        second = pool.submit(pruned)
+        with pytest.raises(TimeoutError):
+            second.result(timeout=0.2)
+        go_on.set()
+        assert all(isinstance(each.exception(), UnsupportedModel) for each in (first, second))
+    assert len(runs) == 1
 
 
 Fault = Callable[[pytest.MonkeyPatch], None]

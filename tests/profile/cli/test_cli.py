@@ -12,8 +12,8 @@ from trio_profile.cli.verbs import commands
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Header, Study
 from trio_profile.records.store import Store, to_toml
-from trio_profile.studies.kind import Group
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kind import Group
+from trio_profile.study.kinds import KINDS
 
 SERVERS = ("endpoints", "--dense", "http://127.0.0.1:9", "--pruned", "http://127.0.0.1:8")
 """Two servers that are not there."""

@@ -6,7 +6,7 @@ import pytest
 from tests.profile.command import complaint, document
 from tests.profile.documents import KEPT
 from trio_profile.cli import run
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 
 def test_report_is_rebuilt_and_says_what_was_dropped(kept, capsys):

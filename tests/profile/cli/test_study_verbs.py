@@ -13,7 +13,7 @@ from trio_profile.cli.engines import ENGINE_OPTIONS
 from trio_profile.cli.verbs import app
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,6 +1,6 @@
 from trio_profile.cli import run
 from trio_profile.cli.verbs import commands
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 
 def printed(capsys, verb: str, form: str) -> str:

@@ -63,7 +63,7 @@ def command(
     from trio_profile import units
     from trio_profile.extras.serve import server
     from trio_profile.extras.serve.worker import Worker, work
-    from trio_profile.studies.asked import make
+    from trio_profile.study.asked import make
 
     share = RETENTION if values["retention"] is None else values["retention"]
     pruning = {"methods": [method] if method else [], "retentions": str(share)}
