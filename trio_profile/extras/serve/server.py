@@ -9,7 +9,7 @@ import json
 import socket
 import time
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from re import sub
@@ -71,6 +71,8 @@ def application(worker: Worker, model: str, hosts: Collection[str] = ()) -> Fast
         if isinstance(error, HTTPException):
             error = Refused(error.status_code, one_line(f"{request.method} {request.url.path}: {error.detail}"))
         refusal = Refused.of(error)
+        if refusal.status != 408:  # that one has waited for the body already
+            await _drop_body(request)
         return JSONResponse(refusal.document(), refusal.status, {"Retry-After": "5"} if refusal.status == 503 else None)
 
     for kind in (Refused, HTTPException, Exception):
@@ -117,6 +119,14 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
         raise Refused(408, f"the body did not arrive within {BODY_SECONDS:g} s") from None
     finally:
         state.held -= LEAST_HELD + len(body)
+
+
+async def _drop_body(request: Request) -> None:
+    """Read the rest of a body and forget it. A client that still sends would lose the answer."""
+    with suppress(Exception):  # the body has been read, the client has left, or its time is over
+        async with asyncio.timeout(HEAD_SECONDS):
+            async for _ in request.stream():
+                pass
 
 
 async def _leave_with_client(job: Job, request: Request) -> None:

@@ -170,6 +170,17 @@ def test_a_body_has_a_limit(light, monkeypatch):
     assert httpx2.post(f"{light.url}/chat/completions", content=iter([whole])).status_code == 200
 
 
+@pytest.mark.parametrize("host, status", [("box.example", b"413"), ("evil.example", b"403")])
+def test_a_client_that_sends_much_reads_why_it_is_refused(light, monkeypatch, host, status):
+    """A connection that is closed while the client sends would take the answer with it."""
+    monkeypatch.setattr(serving, "MOST_BYTES", 1000)
+    size = 64 * 2**20
+    with connected(light) as client:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {size}\r\n\r\n"
+        client.sendall(head.encode() + b" " * size)
+        assert client.recv(100).startswith(b"HTTP/1.1 " + status)
+
+
 def test_bodies_have_a_limit_together(light, monkeypatch):
     monkeypatch.setattr(serving, "MOST_HELD", 1.5 * serving.LEAST_HELD)
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: box.example\r\nContent-Length: 1000\r\n"
