@@ -28,9 +28,9 @@ from tests.profile.extras.serve.conftest import STUDY
 AT_ONCE = 8
 
 
-def encoded(width: int, height: int) -> str:
+def encoded(width: int, height: int, mode: str = "L") -> str:
     file = BytesIO()
-    Image.new("L", (width, height)).save(file, "PNG")
+    Image.new(mode, (width, height)).save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
@@ -53,6 +53,7 @@ HOSTILE = {
     "a configuration of generation": asking(PICTURE, generation_config='{"max_length": 2000000000}'),
     "3,000 beams": asking(PICTURE, num_beams=3000),
     "a picture of 100 million pixels": asking(encoded(10_000, 10_000)),
+    "a transparent picture of 100 million pixels": asking(encoded(10_000, 10_000, "RGBA")),
     "a picture of 2.5 billion pixels": asking(encoded(50_000, 50_000)),
     "32 pictures of 3 million pixels": asking(*[encoded(2000, 1500)] * 32),
     "1,000 pictures": asking(*[PICTURE] * 1000),

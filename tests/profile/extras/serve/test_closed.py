@@ -15,6 +15,7 @@ from tests.profile.extras.serve.conftest import STUDY
 from tests.profile.extras.serve.hostile import HOSTILE, attack
 from tests.profile.extras.serve.serving import data_url
 from trio_profile.extras.serve.request import Body
+from trio_profile.extras.serve.worker import MEMORY_BYTES
 from trio_profile.inputs.questions import FORMATS
 
 GREY = Image.new("RGB", (40, 30), "grey")
@@ -96,5 +97,5 @@ def test_hostile_requests_take_little_memory_and_leave_the_listener_answering(se
     found = attack(server, 2 * len(HOSTILE))
     listener, worker = (peak - before for peak, before in zip(found.peaks, found.before, strict=True))
     assert not found.events and found.waits
-    assert listener < 600e6 and worker < 1500e6
+    assert listener < 600e6 and worker < MEMORY_BYTES
     assert {200, 400, 413} <= set(found.statuses) <= {200, 400, 413, 503}
