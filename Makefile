@@ -81,5 +81,5 @@ $(RUN) .venv-videos/.installed .venv-transformers/.installed: $(PINS)
 	touch $@
 
 $(ALL): $(RUN)
-	$(PIP) --no-build-isolation --editable ".[run,gate,export,endpoints,mlflow,ray,serve,video,docs,dev]"
+	$(PIP) --no-build-isolation --editable ".[run,gate,export,endpoints,ray,serve,video,docs,dev]"
 	touch $@

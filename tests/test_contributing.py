@@ -18,12 +18,13 @@ from tests.profile import examples
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.documents import layers_document
 from tests.profile.reading import blocks, in_terminal
-from trio_profile.analysis.compare import compare as compare_cells
-from trio_profile.findings import compare, layers
-from trio_profile.findings.blocks import Report, Table
-from trio_profile.render.html import render
-from trio_profile.render.latex import latex
-from trio_profile.render.markdown import markdown
+from trio_profile.kinds.grid import compare
+from trio_profile.kinds.grid.compare import compare as compare_cells
+from trio_profile.kinds.layers import report as layers
+from trio_profile.report.blocks import Report, Table
+from trio_profile.report.html import render
+from trio_profile.report.latex import latex
+from trio_profile.report.markdown import markdown
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -37,42 +38,36 @@ def code_of(title: str) -> list[str]:
 
 def test_every_file_that_is_named_exists():
     named = set(re.findall(r"`((?:trio_core|trio_profile|tests|scripts|docs|reports)/[\w./-]*)`", PAGE))
-    examples = {"trio_profile/studies/weights.py", "trio_profile/quantities/layer_tokens.py"}
+    examples = {"trio_profile/quantities/layer_tokens.py"}
     assert {name for name in named - examples if not (ROOT / name).exists()} == set() and named
 
 
 # --- a kind of study -------------------------------------------------------------------------------------------------
 
-WITH_THE_ENTRY = """
+WITH_THE_FOLDER = """
 import sys
-from pathlib import Path
 
-import trio_profile.studies
-from trio_profile.studies import kinds
+import trio_profile.kinds
 
-trio_profile.studies.__path__.append(sys.argv[1])
-kind = eval(Path(sys.argv[2]).read_text(), vars(kinds))
-kinds.KINDS[kind.name] = kind
+trio_profile.kinds.__path__.append(sys.argv[1])
 
 from trio_profile.cli import run
 
-sys.exit(run(sys.argv[3:]))
+sys.exit(run(sys.argv[2:]))
 """
-"""The command line with one more file in studies/ and one more entry in KINDS.
-
-Arguments: the folder of the file, the file of the entry, and then those of the command line.
-"""
+"""The command line with one more folder in kinds/. Arguments: where the folder is, and those of the command line."""
 
 
 @pytest.mark.slow
-def test_a_kind_of_study_is_one_file_and_one_entry(tmp_path):
-    file, entry = code_of("Add a kind of study")
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "weights.py").write_text(file)
-    (tmp_path / "entry").write_text(entry)
+def test_a_kind_of_study_is_one_folder_and_no_other_edit(tmp_path):
+    folder = tmp_path / "kinds" / "weights"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    for name, text in zip(("document", "run", "report", "kind"), code_of("Add a kind of study"), strict=True):
+        (folder / f"{name}.py").write_text(text)
 
     def trio_profile(*arguments: object) -> str:
-        program = ("-c", WITH_THE_ENTRY, tmp_path / "package", tmp_path / "entry")
+        program = ("-c", WITH_THE_FOLDER, tmp_path / "kinds")
         done = warm.call(*program, *arguments, directory=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -80,7 +75,8 @@ def test_a_kind_of_study_is_one_file_and_one_entry(tmp_path):
     out = tmp_path / "out"
     assert "Count the weights of a model" in trio_profile("--help")
     found = json.loads(trio_profile("weights", "--model", "pocket-deep", "--out", out, "--json"))
-    assert found["decoder"] > found["others"] > 0
+    decoder, others = (part["weights"] for part in found["parts"])
+    assert decoder > others > 0
     assert found["study"]["model"] == "pocket-deep"
     said = "The decoder layers have"
     assert said in trio_profile("show", out)
@@ -89,6 +85,7 @@ def test_a_kind_of_study_is_one_file_and_one_entry(tmp_path):
     assert said in (out / "report.html").read_text()
     again = json.loads(trio_profile("weights", "--study", out / "study.toml", "--out", out, "--json"))
     assert again == found
+    assert trio_profile("export", out, "--format", "csv").splitlines()[1] == f"decoder layers,{decoder}"
 
 
 # --- a quantity ------------------------------------------------------------------------------------------------------
@@ -105,7 +102,7 @@ from trio_profile.cli import run
 study = "--method grid --retention 0.5 --seconds 1 --processes 1 --asked 1 --prompt abc --out out"
 for verb in (f"sweep --model {sys.argv[2]} {study}",
              "show out --json", "report out --markdown", "export out --format csv --out cells.csv",
-             "gate out out --json"):
+             "gate out out --counts --json"):
     print("====")
     assert run([*verb.split()]) == 0, verb
 """

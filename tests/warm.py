@@ -26,7 +26,12 @@ ENVIRONMENT = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE
 """The variables that the imports read. Every command has these values."""
 UNTRACED = ("compare", "sweep")
 """Verbs that run without fvcore's count here, because its trace takes a third of their time."""
-IMPORTED = ("scipy.stats", "trio_profile.engine.measuring", "trio_profile.findings.sweep", "trio_profile.render.html")
+IMPORTED = (
+    "scipy.stats",
+    "trio_profile.engine.measuring",
+    "trio_profile.kinds.grid.sweep",
+    "trio_profile.report.html",
+)
 """The modules to import first. With what they import themselves, they are all that a study needs."""
 _SERVE = "import sys; from tests.warm import serve; serve(sys.argv[1])"
 _CLIENT = """\

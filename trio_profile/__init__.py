@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trio_profile.analysis.ablate import Ablation
-    from trio_profile.analysis.compare import Comparison
-    from trio_profile.analysis.evaluation import Evaluation
-    from trio_profile.analysis.flops import FlopsDocument
-    from trio_profile.analysis.layers import LayersDocument
-    from trio_profile.analysis.sweep import SweepDocument
-    from trio_profile.judge.audit.document import AuditDocument
+    from trio_profile.kinds.audit.document import AuditDocument
+    from trio_profile.kinds.evaluation.document import Evaluation
+    from trio_profile.kinds.flops.document import FlopsDocument
+    from trio_profile.kinds.grid.ablate import Ablation
+    from trio_profile.kinds.grid.compare import Comparison
+    from trio_profile.kinds.grid.sweep import SweepDocument
+    from trio_profile.kinds.layers.document import LayersDocument
     from trio_profile.kinds.servers.document import EndpointsDocument
 
 __all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "read", "run", "sweep"]
@@ -103,7 +103,7 @@ def read(directory: str | Path) -> Any:
 
     Raises StoreError if the directory holds no study, or more than one.
     """
-    from trio_profile.studies import running
+    from trio_profile.study import running
 
     return running.read(Path(directory)).document
 
@@ -119,7 +119,7 @@ def run(kind: str, out: str | Path | None = None, *, trust: bool = False, **fiel
     from trio_profile import process
 
     process.prepare()  # before torch is imported
-    from trio_profile.studies import asked, running
+    from trio_profile.study import asked, running
 
     study = asked.make(kind, fields, trust=trust)
     return running.run(study, None if out is None else Path(out)).document

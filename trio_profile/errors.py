@@ -4,8 +4,6 @@ ProfileError              an error that the user can fix; the command line print
 ├── StudyError            the study cannot run: a wrong field, picture, device or model name
 ├── StoreError            the files of a study are missing, damaged, or of another study
 ├── ClaimsError           a claims file is not valid
-├── LogError              a study cannot be logged: the logger is unknown or missing, or its server does not answer
-├── GlossaryError         no term has this name
 └── MeasurementError      the measurements do not suffice: too few samples, a missing quantity
 """
 
@@ -24,14 +22,6 @@ class StoreError(ProfileError):
 
 class ClaimsError(ProfileError, ValueError):
     """A file with a paper's claims is not valid."""
-
-
-class LogError(ProfileError):
-    """A study cannot be logged elsewhere. What was measured is kept."""
-
-
-class GlossaryError(ProfileError, ValueError):
-    """No term of the glossary has this name."""
 
 
 class MeasurementError(ProfileError, ValueError):

@@ -2,10 +2,8 @@
 
 A part is found by the names of its modules:
 
-kind      has `KIND`, a kind of study
 verb      has `command` and `GROUP`, a verb of the part's own name
 engine    has `ENGINE`, who measures a study of cells with `--engine NAME`
-logger    has `check` and `send`, which `--log NAME` calls in a process of their own
 """
 
 from collections.abc import Iterator

@@ -10,6 +10,7 @@ import math
 import os
 import stat
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -117,8 +118,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object. Raises ValueError if it has a name twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"it contains {max(names, key=names.count)!r:.80} twice in one object")
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"it contains {name!r:.80} twice in one object")
     return fields
 
 

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from trio_profile import units
 from trio_profile.errors import StudyError
-from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
+from trio_profile.report.blocks import DrawnStage, DrawnTokens, Grid, Tokens
 from trio_profile.text import first_line, listed
 
 WIDTH = 480

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 import trio_profile.records.timing as timing
-from trio_profile.analysis.times import speedup_centres
+from trio_profile.judge.times import speedup_centres
 from trio_profile.records import drift
 from trio_profile.records.store import Store
 

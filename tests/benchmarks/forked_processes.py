@@ -13,9 +13,9 @@ import time
 from math import exp, log
 from statistics import mean, median, stdev
 
-from trio_profile.engine import local
 from trio_profile.engine.orders import Allowance, Event, Order
 from trio_profile.engine.processes import Server
+from trio_profile.kinds.grid import run as local
 from trio_profile.records.schema import Round, Session, Study
 from trio_profile.records.timing import timings_of
 

@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import permutations
 from pathlib import Path
 
-from trio_profile.gate.evidence import compare, of_study
+from trio_profile.kinds.gate.evidence import compare, of_study
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Timed
 from trio_profile.records.store import Store

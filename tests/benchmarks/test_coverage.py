@@ -102,7 +102,7 @@ def test_coverage_of_one_process_alone(benchmark, model: str):
 @pytest.mark.benchmark(group="coverage of 95 % intervals")
 @pytest.mark.parametrize("model", MODELS)
 def test_coverage_with_the_rule_that_ends_timing(benchmark, model: str):
-    """The rule of `engine/local.py` looks after each process, from the eighth one on: is the widest interval narrow?"""
+    """The rule of `grid/run.py` looks after each process, from the eighth one on: is the widest interval narrow?"""
     draw, intervals = np.random.default_rng(8), []
     for _ in range(STUDIES):
         cells = study(draw, model, 6, equal(draw, MOST_PROCESSES))

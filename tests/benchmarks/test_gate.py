@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests import noise
-from trio_profile.gate.verdict import MAX_RATIO, Times, Verdict, settle, settle_in_processes
+from trio_profile.kinds.gate.verdict import MAX_RATIO, Times, Verdict, settle, settle_in_processes
 
 COMPARISONS = 1000
 SLOWER = 1.05

@@ -59,3 +59,10 @@ def test_the_page_of_what_is_supported_names_the_tested_releases():
 def test_nightly_ci_tests_each_tested_release_and_the_newest_one():
     workflow = yaml.safe_load((Path(__file__).parents[2] / ".github/workflows/nightly.yml").read_text())
     assert workflow["jobs"]["transformers"]["strategy"]["matrix"]["release"] == [*releases.TESTED, ""]
+
+
+def test_the_installed_release_is_read_once(monkeypatch):
+    """Each reading would open files, and `prune` asks each time."""
+    release = releases.installed()
+    monkeypatch.setattr(sys, "path", [])
+    assert releases.installed() == release

@@ -13,7 +13,7 @@ from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.cli.test_gate import benchmark_file, kept_study
 from tests.profile.documents import KEPT
 from trio_profile.cli.verbs import app
-from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE
+from trio_profile.inputs.claims.claims import BUILTIN, TEMPLATE
 
 
 @dataclass(frozen=True)

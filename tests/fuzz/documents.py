@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.fuzz.cases import Case
 from tests.profile.cli.test_gate import benchmark_file
 from tests.profile.documents import KEPT, REPORTS
-from trio_profile.judge.audit.claims import BUILTIN, TEMPLATE
+from trio_profile.inputs.claims.claims import BUILTIN, TEMPLATE
 from trio_profile.records.files import MEASUREMENTS
 
 INTEGERS = (0, 0, 1, 2, 3, 64, 2**31, 2**53, 2**63 - 1, -1)

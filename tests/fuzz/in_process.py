@@ -14,7 +14,7 @@ from tests.fuzz.cases import Case, Corpus, case
 from tests.fuzz.mutations import is_json
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
-from trio_profile.studies.kind import Kind
+from trio_profile.study.kind import Kind
 from trio_profile.text import printable
 
 SECONDS = 60

@@ -11,4 +11,4 @@ import pytest
 @pytest.mark.trio_gate(quantity="prefill_ms", max_ratio=1.03)
 @pytest.mark.parametrize("method", ["trio", "divprune"])
 def test_the_pruned_prefill_of_pocket(trio_gate, method: str):
-    trio_gate("trio_profile.gate.rivals:prefill", method=method, retention=0.33)
+    trio_gate("trio_profile.gate:prefill", method=method, retention=0.33)

@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from trio_profile.judge.audit.claims import Budgets, Row
-from trio_profile.judge.audit.document import AuditDocument, audit
-from trio_profile.judge.audit.finding import Finding
-from trio_profile.judge.audit.reader import of_source
-from trio_profile.judge.audit.source import parse
+from trio_profile.inputs.claims.claims import Budgets, Row
+from trio_profile.inputs.claims.reader import of_source
+from trio_profile.kinds.audit.document import AuditDocument, audit
+from trio_profile.kinds.audit.finding import Finding
+from trio_profile.records.yaml_source import parse
 
 MODEL = "{layers: 32, hidden: 4096, intermediate: 11008, heads: 32, vocab: 32064, visual_tokens: 576}"
 """The fields of LLaVA-1.5-7B in a claims file."""

@@ -14,7 +14,6 @@ import io
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib import import_module
 from itertools import repeat
 from pathlib import Path
 from shutil import copy
@@ -25,9 +24,9 @@ from PIL import Image
 
 from tests.profile import examples
 from tests.profile.studying import make
-from trio_profile import parts
-from trio_profile.analysis.attribution import Part, attribute
-from trio_profile.analysis.evaluation import (
+from trio_profile.cost.factors import FormulaTotal, Gammas
+from trio_profile.judge.attribution import Part, attribute
+from trio_profile.kinds.evaluation.document import (
     Benchmark,
     BenchmarkScore,
     EvaluatedCell,
@@ -37,9 +36,9 @@ from trio_profile.analysis.evaluation import (
     Score,
     TaskSummary,
 )
-from trio_profile.analysis.flops import FormulaTotal, Gammas
-from trio_profile.analysis.grid import CellTokens, TokenMaps
-from trio_profile.analysis.layers import (
+from trio_profile.kinds.grid.document import CellTokens, TokenMaps
+from trio_profile.kinds.grid.sweep import SweepDocument, summarise
+from trio_profile.kinds.layers.document import (
     Efficiency,
     LayersDocument,
     LayerTimes,
@@ -48,7 +47,6 @@ from trio_profile.analysis.layers import (
     StageTimes,
     Totals,
 )
-from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.plan import prepare
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment, ServerFacts
@@ -67,7 +65,7 @@ from trio_profile.records.schema import (
     TokenGrid,
 )
 from trio_profile.records.store import Store
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 REPORTS = Path(__file__).parents[2] / "reports"
 """Published studies."""
@@ -414,7 +412,7 @@ def _document(kind: str, make_document: Callable[[], Record]) -> Callable[[Path]
 @cache
 def _counted() -> Record:
     """The dense model's work, counted without weights."""
-    from trio_profile.studies import flops
+    from trio_profile.kinds.flops import run as flops
 
     return flops.run(make("flops", device="meta"))
 
@@ -429,6 +427,7 @@ KEPT: dict[str, Callable[[Path], object]] = {
     "ablate": _cells("ablate", ablations={"k_pos": {"1": {"k_pos": 1}}}),
     "endpoints": _document("endpoints", endpoints_document),
 }
-"""By kind: puts a small study of this kind into a directory. An optional part has its own in `kept.py` of its tests."""
-for _part in parts.names("kind"):
-    KEPT |= import_module(f"tests.profile.extras.{_part}.kept").KEPT
+"""By kind: puts a small study of this kind into a directory. `theory` has its own in `kept.py` of its tests."""
+from tests.profile.kinds.theory.kept import KEPT as THEORY  # noqa: E402 - it takes names from here
+
+KEPT |= THEORY

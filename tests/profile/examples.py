@@ -17,9 +17,9 @@ from zlib import crc32
 import numpy as np
 from PIL import Image
 
-from trio_profile.analysis.ablate import Ablation, ablate
-from trio_profile.analysis.sweep import SweepDocument, summarise
 from trio_profile.cost.formula import fastv_inference, fastv_overhead, kv_bytes, layer_macs
+from trio_profile.kinds.grid.ablate import Ablation, ablate
+from trio_profile.kinds.grid.sweep import SweepDocument, summarise
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import (
     Cell,

@@ -1,4 +1,4 @@
-"""The few pieces of lmms-eval 0.7.3 that `trio_profile/studies/lmms.py` calls, for machines without lmms-eval.
+"""The few pieces of lmms-eval 0.7.3 that `trio_profile/kinds/evaluation/lmms.py` calls, for machines without lmms-eval.
 
 They take and give what lmms-eval's do: a task's YAML with its `!function`, requests whose `args` are (context,
 messages, options, document, task, split), results by `metric,filter` and logged samples. A dataset is a directory of
@@ -18,7 +18,7 @@ import yaml
 from PIL import Image
 
 BUILT_IN = ("gqa", "pope", "pope_adv")
-IMPORTERS = ("trio_profile.studies.eval", "trio_profile.studies.lmms")
+IMPORTERS = ("trio_profile.kinds.evaluation.run", "trio_profile.kinds.evaluation.lmms")
 """The modules that import lmms-eval."""
 
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from trio_profile.findings.blocks import Block, Report, Sentences, Table, Terms
-from trio_profile.render.terminal import show
+from trio_profile.report.blocks import Block, Report, Sentences, Table, Terms
+from trio_profile.report.terminal import show
 
 B = TypeVar("B", bound=Block)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from trio_profile.engine.plan import PlannedCell, plan_cell
 from trio_profile.records.schema import Shape, Study
-from trio_profile.studies import asked
+from trio_profile.study import asked
 
 
 def make(verb: str = "sweep", **fields: Any) -> Study:

@@ -6,7 +6,7 @@ from tests.profile.command import complaint, document
 from trio_profile import optional
 from trio_profile.errors import StudyError
 from trio_profile.installation import install_command
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 
 @pytest.fixture

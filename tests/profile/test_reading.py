@@ -72,6 +72,14 @@ def test_what_is_no_json_is_refused(text):
         parse_json(text)
 
 
+def test_a_name_that_an_object_has_twice_is_refused_where_names_are_unique():
+    many = "".join(f'"{number}": 0, ' for number in range(40_000))  # a comparison of all pairs would take a minute
+    for text in ('{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "a": 3}}]', f'{{{many}"a": 0, "a": 0}}'):
+        with pytest.raises(ValueError, match="it contains 'a' twice in one object"):
+            parse_json(text, unique=True)
+        parse_json(text)
+
+
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
 def test_toml_holds_no_number_that_is_not_finite(value):
     with pytest.raises(ValueError, match="not finite"):

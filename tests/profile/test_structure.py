@@ -25,9 +25,10 @@ MAY_BE_HEAVY = {"inputs", "profilers", "extras"}
 """Rooms whose modules may import them."""
 RUN_A_MODEL = {
     *("engine/counting", "engine/measuring", "engine/plan"),
-    *("studies/answering", "studies/flops", "studies/layer_times", "studies/layers", "studies/preview"),
+    *("kinds/evaluation/answering", "kinds/flops/run", "kinds/layers/run", "kinds/layers/times"),
+    *("kinds/theory/run", "kinds/theory/removals", "study/preview"),
 }
-"""Modules of engine/ and studies/ that run a model. They are loaded by name, when a study runs."""
+"""Other modules that run a model. They are loaded by name, when a study runs."""
 
 
 def place(path: Path) -> str:
@@ -36,8 +37,9 @@ def place(path: Path) -> str:
 
 
 def room(path: Path) -> str:
-    """The top folder of a module; empty for a module at the top. Sub-folders belong to their room."""
-    return path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else ""
+    """The top folder of a module, or the folder of its kind; empty for a module at the top."""
+    parts = path.relative_to(PACKAGE).parts
+    return "" if path.parent == PACKAGE else "/".join(parts[:2]) if parts[0] == "kinds" else parts[0]
 
 
 def imported_at_once(path: Path) -> set[str]:
@@ -76,9 +78,10 @@ def test_two_modules_of_one_room_have_two_names():
 
 
 def test_no_module_name_stands_in_more_than_three_rooms():
+    """All folders of kinds together are one room here: each has a `run` and a `document`."""
     rooms: dict[str, set[str]] = {}
     for path in NAMED:
-        rooms.setdefault(path.stem, set()).add(room(path))
+        rooms.setdefault(path.stem, set()).add(room(path).partition("/")[0])
     assert {name for name, of_name in rooms.items() if len(of_name) > ROOMS_OF_A_NAME} == set()
 
 
@@ -94,10 +97,9 @@ CRUMB = 40
 CRUMBS = {
     "trio_core.rules.equations",  # the paper's equations as printed
     "trio_core.engine.decode",
-    "trio_profile.findings.glossary",
     "trio_profile.profilers.kept_tokens",
-    "trio_profile.render.snippet",
-    "trio_profile.render.token_data",
+    "trio_profile.report.snippet",
+    "trio_profile.report.token_data",
 }
 ONE_FILE_EACH = (
     *("trio_core.methods.", "trio_core.models."),
@@ -110,7 +112,7 @@ NO_NAMES = {
 }
 """These words tell nothing about a thing."""
 STORED = {
-    ("trio_profile.analysis.doubts", "found"),  # a field of the documents
+    ("trio_profile.judge.doubts", "found"),  # a field of the documents
     ("trio_profile.kinds.servers.study", "asked"),
 }
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -206,13 +208,14 @@ def test_a_name_says_what_the_thing_is():
 TESTS = Path(__file__).parent
 ABOUT_MORE_THAN_A_MODULE = {
     "inputs/test_picture_files.py",  # pictures of every mode through every processor
-    "studies/test_trust.py",  # whatever a stored file may name
+    "extras/serve/test_closed.py",  # files and connections of both processes
+    "study/test_trust.py",  # whatever a stored file may name
     "cli/test_cli.py",  # every verb, and cli/__init__.py
     "inputs/test_videos.py",  # the videos of saved checkpoints, with torchvision
     "profilers/test_on_gpu.py",  # what only a GPU can show
-    "render/test_browser.py",  # what a browser makes of a page
-    "render/test_every_block.py",  # every block in every renderer
-    "render/test_report_pages.py",  # the pages of reports/ in a browser
+    "report/test_browser.py",  # what a browser makes of a page
+    "report/test_every_block.py",  # every block in every renderer
+    "report/test_report_pages.py",  # the pages of reports/ in a browser
 }
 
 

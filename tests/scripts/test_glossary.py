@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from trio_profile.glossary import terms
+from trio_profile.report.definitions import terms
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "glossary"))

@@ -16,7 +16,8 @@ import pytest
 from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
-from trio_profile.engine import local, measuring
+from trio_profile.engine import measuring
+from trio_profile.kinds.grid import run as local
 from trio_profile.profilers import flops_counted
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "llava_7b_cpu"

@@ -14,11 +14,11 @@ from pocket_training.packing import question_ids
 from pocket_training.recipe import Recipe
 from tests.profile.studying import make
 from trio_core import methods
-from trio_profile.analysis.accuracy import by_kind, by_question
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.pocket import RECIPE, grammar
 from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
+from trio_profile.judge.accuracy import by_kind, by_question
 from trio_profile.profilers import fidelity
 
 QUESTIONS = 10

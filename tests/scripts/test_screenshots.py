@@ -8,8 +8,8 @@ import pytest
 
 from tests import needs
 from tests.profile.browser import CHROMIUM, MISSING
-from trio_profile.findings.blocks import Axis, Chart, Page, Report, Sentences, Series
-from trio_profile.render import html
+from trio_profile.report import html
+from trio_profile.report.blocks import Axis, Chart, Page, Report, Sentences, Series
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "screenshots"

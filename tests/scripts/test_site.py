@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from tests import needs
 from tests.profile.browser import opened
-from tests.profile.render import conftest
+from tests.profile.report import conftest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "site"))

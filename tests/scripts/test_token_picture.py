@@ -12,7 +12,7 @@ from PIL import Image
 from documentation.token_sheet import HEAD, MARGIN, WIDTH, drawn_stage, token_sheet
 from tests.profile.documents import keep
 from tests.profile.examples import PIXEL, kept, measurement, picture, study
-from trio_profile.findings.blocks import DrawnStage, DrawnTokens, Grid, Tokens
+from trio_profile.report.blocks import DrawnStage, DrawnTokens, Grid, Tokens
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,10 +9,10 @@ from trio_profile.cli import printing, study_verbs
 from trio_profile.cli.common_options import flag, keyword
 from trio_profile.cli.exits import JUDGED_NO
 from trio_profile.records.option import CLAIM
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 if TYPE_CHECKING:
-    from trio_profile.judge.audit.document import AuditDocument
+    from trio_profile.kinds.audit.document import AuditDocument
 
 NEW = Annotated[Path | None, flag("--new", "Write a commented example of a claims file, and stop.", panel=CLAIM)]
 STRICT = Annotated[bool, flag("--strict", "Exit with 1 when figures contradict each other.")]
@@ -33,9 +33,9 @@ command = study_verbs.described(_audit, KINDS["audit"], (keyword("new", NEW), ke
 def _write_template(path: Path, values: dict[str, Any]) -> None:
     """Write a commented claims file. Raises BadParameter beside CLAIMS, StoreError for a file that exists."""
     from trio_profile.errors import StoreError
-    from trio_profile.judge.audit.claims import TEMPLATE
-    from trio_profile.judge.audit.source import exists
+    from trio_profile.inputs.claims.claims import TEMPLATE
     from trio_profile.records.writing import write_whole
+    from trio_profile.records.yaml_source import exists
 
     if values["claims"] is not None:
         raise typer.BadParameter(f"--new {path} writes an example file: give it without CLAIMS")

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from trio_profile.studies.logs import LOGGERS
-
 OUTPUT = "Output"
 """The last panel of a verb's help."""
 
@@ -62,15 +60,6 @@ FORMS: dict[Form, str] = {
     "latex": "Print LaTeX, for a paper.",
 }
 """The help of the flags of a form."""
-LOG = Annotated[
-    str | None,
-    flag(
-        "--log",
-        f"Also log the study, its numbers and its page to this logger: {', '.join(LOGGERS) or 'none is here'}. "
-        "It needs the extra of the same name.",
-        metavar="LOGGER",
-    ),
-]
 DIRECTORY = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A directory that holds a study (--out).")]
 
 

@@ -26,7 +26,7 @@ def command(
 
     Without the extra `run`, the device and its threads are unknown.
     """
-    from trio_profile.findings.listing import environment
+    from trio_profile.report.listing import environment
 
     machine, tested = _collected(device), _tested()
     printing.show(

@@ -38,7 +38,7 @@ def command(
 
     CSV and Parquet have one row for each cell, and each quantity in three columns: the value and its 95 % interval.
     """
-    from trio_profile.studies import exporting
+    from trio_profile.study import exporting
 
     if figure is not None:
         if format is not None or pairs or requests or cells:

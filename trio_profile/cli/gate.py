@@ -11,7 +11,7 @@ from trio_profile.cli.common_options import Form, flag
 from trio_profile.cli.exits import JUDGED_NO
 
 if TYPE_CHECKING:
-    from trio_profile.gate.evidence import Subject
+    from trio_profile.kinds.gate.evidence import Subject
 
 _judgement = partial(flag, panel="Judgement")
 MAX_RATIO = Annotated[
@@ -53,10 +53,10 @@ def command(
     Exits with 1 if a quantity regressed (or is inconclusive, with --inconclusive fail), and with 2 if no verdict is
     possible.
     """
-    from trio_profile.analysis.gate import GateDocument
-    from trio_profile.findings.gate import report
-    from trio_profile.gate.evidence import compare
-    from trio_profile.gate.verdict import failures
+    from trio_profile.kinds.gate.document import GateDocument
+    from trio_profile.kinds.gate.evidence import compare
+    from trio_profile.kinds.gate.report import report
+    from trio_profile.kinds.gate.verdict import failures
 
     before, after = _read(base), _read(new)
     if counts:
@@ -80,7 +80,7 @@ def command(
 def _read(path: Path) -> "Subject":
     """A study or a pytest-benchmark file. Raises StoreError for a path that is neither."""
     from trio_profile.errors import StoreError
-    from trio_profile.gate.evidence import of_benchmarks, of_study
+    from trio_profile.kinds.gate.evidence import of_benchmarks, of_study
     from trio_profile.reading import read_bytes
     from trio_profile.records.files import MEASUREMENTS
     from trio_profile.records.store import Store

@@ -27,8 +27,8 @@ def command(
 
     A + combines a method that acts before the decoder with one that acts inside it: visionzip+trio.
     """
-    from trio_profile.findings import listing
     from trio_profile.inputs import catalogue
+    from trio_profile.report import listing
 
     rows = [_facts(method) for method in name or catalogue.method_names()]
     documents = [{field: value for field, value in vars(row).items() if field != "selection_share"} for row in rows]

@@ -58,10 +58,10 @@ def command(
 
 def _try(model: str, settings: dict[str, str], form: Form) -> None:
     """Try one checkpoint. The exit code is 1 if it is not ready."""
-    from trio_profile.findings import listing
     from trio_profile.inputs.environment import collect
     from trio_profile.inputs.readiness import try_checkpoint
-    from trio_profile.studies.asked import make
+    from trio_profile.report import listing
+    from trio_profile.study.asked import make
 
     study = make("sweep", {"model": model, **settings})
     steps = try_checkpoint(study)
@@ -77,8 +77,8 @@ def _try(model: str, settings: dict[str, str], form: Form) -> None:
 
 
 def _list(form: Form) -> None:
-    from trio_profile.findings import listing
     from trio_profile.inputs import catalogue
+    from trio_profile.report import listing
 
     models = catalogue.models().values()
     names = ("name", "parameters", "visual_tokens", "description")
@@ -91,8 +91,8 @@ def _check(form: Form) -> None:
     from trio_core.engine.checking import self_check
     from trio_core.models import families
     from trio_core.pruning import prune
-    from trio_profile.findings import listing
     from trio_profile.inputs.environment import collect
+    from trio_profile.report import listing
 
     rows: list[dict[str, Any]] = []
     for name, family in sorted(families.items()):

@@ -15,7 +15,7 @@ import typer
 from trio_profile import units
 from trio_profile.reading import is_regular, parse_json
 from trio_profile.records.option import Form, Option, option_of
-from trio_profile.studies.kind import Kind
+from trio_profile.study.kind import Kind
 
 LONGEST_SECONDS = 3600.0
 """How long `--until` measures at the most, if no other time is given."""

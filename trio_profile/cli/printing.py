@@ -9,8 +9,8 @@ from trio_profile.cli.common_options import Form
 from trio_profile.text import one_line, printable, printable_json
 
 if TYPE_CHECKING:
-    from trio_profile.findings.blocks import Report
-    from trio_profile.studies.running import Finished
+    from trio_profile.report.blocks import Report
+    from trio_profile.study.running import Finished
 
 
 def show(
@@ -30,15 +30,15 @@ def show(
     if form == "json":
         sys.stdout.write(printable_json(json(), sys.stdout.encoding or "utf-8") + "\n")
     elif form == "terminal":
-        from trio_profile.render import terminal
+        from trio_profile.report import terminal
 
         terminal.show(report(), everything=everything, hint=hint)
     elif form == "markdown":
-        from trio_profile.render.markdown import markdown
+        from trio_profile.report.markdown import markdown
 
         write(markdown(report()))
     else:
-        from trio_profile.render.latex import latex
+        from trio_profile.report.latex import latex
 
         write(latex(report()))
 
@@ -47,21 +47,18 @@ def show_study(
     finished: "Finished",
     form: Form,
     directory: Path | None,
-    logger: str | None = None,
     *,
     everything: bool = False,
     **display: Any,
 ) -> None:
-    """Print the warnings of a study, log it, and print it in one form. Raises LogError.
+    """Print the warnings of a study, and the study in one form.
 
     directory: where it is kept; None if it is not kept.
-    logger: None logs it nowhere.
     display: how the report is drawn, such as unit="flops" for the kind `flops`.
     """
-    from trio_profile.studies import logs, running
+    from trio_profile.study import running
 
     warn(finished.warnings)
-    logged = "" if logger is None or directory is None else logs.log(logger, finished, directory)
     show(
         form,
         lambda: finished.document.model_dump_json(indent=2),
@@ -73,8 +70,6 @@ def show_study(
     )
     if form == "terminal" and finished.document.report:
         write(f"\nreport: {finished.document.report}")
-    if form == "terminal" and logged:
-        write(logged)
 
 
 def listed(**parts: Any) -> str:

@@ -28,22 +28,17 @@ def command(
         return
     if strict:
         raise typer.BadParameter("--strict is for `show --doubts`")
-    from trio_profile.studies import running
+    from trio_profile.study import running
 
     printing.show_study(running.read(directory), form, directory, everything=everything)
 
 
-def check(directory: DIRECTORY, strict: STRICT = False, *, form: Form) -> None:
-    """The old name of `show --doubts`."""
-    _show_doubts(directory, form, strict=strict)
-
-
 def _show_doubts(directory: Path, form: Form, *, strict: bool) -> None:
     """Print the doubts of a study that was measured cell by cell. With `strict`, any doubt leads to the exit code 1."""
-    from trio_profile.analysis.doubts import doubts
-    from trio_profile.findings.doubts import report
-    from trio_profile.findings.study_page import with_banner
+    from trio_profile.judge.doubts import doubts
     from trio_profile.records.store import Store
+    from trio_profile.report.doubts import report
+    from trio_profile.report.page import with_banner
 
     contents = Store(directory).read()
     doubtful = doubts(contents)

@@ -12,7 +12,6 @@ from trio_profile.cli import engines, options, printing
 from trio_profile.cli.common_options import (
     ALL_OPTIONS,
     DRY_RUN,
-    LOG,
     RESUME,
     STUDY_FILE,
     TRUST,
@@ -24,12 +23,12 @@ from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.option import options_of
-from trio_profile.studies.kind import Kind
-from trio_profile.studies.kinds import find
+from trio_profile.study.kind import Kind
+from trio_profile.study.kinds import find
 
 if TYPE_CHECKING:
-    from trio_profile.studies.asked import Draft
-    from trio_profile.studies.running import Finished
+    from trio_profile.study.asked import Draft
+    from trio_profile.study.running import Finished
 
 
 ONE_PROCESS = (
@@ -72,7 +71,6 @@ def parameters(kind: Kind) -> list[Parameter]:
         "study": (STUDY_FILE, None),
         "out": (Annotated[Path | None, flag("--out", out)], Path(kind.out) if kind.out else None),
         "resume": (RESUME, True),
-        "log": (LOG, None),
         "dry_run": (DRY_RUN, False),
         "form": (Form, "terminal"),  # `with_form` makes flags of it
     }
@@ -104,12 +102,10 @@ def run(kind: Kind, values: dict[str, Any]) -> Any:
     if values["dry_run"]:
         _dry_run(kind, values)
         return None
-    if values["log"] is not None and values["out"] is None:
-        raise typer.BadParameter(f"--log {values['log']} takes the study from its directory: name one with --out")
     engines.require_engine(values)
     finished = _finished(kind, values)
     display = {"unit": values["unit"]} if values.get("unit") else {}
-    printing.show_study(finished, values["form"], values["out"], values["log"], **display)
+    printing.show_study(finished, values["form"], values["out"], **display)
     return finished.document
 
 
@@ -126,15 +122,13 @@ def _dry_run(kind: Kind, values: dict[str, Any]) -> None:
 
 
 def _finished(kind: Kind, values: dict[str, Any]) -> "Finished":
-    """The study after it has run. Raises Interrupted on Ctrl-C, and LogError before it runs if it cannot be logged."""
-    from trio_profile.studies import logs, running
+    """The study after it has run. Raises Interrupted on Ctrl-C."""
+    from trio_profile.study import running
 
-    out, logger = values["out"], values["log"]
+    out = values["out"]
     try:
         draft = _draft(kind, values)
         running.refuse(draft, out, resume=values["resume"])
-        if logger is not None:
-            logs.find(logger).require()
         with progress() as watch, _engine(kind, values) as engine:
             return running.run(draft.complete(), out, resume=values["resume"], watch=watch, engine=engine)
     except KeyboardInterrupt as error:
@@ -153,7 +147,7 @@ def _engine(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[Any]:
 
 
 def _draft(kind: Kind, values: dict[str, Any]) -> "Draft":
-    from trio_profile.studies import asked
+    from trio_profile.study import asked
 
     fields, trust = options.fields(kind.load("study"), values), values.get("trust", False)
     draft = asked.draft(kind.name, fields, values["study"], trust=trust)

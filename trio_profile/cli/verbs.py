@@ -18,7 +18,6 @@ from trio_profile.cli import (
     env,
     export,
     gate,
-    glossary,
     methods,
     models,
     report,
@@ -26,17 +25,16 @@ from trio_profile.cli import (
     study_verbs,
 )
 from trio_profile.cli.common_options import HELP_ALL, with_form
-from trio_profile.studies.kind import Group
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kind import Group
+from trio_profile.study.kinds import KINDS
 
 VERBS: dict[Group, tuple[ModuleType, ...]] = {
     "Judge": (gate, audit),
-    "Look": (show, report, export, methods, models, env, glossary),
+    "Look": (show, report, export, methods, models, env),
 }
 """Verbs that have a file each, by their heading in the help."""
 FIRST = ("sweep", "compare", "flops", "show", "methods", "models")
 """The verbs that a newcomer needs, which the help lists first."""
-EPILOG = "`trio-profile glossary WORD` explains a word."
 
 
 def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
@@ -76,10 +74,7 @@ app = typer.Typer(
 )
 for _name, _group, _command in commands():
     _panel = "Begin" if _name in FIRST else "More"
-    app.command(_name, cls=Verb, rich_help_panel=_panel, epilog=EPILOG)(with_form(_command))
-
-
-app.command("check", cls=Verb, hidden=True)(with_form(show.check))
+    app.command(_name, cls=Verb, rich_help_panel=_panel)(with_form(_command))
 
 
 @app.callback(invoke_without_command=True)

@@ -16,6 +16,16 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?", re.ASCII)
 _MOST_DIGITS = 24
 
 
+ABLATIONS: dict[str, dict[str, float]] = {
+    "k_pos": {"1": 92.1, "2": 94.6, "3": 94.6, "4": 94.9, "5": 94.9, "6": 94.8, "7": 94.7, "8": 94.8},
+    "threshold": {"0.70": 94.6, "0.75": 94.7, "0.80": 94.8, "0.85": 94.4, "0.90": 94.2, "0.95": 93.6, "none": 92.1},
+    "layers": {"1, 10, 15": 84.3, "1, 9, 14": 83.9, "1, 11, 16": 84.2},
+}
+"""The paper's figures for LLaVA-1.5-7B at 64 tokens, by group and variant. For `k_pos` and `threshold` they are the
+mean share of the dense scores that is kept, in percent. For `layers` they are the POPE score.
+[arXiv 2602.04657, its three tables of ablations; data/claims/trio-2026.yaml]."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A value, and all numbers from `low` to `high` that it may be, both included."""

@@ -13,7 +13,7 @@ from trio_profile.records.study import PROCESSES
 
 USUAL_RATIO = 2.0
 """The variance of a round / the variance of a process, before a study knows its own. In four sweeps of `pocket` on two
-shared cores it was 0.5 to 1.6, which `analysis/times.py` counts as 2."""
+shared cores it was 0.5 to 1.6, which `judge/times.py` counts as 2."""
 
 Part = Dense | Picture | Measurement | Answers | Round
 """A record of the log, or a part of one."""

@@ -37,10 +37,10 @@ def ask_in_messages(processor: Any, messages: Sequence[Message], pictures: Seque
 
 def _cleaned(part: Message, processor: Any) -> Message:
     """Return a part of a message without marks of pictures in its text: each mark would ask for another picture."""
-    mark = placeholder(processor)
-    if part["type"] != "text" or mark not in part["text"]:
-        return part
-    return {**part, "text": part["text"].replace(mark, "").strip()}
+    for mark in (placeholder(processor), getattr(getattr(processor, "tokenizer", None), "image_token", None)):
+        if mark and part["type"] == "text" and mark in part["text"]:
+            part = {**part, "text": part["text"].replace(mark, "").strip()}
+    return part
 
 
 def _marks(processor: Any) -> list[str]:

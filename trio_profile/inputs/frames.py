@@ -66,11 +66,15 @@ def read_video(path: str, frames: int | None = None, fps: float | None = None) -
     numbers = _evenly(len(files), frames, path)
     with open_regular(files[0]) as first:
         _require_pixels(path, size_of(first, f"image {str(files[0])!r}"), len(numbers))
-    pictures = Frames(open_picture(files[number]) for number in numbers)
-    if len(sizes := {picture.size for picture in pictures}) > 1:
+    return _of_one_size(path, Frames(open_picture(files[number]) for number in numbers))
+
+
+def _of_one_size(path: str, frames: Frames) -> Frames:
+    """Return the frames. Raises StudyError if their sizes differ."""
+    if len(sizes := {frame.size for frame in frames}) > 1:
         some = " and ".join(f"{width} × {height}" for width, height in sorted(sizes)[:2])
-        raise StudyError(f"video {path!r}: its pictures have different sizes, such as {some}; give them one size")
-    return pictures
+        raise StudyError(f"video {path!r}: its frames have different sizes, such as {some}; give them one size")
+    return frames
 
 
 def _read_file(path: str, frames: int | None, fps: float | None) -> Frames:
@@ -87,7 +91,7 @@ def _read_file(path: str, frames: int | None, fps: float | None) -> Frames:
     with _decoding(path) as decoded:
         read = Frames(_upright(frame) for number, frame in enumerate(decoded) if number in numbers)
     read.metadata = _metadata(times, sorted(numbers))
-    return read
+    return _of_one_size(path, read)
 
 
 @contextmanager

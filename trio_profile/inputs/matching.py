@@ -57,7 +57,7 @@ def normalised(answer: str, known: str) -> bool:
     if wanted in ("yes", "no"):
         return re.findall(r"[^\W_]+", answer.lower())[:1] == [wanted]
     if letter := _letter_of(known):
-        return re.match(rf"[\W_]*{letter}([.:,)\]*]|\s*(\n|$))", answer, re.IGNORECASE) is not None
+        return re.match(rf"[\W_]*{letter}([.:,)\]*]|[^\w\n]*(\n|$))", answer, re.IGNORECASE) is not None
     first_sentence = re.split(r"(?<=[.!?;])\s|\n", answer.strip())[0]
     return bool(wanted) and wanted in (_vqa(answer), _vqa(first_sentence))
 
@@ -91,6 +91,8 @@ def rule_of(name: str) -> Rule:
         function = getattr(import_module(module), attribute)
     except (Exception, SystemExit) as error:  # importing runs the user's own code, which may fail in any way
         raise StudyError(f"match {name!r} cannot be imported ({first_line(error)}); name module:function") from error
+    if not callable(function):  # it would fail after the first answer
+        raise StudyError(f"match {name!r} is {function!r:.80}, no function; name module:function")
 
     def rule(answer: str, known: str) -> bool:
         try:

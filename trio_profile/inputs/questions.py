@@ -113,8 +113,6 @@ def read_picture(file: IO[bytes], name: str) -> Image.Image:
     with _reading(name):
         picture = Image.open(file, formats=FORMATS)
         _require_size(picture)
-        if picture.mode.startswith(("I", "F")):  # Pillow would clip its values
-            raise ValueError("one channel of more than 8 bits; save it with 8")
         if _is_read_in_two_ways(picture):
             raise ValueError(
                 "Pillow reads an uncompressed TIFF that is turned by its EXIF data in two ways; save a PNG"
@@ -136,7 +134,10 @@ def on_white(picture: Image.Image) -> Image.Image:
 
     So do the processors of transformers, from 5.21 on, if they get a picture as its file holds it
     [image_transforms.convert_to_rgb].
+    Raises ValueError if it has a channel of more than 8 bits.
     """
+    if picture.mode.startswith(("I", "F")):  # Pillow would clip its values
+        raise ValueError("one channel of more than 8 bits; save it with 8")
     if _has_alpha(picture):
         picture = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)

@@ -13,7 +13,7 @@ from trio_profile.records.schema import Environment, Session
 from trio_profile.records.study import Kept, Study
 from trio_profile.records.writing import write_whole
 
-NOTEBOOK = "trio_profile.studies.notebook"
+NOTEBOOK = "trio_profile.study.notebook"
 """The module that draws a document for a notebook. It is imported when a notebook asks for it."""
 
 

@@ -53,15 +53,22 @@ def match_option() -> Any:
     )
 
 
-def with_old_rule(fields: Any) -> Any:
-    """Return the fields of a kept study. An older one names no rule: the first one judged its answers."""
-    is_older = isinstance(fields, dict) and "match" not in fields and fields.get("verb", "sweep") in JUDGE_ANSWERS
-    return {**fields, "match": MATCHES[0]} if is_older else fields
+def of_any_age(fields: Any) -> Any:
+    """Return the fields of a kept study as this version has them.
+
+    Fields that are GONE are passed over. A study that names no rule is older: the first one judged its answers.
+    """
+    if not isinstance(fields, dict):
+        return fields
+    rule = {} if fields.get("verb", "sweep") not in JUDGE_ANSWERS else {"match": MATCHES[0]}
+    return {**rule, **{name: value for name, value in fields.items() if name not in GONE}}
 
 
+GONE = ("check_cache",)
+"""Fields of earlier studies that nothing reads any more."""
 Match = Annotated[str, AfterValidator(_require_match)]
 AnyStudy = TypeVar("AnyStudy")
-Kept = Annotated[AnyStudy, BeforeValidator(with_old_rule)]
+Kept = Annotated[AnyStudy, BeforeValidator(of_any_age)]
 """A study as a record of any age holds it."""
 
 
@@ -71,7 +78,7 @@ class Study(Record):
     A study is written to `study.toml`. Fields that a kind of study does not use keep their defaults. The help of its
     option says what a field means. Beyond that:
 
-    verb: the kind of study: one of the names in `studies/kinds.py`.
+    verb: the kind of study: one of the names in `study/kinds.py`.
     retentions: empty measures only the dense model.
     layers: counted from 1.
     image, video, prompt: without them the input is the model's own first question. A model without questions gets a

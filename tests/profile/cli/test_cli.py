@@ -12,8 +12,8 @@ from trio_profile.cli.verbs import commands
 from trio_profile.records.files import STUDY
 from trio_profile.records.schema import Header, Study
 from trio_profile.records.store import Store, to_toml
-from trio_profile.studies.kind import Group
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kind import Group
+from trio_profile.study.kinds import KINDS
 
 SERVERS = ("endpoints", "--dense", "http://127.0.0.1:9", "--pruned", "http://127.0.0.1:8")
 """Two servers that are not there."""
@@ -69,9 +69,6 @@ REFUSED_AT_ONCE = [
     (["endpoints", "--dense", "http://h", "--pruned-body", "[1]"], "--pruned-body '[1]' is no JSON object"),
     ([*SERVERS, "--concurrency", "0"], "concurrency.0 = 0: input should be greater than or equal to 1"),
     ([*SERVERS, "--pictures", "nowhere"], "nowhere cannot be read: No such file or directory"),
-    (["report", "one", "two", "--log", "mlflow"], "--claims and --log go with one study: name one directory"),
-    (["sweep", "--log", "nosuch"], "--log nosuch: there is no such logger; choose mlflow"),
-    (["flops", "--log", "mlflow"], "--log mlflow takes the study from its directory: name one with --out"),
     (["audit", "trio-2062"], "claims 'trio-2062' are not built in"),
     (["sweep", "--study", "/dev/zero"], "is a device, not a regular file"),
     (["sweep", "--seed", "9" * 5000], "--seed"),

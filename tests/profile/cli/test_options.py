@@ -10,7 +10,7 @@ from trio_profile.records.option import options_of
 from trio_profile.records.study import Study
 from trio_profile.stats.intervals import MACHINE_FREEDOM, MACHINE_SPREAD
 from trio_profile.stats.two_way import Centre
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 
 def test_a_kind_takes_fields_that_have_an_option_and_every_option_is_taken():

@@ -6,7 +6,7 @@ import pytest
 from tests.profile.command import complaint, document
 from tests.profile.documents import KEPT
 from trio_profile.cli import run
-from trio_profile.studies.kinds import KINDS
+from trio_profile.study.kinds import KINDS
 
 
 def test_report_is_rebuilt_and_says_what_was_dropped(kept, capsys):
@@ -34,7 +34,6 @@ for directory in sys.argv[1:]:
     assert run(["show", directory]) == 0, directory
     assert run(["report", directory, "--json"]) == 0, directory
 assert run(["export", sys.argv[1], "--format", "csv"]) == 0
-assert run(["report", sys.argv[1], sys.argv[2], "--out", sys.argv[1] + "/both.html"]) == 0
 assert run(["show", "nowhere"]) == 2
 """
 
@@ -68,23 +67,14 @@ def test_a_page_of_somebody_else_is_kept(kept, capsys):
     assert "trio-profile" in (kept.parent / "mine.html").read_text() and page.read_text() == "<title>mine</title>"
 
 
-def test_two_directories_make_one_page(kept, tmp_path, capsys):
-    (tmp_path / "other").mkdir()
-    KEPT["compare"](tmp_path / "other")
-    found = document(capsys, "report", kept, tmp_path / "other")
-    assert found["report"] == "report-study-other.html" and (tmp_path / "here" / found["report"]).is_file()
-    assert [side["name"] for side in found["sides"]] == ["study", "other"]
-    assert not (kept / "report.html").exists()
-    assert run(["report", str(kept), str(tmp_path / "other")]) == 0
-    assert "report: report-study-other.html" in capsys.readouterr().out
-
-
 def test_printed_figures_stand_on_the_page(kept, capsys):
     assert run(["report", str(kept), "--claims", "trio-2026"]) == 0
     assert "llava-1.5-7b" in capsys.readouterr().out
     assert "Printed and measured" in (kept / "report.html").read_text()
 
 
-def test_claims_beside_several_studies_are_refused(kept, tmp_path, capsys):
-    said = complaint(capsys, "report", kept, tmp_path / "other", "--claims", "trio-2026")
-    assert "--claims and --log go with one study" in said
+@pytest.mark.parametrize("left", [".leases", "measurements-gpu-0.jsonl"])
+def test_a_study_of_workers_is_refused_with_what_to_do(kept, left, capsys):
+    (kept / left).mkdir()
+    said = complaint(capsys, "show", kept)
+    assert "was measured by workers, which trio-profile no longer has: measure the study of its study.toml" in said

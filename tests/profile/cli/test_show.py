@@ -68,7 +68,6 @@ def test_the_json_is_one_document(stored, capsys):
     assert (rounds["found"], rounds["threshold"]) == (5, 6)
     assert "5 rounds" in rounds["sentence"] and rounds["next_step"]
     assert document(capsys, "show", "--doubts", directory, "--strict", code=1) == found
-    assert document(capsys, "check", directory, "--strict", code=1) == found  # the old name
 
 
 def test_a_directory_without_measurements_is_refused_in_one_line(tmp_path, capsys):

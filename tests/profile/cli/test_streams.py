@@ -32,7 +32,7 @@ def test_a_closed_pipe_is_no_error_and_a_judge_still_says_no():
     ("redirection", "says"), [("> /dev/full", "No space left on device"), (">&-", "it is closed; `> /dev/null`")]
 )
 def test_output_that_is_lost_is_one_line_and_exit_2(redirection, says):
-    code, _, err = shell(f"trio-profile glossary {redirection}")
+    code, _, err = shell(f"trio-profile methods {redirection}")
     assert code == 2
     assert err.startswith("trio-profile: error: standard output cannot be written: ") and says in err
     assert err.count("\n") == 1
@@ -40,7 +40,7 @@ def test_output_that_is_lost_is_one_line_and_exit_2(redirection, says):
 
 @pytest.mark.parametrize("place", ["&-", " /dev/full"])
 def test_a_closed_or_full_standard_error_does_not_change_the_code(place):
-    assert shell(f"trio-profile glossary nowhere 2>{place}")[0] == 2
+    assert shell(f"trio-profile show nowhere 2>{place}")[0] == 2
 
 
 def test_a_removed_working_directory_is_one_line_and_exit_2(tmp_path):

@@ -13,8 +13,7 @@ from trio_profile.cli.engines import ENGINE_OPTIONS
 from trio_profile.cli.verbs import app
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION
-from trio_profile.studies.kinds import KINDS
-from trio_profile.studies.logs import LOGGERS
+from trio_profile.study.kinds import KINDS
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
@@ -23,11 +22,11 @@ VERBS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_verb_takes_the_options_of_its_kind_and_of_every_study(kind):
     names = {one.name for one in VERBS[kind].params}
-    common = {"study", "out", "resume", "log", "dry_run", "json", "markdown", "latex", "help_all"}
+    common = {"study", "out", "resume", "dry_run", "json", "markdown", "latex", "help_all"}
     own = {"new", "strict"} if kind == "audit" else {"unit"} if kind == "flops" else set()
-    workers = {"engine", *ENGINE_OPTIONS} if KINDS[kind].file == MEASUREMENTS else set()
+    engine = {"engine", *ENGINE_OPTIONS} if KINDS[kind].file == MEASUREMENTS else set()
     trust = {"trust"} if KINDS[kind].runs_a_model else set()
-    assert names - {"help"} == {*KINDS[kind].options, *common, *own, *workers, *trust}
+    assert names - {"help"} == {*KINDS[kind].options, *common, *own, *engine, *trust}
     assert all(one.help for one in VERBS[kind].params)
 
 
@@ -98,33 +97,6 @@ def test_a_method_of_ones_own_needs_no_more_than_its_rule(verb, own, checkpoint,
         *(*sampling, *process, "--out", tmp_path / "out"),
     )
     assert f"{own}:Norm" in found["study"]["methods"]
-
-
-GONE = "from trio_profile.errors import LogError\n"
-
-
-@pytest.fixture
-def logger(tmp_path, monkeypatch):
-    """A function that makes the logger `mine`, whose module has this text."""
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(LOGGERS, "mine", "my_logger")
-    monkeypatch.delitem(sys.modules, "my_logger", raising=False)
-    return (tmp_path / "my_logger.py").write_text
-
-
-def test_a_study_is_logged_and_the_document_stays_alone_on_standard_output(swept, sweep_arguments, logger, capsys):
-    logger("def require(): ...\ndef log(finished, _): return f'mine: {finished.kind.name} is logged'")
-    out, printed = swept
-    assert document(capsys, *sweep_arguments, "--out", out, "--log", "mine")["report"]
-    assert run([*sweep_arguments, "--out", str(out), "--log", "mine"]) == 0
-    assert capsys.readouterr().out == f"{printed}mine: sweep is logged\n"
-
-
-def test_what_cannot_be_logged_is_not_measured(logger, tmp_path, capsys):
-    logger(f"{GONE}def require(): raise LogError('--log mine: the server is gone')")
-    said = complaint(capsys, "flops", "--device", "meta", "--out", tmp_path / "out", "--log", "mine")
-    assert said == "trio-profile: error: --log mine: the server is gone"
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_study_is_resumed_unless_no_resume_is_given(sweep_arguments, swept, capsys, monkeypatch):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from trio_profile.analysis.times import widest
-from trio_profile.engine import local
 from trio_profile.engine.hosts import ATTEMPTS, Host, HostLost, ProcessHost, drive
 from trio_profile.engine.orders import Event, Order
 from trio_profile.engine.processes import Server
 from trio_profile.errors import MeasurementError
+from trio_profile.judge.times import widest
+from trio_profile.kinds.grid import run as local
 from trio_profile.progress import Step
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Study

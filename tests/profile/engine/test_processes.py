@@ -12,9 +12,10 @@ from trio_core.methods.method import registry
 from trio_core.methods.random import Random
 from trio_core.methods.trio import Trio
 from trio_profile.cli import exits
-from trio_profile.engine import local, processes
+from trio_profile.engine import processes
 from trio_profile.engine.processes import Server, answers_of
 from trio_profile.errors import MeasurementError, StudyError
+from trio_profile.kinds.grid import run as local
 from trio_profile.records.schema import Study
 
 TASKS = """

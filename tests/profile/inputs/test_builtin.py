@@ -12,7 +12,7 @@ from tests.profile.studying import make
 from trio_core import UnsupportedModel, prune
 from trio_core.models import toy
 from trio_profile.inputs.builtin import TokenPackerForConditionalGeneration, TokenPackerProjector
-from trio_profile.studies import flops
+from trio_profile.kinds.flops import run as flops
 
 LAYERS = [1, 3, 2]
 """Of a tower of three; the query's last."""

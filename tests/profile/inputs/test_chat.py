@@ -70,6 +70,8 @@ def test_the_templates_of_families_take_several_pictures_system_messages_and_exa
     assert one > 0 and visual([message("Which?", None, "and", None)], 2) == 2 * one
     example = [message(None, "Which?"), message("red", role="assistant"), message(None, "Which?")]
     assert visual([message("Be brief.", role="system"), *example], 2) == 2 * one
+    marks = {loaded.processor.image_token, getattr(loaded.processor.tokenizer, "image_token", "")}
+    assert visual([message(None, f"Which {''.join(marks)} one?")], 1) == one
 
 
 def test_a_template_that_leaves_out_a_picture_is_refused(processor):

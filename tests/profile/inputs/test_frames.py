@@ -209,7 +209,9 @@ def test_frames_of_questions_about_pictures_are_refused(folder: Path):
 # --- videos that somebody else made ---------------------------------------------------------------------------------
 
 
-def write_noise(path: Path, times: Sequence[Fraction] = (), *, count: int = 30, **options: str) -> bytes:
+def write_noise(
+    path: Path, times: Sequence[Fraction] = (), *, count: int = 30, size: tuple[int, int] = (64, 48), **options: str
+) -> bytes:
     """Write a video in the container that its name ends with. times: of its frames. Returns its bytes."""
     av, form = pytest.importorskip("av"), path.name.rpartition(".")[2]
     codec = {"webm": "libvpx", "gif": "gif", "mpg": "mpeg2video", "ts": "mpeg2video"}.get(form, "mpeg4")
@@ -218,11 +220,11 @@ def write_noise(path: Path, times: Sequence[Fraction] = (), *, count: int = 30, 
     with av.open(path, "w", format=names.get(form, form), options=options) as container:
         container.metadata["title"] = "CafXX"
         stream = container.add_stream(codec, rate=25 if codec == "mpeg2video" else 8)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "rgb8" if form == "gif" else "yuv420p"
+        (stream.width, stream.height), stream.pix_fmt = size, "rgb8" if form == "gif" else "yuv420p"
         if times:
             stream.codec_context.time_base = stream.time_base = Fraction(1, 1000)
         for number in range(len(times) or count):
-            frame = av.VideoFrame.from_ndarray(draw.integers(0, 256, (48, 64, 3), dtype=np.uint8), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(draw.integers(0, 256, (*size[::-1], 3), dtype=np.uint8), format="rgb24")
             if times:
                 frame.pts, frame.time_base = int(times[number] * 1000), Fraction(1, 1000)
             container.mux(stream.encode(frame.reformat(format=stream.pix_fmt)))
@@ -311,6 +313,14 @@ def test_frames_have_as_many_pixels_as_a_picture_at_most(tmp_path: Path):
     file.write_bytes(data[:6] + struct.pack("<HH", 9_000, 60) + data[10:])
     with pytest.raises(StudyError, match="9000 × 60 pixels; one side can be 100 times as long as the other"):
         read_video(str(file))
+
+
+def test_frames_of_a_file_have_one_size(tmp_path: Path):
+    """A recording may go on with another camera. No processor shows how it would join the frames."""
+    parts = [write_noise(tmp_path / "part.ts", count=4, size=size) for size in ((64, 48), (96, 64))]
+    (tmp_path / "a.ts").write_bytes(b"".join(parts))
+    with pytest.raises(StudyError, match=r"a.ts': its frames have different sizes, such as 64 × 48 and 96 × 64; give"):
+        read_video(str(tmp_path / "a.ts"))
 
 
 def test_all_frames_have_a_limit_of_pixels_together(tmp_path: Path, monkeypatch):

@@ -61,6 +61,9 @@ def test_normalisation_is_that_of_vqa():
         ("B: a cup", "B"),
         ("[C] because", "C"),
         ("D,\nbecause", "D"),
+        ('"E"', "E"),
+        ("F!", "F."),
+        ("'G';\nbecause", "G"),
         ("Two", "2"),
         ("two cups!", "The 2 cups"),
         ("The dog, I think. Or a cat", "dog i think"),
@@ -81,6 +84,7 @@ def test_normalised_compares_as_evaluations_do(answer: str, known: str):
         ("A cup", "A"),
         ("AB", "A"),
         ("A-frame", "A"),
+        ("A & B", "A"),
         ("The answer is B", "B"),
         ("cups", "cup"),
         ("2.5", "2"),
@@ -115,6 +119,7 @@ def test_a_function_of_the_user_judges(tmp_path: Path, monkeypatch):
         "def ends(answer, known): return numpy.bool_(answer.endswith(known))\n"
         "def fails(answer, known): return 1 / 0\n"
         "def scores(answer, known): return 0.5\n"
+        "threshold = 0.5\n"
     )
     ends = rule_of("judges_of_a_test:ends")
     assert ends("a cup", "cup") is True and ends("cups", "cup") is False
@@ -123,6 +128,7 @@ def test_a_function_of_the_user_judges(tmp_path: Path, monkeypatch):
         ("judges_of_a_test:fails", "fails for the answer 'a' to 'b' .ZeroDivisionError: division by zero"),
         ("judges_of_a_test:scores", "returns 0.5 for an answer; return True or False"),
         ("judges_of_a_test:none", "cannot be imported"),
+        ("judges_of_a_test:threshold", "'judges_of_a_test:threshold' is 0.5, no function; name module:function"),
         ("no_such_module:none", "cannot be imported .*; name module:function"),
     ):
         with pytest.raises(StudyError, match=why) as caught:

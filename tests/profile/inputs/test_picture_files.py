@@ -14,8 +14,7 @@ import torch
 from PIL import Image, ImageOps
 
 from tests.core.tiny import fast_first
-from tests.profile.family_checkpoints import Saved
-from trio_core.models import families
+from tests.profile.family_checkpoints import FILES, Saved
 from trio_profile.errors import StudyError
 from trio_profile.inputs.digest import of_questions
 from trio_profile.inputs.processors import load_processor
@@ -137,7 +136,7 @@ def compared(files: list[Path], processor: object, *, convert: bool = True) -> C
 
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
-@pytest.mark.parametrize("name", fast_first(sorted(families), "LLaVA-1.5", "Qwen2.5-VL", "Video-LLaVA"))
+@pytest.mark.parametrize("name", fast_first(sorted(FILES), "LLaVA-1.5", "Qwen2.5-VL", "Video-LLaVA"))
 def test_the_model_sees_what_its_processor_makes_of_the_file(saved: Saved, files: list[Path], name: str):
     processor = load_processor(str(saved(name)))
     counts = compared(files, processor)

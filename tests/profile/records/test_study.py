@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from tests.profile.studying import make
-from trio_profile.records.schema import Cell, Study
+from trio_profile.records.schema import Cell, Header, Study
+from trio_profile.records.study import of_any_age
 
 
 def test_a_cell_without_options_keeps_the_id_of_older_records():
@@ -32,3 +33,18 @@ def test_an_older_study_with_other_runs_is_refused():
         with pytest.raises(ValidationError, match="preroll_ms or cold_l2, which are gone; measure it into another"):
             Study.model_validate({field: other}, extra="ignore")
         assert Study.model_validate({field: 0}, extra="ignore") == Study()
+
+
+def test_a_field_that_is_gone_is_passed_over_by_name_and_any_other_one_is_not():
+    kept = {"verb": "endpoints", "match": "normalised"}
+    assert of_any_age({**kept, "check_cache": False, "chek_cache": 1}) == {**kept, "chek_cache": 1}
+
+
+def test_an_older_study_was_judged_by_the_rule_of_its_time():
+    """It names none. A kind that judges no answers has the usual rule."""
+    verbs = ("sweep", "compare", "ablate", "endpoints", "eval", "flops")
+    rules = [of_any_age({"verb": verb}).get("match") for verb in verbs]
+    assert rules == ["exact"] * 4 + [None] * 2 and of_any_age({})["match"] == "exact"
+    assert of_any_age({"match": "contains"})["match"] == "contains" and of_any_age(3) == 3
+    stored = Header.model_validate({"study": {"verb": "sweep"}})
+    assert stored.study.match == "exact"

@@ -1,227 +1,215 @@
-"""The body of a chat completion: what is honoured, and its limits. Anything else is refused by its name, before work.
+"""The body of a chat completion: a short list of typed fields. Everything else is refused by its name, before work.
 
-The limits hold before a picture is decoded, a text is read into tokens, or the model runs. So one request cannot take
-the memory of the machine.
+No field is passed on to transformers as it came, and none can name a file or an address: pictures are `data:` URLs.
 """
 
-import base64
-import binascii
-import json
-from collections.abc import Awaitable, Callable, Mapping
-from io import BytesIO
-from typing import Annotated, Any, Literal
+from reprlib import repr as shortened
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 
-from trio_profile.errors import StudyError
-from trio_profile.inputs.questions import read_picture, size_of
-from trio_profile.records.study import MOST_PIXELS
+from trio_core.errors import TrioError
+from trio_profile.errors import ProfileError
+from trio_profile.reading import parse_json
 from trio_profile.text import first_line, one_line
 
-MOST_BYTES = 32 * 1024 * 1024
-"""The longest body of a request."""
+MOST_SIGNS = 50_000
+"""The most commas and opening brackets of a body: they bound its values. A picture in base64 has none."""
+MOST_FIELDS = 100
+"""The most fields of an object. Each one that is wrong costs time."""
 MOST_PICTURES = 32
-"""The most pictures of a request. Together they have at most MOST_PIXELS."""
+"""The most pictures of a request."""
 LETTERS_A_TOKEN = 64
 """No tokenizer has longer tokens on average. A text with more letters than this times the positions is not read."""
 
-ASGI = Callable[[Any, Any, Any], Awaitable[None]]
+
+class Refused(Exception):
+    """A request that is not answered.
+
+    status: of HTTP.
+    why: one line.
+    param: the field that is wrong, if one is.
+    code: a word for programs, if OpenAI has one.
+    """
+
+    def __init__(self, status: int, why: str, param: str | None = None, code: str | None = None):
+        super().__init__(status, why, param, code)  # so that it can be sent to another process
+        self.status, self.why, self.param, self.code = status, why, param, code
+
+    @classmethod
+    def of(cls, error: Exception) -> "Refused":
+        """Return the refusal of a request that met an error."""
+        if isinstance(error, Refused):
+            return error
+        if isinstance(error, ProfileError | TrioError):
+            return cls(400, first_line(error))
+        kind = type(error).__name__
+        if kind in ("MemoryError", "OutOfMemoryError") or "can't allocate memory" in str(error):
+            return cls(413, "the request needs more memory than requests may take; send less")
+        return cls(500, f"{kind}: {first_line(error)}")
+
+    def document(self) -> dict[str, Any]:
+        """Return the error in OpenAI's form."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return {"error": {"message": self.why, "type": kind, "param": self.param, "code": self.code}}
+
+
+class Ended(NamedTuple):
+    """The end of an answer.
+
+    text: the whole answer.
+    finish_reason: `stop`, or `length` if it was cut off.
+    usage: the tokens that ran, in OpenAI's form.
+    """
+
+    text: str
+    finish_reason: str
+    usage: dict[str, Any]
 
 
 class _Strict(BaseModel):
+    """An object of a body.
+
+    neutral: the names of fields that are not supported, with the values that change nothing, as clients send them.
+        Null is always one of them.
+    """
+
     model_config = ConfigDict(extra="forbid", strict=True)
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_neutral(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        if len(fields) > MOST_FIELDS:
+            raise ValueError(f"{len(fields)} fields: at most {MOST_FIELDS}")
+        neutral = {name: (None, *values) for name, values in cls.neutral.items()}
+        return {name: value for name, value in fields.items() if value not in neutral.get(name, ())}
 
 
-class _Address(BaseModel):
-    model_config = ConfigDict(strict=True)
-    url: str
+class Address(_Strict):
+    """The address of a picture, which is the picture itself."""
+
+    neutral = {"detail": ("auto",)}
+    url: Annotated[str, Field(pattern="^data:image/[^,]{1,100};base64,")]
 
 
-class Text(_Strict):
-    """A part of a message: text."""
+class Part(_Strict):
+    """A part of a message: a text, or a picture, whose address some clients give as a text."""
 
-    type: Literal["text"]
-    text: str
+    type: Literal["text", "image_url"]
+    text: str = ""
+    image_url: Annotated[Address, BeforeValidator(lambda x: {"url": x} if isinstance(x, str) else x)] | None = None
 
-
-class Picture(_Strict):
-    """A part of a message: a picture. image_url: the address, or an object that has it."""
-
-    type: Literal["image_url"]
-    image_url: str | _Address
-
-    @property
-    def url(self) -> str:
-        """The address."""
-        return self.image_url if isinstance(self.image_url, str) else self.image_url.url
-
-
-Part = Annotated[Text | Picture, Field(discriminator="type")]
+    @model_validator(mode="after")
+    def _has_one_content(self) -> "Part":
+        if self.model_fields_set != {"type", self.type} or getattr(self, self.type) is None:
+            raise ValueError(f"give {self.type}, and nothing else beside type")
+        return self
 
 
 class Message(_Strict):
-    """One message of the conversation."""
+    """One message of the conversation. Its content may be a text."""
 
+    neutral = {"refusal": (), "annotations": ([],), "tool_calls": ([],), "function_call": (), "audio": ()}
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Part] = ""
+    content: Annotated[
+        list[Part], FailFast(), BeforeValidator(lambda x: [{"type": "text", "text": x}] if isinstance(x, str) else x)
+    ]
     name: str | None = None
 
 
-class _StreamOptions(_Strict):
-    include_usage: bool = True
-    continuous_usage_stats: bool = False
+class StreamOptions(_Strict):
+    """continuous_usage_stats: of no effect. GuideLLM asks for the usage in every chunk, and reads the last."""
+
+    neutral = {"include_obfuscation": (False,)}
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class Body(_Strict):
     """A request that can be answered. A field that is None was not given.
 
-    stream_options: accepted, because the last chunk always has the usage. GuideLLM asks for it in every chunk, and
-        reads the last.
-    user, metadata, store: accepted, because they have no effect on answers.
-    n: one answer.
-    generation_config: JSON of transformers' GenerationConfig, in place of the checkpoint's.
+    temperature: 0 takes the likeliest token. Without it the checkpoint's own configuration decides.
+    ignore_eos: whether the answer has exactly `max_tokens` tokens, as in vLLM.
+    user, metadata: labels, which change nothing.
     """
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    neutral = {
+        **dict.fromkeys(("presence_penalty", "frequency_penalty", "top_logprobs", "min_p", "min_tokens"), (0,)),
+        **dict.fromkeys(("n", "repetition_penalty"), (1,)),
+        **dict.fromkeys(("logprobs", "store"), (False,)),
+        **dict.fromkeys(("stop", "tools", "functions", "logit_bias"), ([], {})),
+        **dict.fromkeys(("tool_choice", "function_call", "service_tier"), ("none", "auto", "default")),
+        **dict.fromkeys(("audio", "prediction", "reasoning_effort", "verbosity", "web_search_options"), ()),
+        **dict.fromkeys(("prompt_cache_key", "safety_identifier"), ()),
+        "parallel_tool_calls": (True, False),
+        "top_k": (0, -1),
+        "modalities": (["text"],),
+        "response_format": ({"type": "text"},),
+    }
+    messages: Annotated[list[Message], FailFast(), Field(min_length=1)]
     model: str | None = None
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
-    n: Annotated[int, Field(ge=1, le=1)] | None = None
+    stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    frequency_penalty: Annotated[float, Field(gt=-1, le=2)] | None = None
-    logit_bias: dict[Annotated[str, Field(pattern=r"^\d+$")], float] | None = None
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    generation_config: str | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    seed: int | None = None
+    ignore_eos: bool | None = None
     user: str | None = None
-    metadata: dict[str, Any] | None = None
-    store: bool | None = None
+    metadata: Annotated[dict[str, str], Field(max_length=16)] | None = None
 
-    @field_validator("generation_config")
-    @classmethod
-    def _is_an_object(cls, value: str | None) -> str | None:
-        if value is not None and not isinstance(json.loads(value), dict):
-            raise ValueError("give a JSON object")
-        return value
-
-    def passed_on(self) -> dict[str, Any]:
-        """Return the fields that transformers reads."""
-        of_no_effect = {"stream_options", "n", "user", "metadata", "store"}
-        return self.model_dump(exclude_none=True, exclude=of_no_effect)
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of all messages, in order."""
+        return [part for message in self.messages for part in message.content]
 
 
-class Refused(Exception):
-    """A request that is not answered. status: of HTTP."""
-
-    def __init__(self, status: int, why: str):
-        super().__init__(why)
-        self.status = status
-
-
-def read(body: Mapping[str, Any], positions: int | None) -> Body:
+def read(raw: bytes, model: str, positions: int) -> Body:
     """Return a checked body.
 
-    positions: the longest sequence of the model in tokens; None if it does not say.
-    Raises Refused, with one line, for a body that cannot be answered.
+    model: the name of the model that is served.
+    positions: its longest sequence in tokens.
+    Raises Refused for a body that cannot be answered.
     """
+    if sum(map(raw.count, (b",", b"[", b"{"))) > MOST_SIGNS:
+        raise Refused(413, f"the body has more than {MOST_SIGNS} commas and brackets; send less")
     try:
-        request = Body.model_validate(body)
+        body = Body.model_validate(parse_json(raw, unique=True))
     except ValidationError as error:
-        raise Refused(422, _fault_of(error)) from error
-    parts = [part for message in request.messages if isinstance(message.content, list) for part in message.content]
-    pictures = sum(isinstance(part, Picture) for part in parts)
-    if pictures > MOST_PICTURES:
-        raise Refused(422, f"{pictures} pictures: at most {MOST_PICTURES} in a request")
-    texts = [message.content for message in request.messages if isinstance(message.content, str)]
-    letters = sum(map(len, texts)) + sum(len(part.text) for part in parts if isinstance(part, Text))
-    if positions is not None and letters > LETTERS_A_TOKEN * positions:
-        raise Refused(413, f"{letters} letters of text: more than the model's {positions} positions can hold")
-    return request
+        raise _fault_of(error) from None
+    except ValueError as error:
+        raise Refused(400, f"the body is not JSON that can be read: {first_line(error)}") from None
+    if body.model not in (None, model):
+        why = f"model {shortened(body.model)} is not served; this server has {model!r}"
+        raise Refused(404, one_line(why), "model", "model_not_found")
+    if (pictures := sum(part.image_url is not None for part in body.parts)) > MOST_PICTURES:
+        raise Refused(400, f"{pictures} pictures: at most {MOST_PICTURES} in a request", "messages")
+    require_room(sum(len(part.text) for part in body.parts), LETTERS_A_TOKEN * positions, "letters")
+    return body
 
 
-def _fault_of(error: ValidationError) -> str:
-    """Return a fault of a body in one line: the field, its value, and what is possible."""
-    fault = max(error.errors(include_url=False), key=lambda fault: len(fault["loc"]))  # the deepest, of a union
-    branches = {"str", "list[tagged-union[Text,Picture]]", "_Address"}  # of a union: no part of the body
-    where = ".".join(str(step) for step in fault["loc"] if step not in branches)
-    if fault["type"] == "extra_forbidden":
-        return f"field {where!r} is not supported by this server; leave it out"
-    if fault["type"] == "missing":
-        return f"field {where!r} is missing"
-    return f"{where} {one_line(repr(fault['input']))}: {first_line(Exception(fault['msg'])).lower()}"
+def require_room(size: int, most: int, unit: str) -> None:
+    """Raise Refused for a prompt that the model's positions cannot hold."""
+    if size > most:
+        why = f"the prompt has {size} {unit}, and the model has room for {most}; shorten it"
+        raise Refused(400, why, "messages", "context_length_exceeded")
 
 
-def pictures_of(urls: list[str]) -> list[Image.Image]:
-    """Return the pictures of data URLs, such as `data:image/png;base64,iVBORw0…`.
-
-    Raises StudyError for any other address, because this server reads no file and fetches nothing; also for data that
-    are no picture, and for more than MOST_PIXELS together. No picture is decoded before the sizes of all are known.
-    """
-    files = [_data_of(url) for url in urls]
-    pixels = 0
-    for head, file in files:
-        width, height = size_of(file, head)
-        pixels += width * height
-        if pixels > MOST_PIXELS:
-            raise StudyError(f"the pictures have more than {MOST_PIXELS} pixels together; send smaller ones")
-    return [read_picture(file, head) for head, file in files]
+_WHY = {
+    "extra_forbidden": "this server does not support it; leave it out",
+    "string_pattern_mismatch": "this server reads no file and fetches nothing; give data:image/png;base64,…",
+}
+"""What is wrong with a field, by pydantic's type of the fault, where pydantic's own words do not help."""
 
 
-def _data_of(url: str) -> tuple[str, BytesIO]:
-    """Return the name of a data URL for messages, and its bytes as a file."""
-    head, comma, text = url.partition(",")
-    if not (head.startswith("data:image/") and head.endswith(";base64") and comma):
-        raise StudyError(
-            f"image_url {url[:60]!r}: this server reads no file and fetches nothing; give the picture itself, as "
-            "data:image/png;base64,…"
-        )
-    try:
-        return f"image_url {head!r}", BytesIO(base64.b64decode(text, validate=True))
-    except binascii.Error as error:
-        raise StudyError(f"image_url {head!r}: the data are not base64 ({error})") from error
-
-
-class LimitedBodies:
-    """An ASGI application that refuses bodies of more than MOST_BYTES with status 413, without reading on.
-
-    inner: the application that gets all other requests, whose bodies are then in memory.
-    """
-
-    def __init__(self, inner: ASGI):
-        self.inner = inner
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Read the body of an HTTP request, and pass it on whole."""
-        if scope["type"] != "http":
-            return await self.inner(scope, receive, send)
-        body = bytearray()
-        while True:
-            event = await receive()
-            if event["type"] != "http.request":
-                break  # the client is gone
-            body += event.get("body", b"")
-            if len(body) > MOST_BYTES:
-                return await _answer(send, 413, f"the body has more than {MOST_BYTES} bytes; send smaller pictures")
-            if not event.get("more_body"):
-                break
-        passed = False
-
-        async def whole() -> Any:
-            nonlocal passed
-            if passed:
-                return await receive()  # it comes when the client leaves
-            passed = True
-            return {"type": "http.request", "body": bytes(body), "more_body": False}
-
-        return await self.inner(scope, whole, send)
-
-
-async def _answer(send: Any, status: int, why: str) -> None:
-    content = json.dumps({"detail": why}).encode()
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+def _fault_of(error: ValidationError) -> Refused:
+    """Return the first fault of a body: the field, its value, and what is possible."""
+    fault = error.errors(include_url=False)[0]
+    field = one_line(".".join(str(step)[:80] for step in fault["loc"])) or "body"
+    value = "" if fault["type"] == "missing" else f" = {shortened(fault['input'])}"
+    why = _WHY.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+    return Refused(400, one_line(f"{field}{value}: {why}"), field, fault["type"])

@@ -1,6 +1,7 @@
 """`trio-profile serve`: answer requests with a model, dense or pruned."""
 
 import sys
+from functools import partial
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -8,17 +9,14 @@ import typer
 
 from trio_profile.cli import options, printing
 from trio_profile.cli.common_options import keyword
-from trio_profile.errors import StudyError
-from trio_profile.installation import install_command
-from trio_profile.optional import require, require_run, set_broken_torchvision_aside
+from trio_profile.optional import require, require_run
 from trio_profile.records.option import METHOD, SERVER
 from trio_profile.records.study import Study
-from trio_profile.text import first_line
 
 GROUP = "Run"
 """The heading under which the help lists the verb."""
-SERVER_MODULES = ("fastapi", "uvicorn", "openai")
-"""The modules that the extra `serve` brings and that transformers' server needs."""
+SERVER_MODULES = ("fastapi", "uvicorn")
+"""The modules that the extra `serve` brings."""
 RETENTION = 0.333
 """The retention of a method without `--retention`."""
 _PRUNING = ("retention", "layers", "options")
@@ -42,14 +40,19 @@ _OPTIONS: dict[str, Any] = {
     "port": Annotated[
         int | None, _option("Port to listen on; 0 takes a free one. Default: 8000.", SERVER, min=0, metavar="N")
     ],
+    "allow_host": Annotated[
+        list[str] | None, _option("A further name of this server. It can be repeated.", SERVER, metavar="NAME")
+    ],
 }
 
 
-def command(model: str, host: str | None, port: int | None, method: str | None, **values: Any) -> None:
+def command(
+    model: str, host: str | None, port: int | None, allow_host: list[str] | None, method: str | None, **values: Any
+) -> None:
     """Answer chat completions with a model, dense or pruned: OpenAI's interface, on this machine, to try pruning.
 
-    The server is that of transformers, with `prune` around the model. Requests run one after another, and
-    `usage.prompt_tokens` counts the visual tokens that pruning kept.
+    Requests run one after another, and `usage.prompt_tokens` counts the visual tokens that pruning kept. No request
+    makes the server open a file or ask another one.
     """
     if method is None and (named := next((name for name in _PRUNING if values[name]), None)):
         raise typer.BadParameter(
@@ -57,26 +60,24 @@ def command(model: str, host: str | None, port: int | None, method: str | None, 
         )
     require("serve", "serve", SERVER_MODULES)
     require_run("serve")
-    set_broken_torchvision_aside()
     from trio_profile import units
-    from trio_profile.studies.asked import make
-
-    try:
-        from trio_profile.extras.serve import listening
-    except ImportError as error:
-        raise StudyError(
-            f"serve needs the server of transformers ({first_line(error)}): {install_command('serve')}"
-        ) from error
+    from trio_profile.extras.serve import server
+    from trio_profile.extras.serve.worker import Worker, work
+    from trio_profile.study.asked import make
 
     share = RETENTION if values["retention"] is None else values["retention"]
     pruning = {"methods": [method] if method else [], "retentions": str(share)}
     study = make("sweep", options.fields(Study, {**values, "model": model, **pruning}))
-    with listening.listen("127.0.0.1" if host is None else host, 8000 if port is None else port) as listener:
-        served = listening.prepare(study, dense=method is None)
+    host = "127.0.0.1" if host is None else host
+    with server.listen(host, 8000 if port is None else port) as listener:
+        worker = Worker(partial(work, study, method is None))
         how = "dense" if method is None else f"pruned by {method} at {units.percent(share)}"
-        printing.write(f"{model}, {how}: {listening.address_of(listener)}; Ctrl-C stops the server")
+        printing.write(f"{model}, {how}: {server.address_of(listener)}; Ctrl-C stops the server")
         sys.stdout.flush()  # otherwise the line waits for more, where standard output is no terminal
-        listening.run(served, listener)
+        try:
+            server.Server(worker, model, {name.lower() for name in (host, *(allow_host or ()))}).run([listener])
+        finally:
+            worker.close()
 
 
 _MODEL = typer.Argument(metavar="MODEL", help="pocket, a checkpoint directory, or a hub repository.")

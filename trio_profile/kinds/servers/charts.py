@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trio_profile import units
-from trio_profile.findings.blocks import Axis, Chart, Series, Upright
-from trio_profile.findings.charts import highest, line
 from trio_profile.kinds.servers.advice import NAMES, crossing_of, load_word
 from trio_profile.kinds.servers.document import BREAK_EVENS, AtLoad, EndpointsDocument
 from trio_profile.kinds.servers.requests import ARMS
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.estimate import OverRounds
+from trio_profile.report.blocks import Axis, Chart, Series, Upright
+from trio_profile.report.charts import highest, line
 
 _ROOM = 2.0
 """An axis reaches to this many times its highest value, even where an interval of few rounds reaches much further."""

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from trio_profile.analysis.doubts import Doubt
-from trio_profile.analysis.recommendation import MOST_LOST
+from trio_profile.judge.doubts import Doubt
+from trio_profile.judge.recommendation import MOST_LOST
 from trio_profile.kinds.servers.requests import ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Loop
 from trio_profile.records.documents import Document

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from trio_profile import units
-from trio_profile.analysis.doubts import Doubt, Facts, Row, doubts_of, of_transparent_pictures
+from trio_profile.judge.doubts import Doubt, Facts, Row, doubts_of, of_transparent_pictures
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
 from trio_profile.kinds.servers.traffic.stream import LIMITED
 

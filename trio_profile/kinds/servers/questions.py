@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trio_profile.analysis.accuracy import accuracy, by_question, difference
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.questions import FEWEST, Question, enough, judged_by, pictures_of, read
+from trio_profile.judge.accuracy import accuracy, by_question, difference
 from trio_profile.kinds.servers.document import ServedAnswers
 from trio_profile.kinds.servers.requests import ARMS, Arm, RequestLog, RequestStore, ServedAnswer
 from trio_profile.kinds.servers.study import EndpointStudy

@@ -4,10 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.analysis.recommendation import POSSIBLE_LOSS
-from trio_profile.findings.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms, tabulate
-from trio_profile.findings.doubts import PUBLISHED, blocks_of
-from trio_profile.findings.study_page import fields_of, sessions_table
+from trio_profile.judge.recommendation import POSSIBLE_LOSS
 from trio_profile.kinds.servers.advice import (
     NAMES,
     by_loop,
@@ -34,6 +31,9 @@ from trio_profile.kinds.servers.requests import ARMS, ServerFacts
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
+from trio_profile.report.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms, tabulate
+from trio_profile.report.doubts import PUBLISHED, blocks_of
+from trio_profile.report.page import fields_of, sessions_table
 
 _SERIOUS = (
     *("client saturated", "queueing at the client", "unequal answers", "prefix cache", "no right answers"),

@@ -251,6 +251,11 @@ def read_requests(directory: Path) -> RequestLog:
     return log
 
 
+def request_rows(directory: Path) -> list[dict[str, Any]]:
+    """Return the requests that a directory holds, as rows. Raises StoreError if they cannot be read."""
+    return read_requests(directory).rows()
+
+
 class RequestStore(ContinuedLog):
     """The requests of one study: in `requests.jsonl` of a directory, or only in memory.
 

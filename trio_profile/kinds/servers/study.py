@@ -44,7 +44,6 @@ class EndpointStudy(Record):
     pruned: None if one server does both.
     concurrency: None: 1 to 32 if there is no rate.
     segment_seconds: a closed loop then waits for answers under way.
-    check_cache: of an earlier version, which could also repeat one picture.
     prompt: None: with drawn pictures a question about each one, otherwise "Describe the picture."
     seed: with the id of the session it is also the seed of the drawn pictures.
     """
@@ -157,7 +156,6 @@ class EndpointStudy(Record):
     ttft_limit_ms: Annotated[float, Field(gt=0)] | None = option(
         None, SAMPLING, "Count a request for the goodput if its first token comes within this many milliseconds."
     )
-    check_cache: Literal[False] = False
     key_variable: str | None = option(
         None, SERVER, "The environment variable that holds the key of the servers. The key is not kept.", metavar="NAME"
     )

@@ -14,15 +14,15 @@ import psutil
 import pytest
 
 from tests import needs
-from trio_profile.analysis.times import widest
 from trio_profile.cli import run
-from trio_profile.engine import local
 from trio_profile.engine.hosts import HostLost
 from trio_profile.engine.orders import Order
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.extras.ray import engine
 from trio_profile.extras.ray.engine import Cluster, RayHost, cluster, own_cores, room_of
 from trio_profile.installation import install_command
+from trio_profile.judge.times import widest
+from trio_profile.kinds.grid import run as local
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store, to_toml
 

@@ -1,27 +1,37 @@
-"""Pocket, ready to serve, pruned and dense."""
+"""Pocket, loaded in this process to compare with, and served by a process of its own, pruned and dense."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
 from tests.profile.extras.serve.serving import Running, running
 from tests.profile.studying import make
-from trio_profile.extras.serve import listening
-from trio_profile.extras.serve.application import Served
+from trio_profile.extras.serve.answering import prepare
+from trio_profile.extras.serve.worker import work
+
+STUDY = make(model="pocket", device="cpu", methods=("trio",), retentions=(0.222,))
 
 
 @pytest.fixture(scope="session")
-def pruned() -> Served:
-    return listening.prepare(make(model="pocket", device="cpu", methods=("trio",), retentions=(0.222,)))
+def pruned() -> Any:
+    """A loaded model with its method."""
+    return prepare(STUDY)
 
 
 @pytest.fixture(scope="session")
-def dense(pruned: Served) -> Served:
-    return replace(pruned, method=None)
+def dense(pruned: Any) -> Any:
+    return pruned[0], None
 
 
-@pytest.fixture(scope="module")
-def server(pruned: Served) -> Iterator[Running]:
-    with running(pruned) as found:
+@pytest.fixture(scope="session")
+def server() -> Iterator[Running]:
+    with running(partial(work, STUDY, False)) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def dense_server() -> Iterator[Running]:
+    with running(partial(work, STUDY, True)) as found:
         yield found

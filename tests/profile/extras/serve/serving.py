@@ -1,20 +1,20 @@
-"""Servers for tests: on a thread of this process, on a free port of the loopback."""
+"""Servers for tests: the listener is on a thread of this process, on a free port of the loopback."""
 
 import base64
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+import httpx2
 import openai
 from PIL import Image
 
 from trio_core import prune
-from trio_profile.extras.serve import listening
-from trio_profile.extras.serve.application import Served
-from trio_profile.extras.serve.generation import Turns
+from trio_profile.extras.serve.server import Server, address_of, listen
+from trio_profile.extras.serve.worker import Worker
 from trio_profile.inputs.questions import Question
 from trio_profile.inputs.workload import ask, placed
 
@@ -26,34 +26,44 @@ class Running:
     """A server that runs.
 
     url: of OpenAI's interface.
-    served: what it serves.
     """
 
     url: str
-    served: Served
+    worker: Worker
 
     @property
-    def chat(self) -> Any:
+    def client(self) -> openai.OpenAI:
         """OpenAI's own client."""
-        return openai.OpenAI(base_url=self.url, api_key="none", max_retries=0).chat.completions
+        return openai.OpenAI(base_url=self.url, api_key="none", max_retries=0)
 
     def ask(self, question: Question, **named: Any) -> Any:
         """The completion of a question about its picture, or the stream of its chunks."""
-        content = messages(question.text, question.picture())
-        return self.chat.create(model=self.served.name, messages=content, **{"max_tokens": NEW_TOKENS, **named})
+        content: Any = messages(question.text, question.picture())
+        fields = {"max_tokens": NEW_TOKENS, **named}
+        return self.client.chat.completions.create(model="pocket", messages=content, **fields)
+
+    def post(self, body: Any, **named: Any) -> httpx2.Response:
+        """The response to a body: bytes, or what is sent as JSON."""
+        kind = "content" if isinstance(body, bytes) else "json"
+        return httpx2.post(f"{self.url}/chat/completions", **{kind: body}, timeout=600, **named)
 
 
 @contextmanager
-def running(served: Served) -> Iterator[Running]:
-    """Run a server until the end of the context."""
-    served = replace(served, turns=Turns())
-    listener = listening.listen("127.0.0.1", 0)
-    url, server = listening.address_of(listener), listening.Server(served)
+def running(work: Callable[[Any], None], *hosts: str) -> Iterator[Running]:
+    """Run a server until the end of the context.
+
+    work: the main function of its process.
+    hosts: its further names.
+    """
+    listener = listen("127.0.0.1", 0)
+    worker = Worker(work)
+    server = Server(worker, "pocket", hosts)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
-        yield Running(url, served)
+        yield Running(address_of(listener), worker)
     finally:
+        worker.close()
         server.should_exit = True
         thread.join()
 
@@ -64,21 +74,24 @@ def messages(text: str, *pictures: Image.Image) -> list[Any]:
     return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
 
 
-def data_url(picture: Image.Image) -> str:
+def data_url(picture: Image.Image, form: str = "PNG") -> str:
     """The picture as a data URL."""
     file = BytesIO()
-    picture.save(file, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    picture.save(file, form)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def answer(served: Served, question: Question) -> tuple[str, int, int]:
-    """What the model says without a server: `prune`, then `generate`. Also the prompt's and the new tokens."""
-    inputs = placed(ask(served.processor, [question.picture()], question.text), served.model)
-    model: Any = served.model
-    with nullcontext() if served.method is None else prune(model, served.method) as trace:
+def expected(served: Any, question: Question) -> tuple[str, int, int]:
+    """What a model says without a server: `prune`, then `generate`. Also the prompt's and the new tokens.
+
+    served: a loaded model with its method.
+    """
+    (loaded, method), model = served, served[0].model
+    inputs = placed(ask(loaded.processor, [question.picture()], question.text), model)
+    with nullcontext() if method is None else prune(model, method) as trace:
         made = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
     length = inputs["input_ids"].shape[1]
     visual = 0 if trace is None else sum(trace.visual_tokens)
-    left = 0 if trace is None else round(trace.realised_retention * visual)
-    text = served.processor.decode(made[0, length:], skip_special_tokens=True)
-    return text, length - visual + left, made.shape[1] - length
+    kept = 0 if trace is None else round(trace.realised_retention * visual)
+    text = loaded.processor.decode(made[0, length:], skip_special_tokens=True)
+    return text, length - visual + kept, made.shape[1] - length

@@ -16,8 +16,6 @@ from trio_profile import optional
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.installation import missing_extra
 
-LONG = '{"min_new_tokens": 100000, "max_new_tokens": 100000}'
-
 
 @pytest.fixture
 def process(tmp_path):
@@ -63,13 +61,14 @@ def test_ctrl_c_ends_a_request_that_would_take_minutes(process):
     server, line, url = process("pocket", "--method", "trio", "--retention", "0.222", "-o", "k_pos=3")
     assert line == "pocket, pruned by trio at 22.2 %: URL; Ctrl-C stops the server\n"
     question = exam(1)[0]
-    body = {"messages": messages(question.text, question.picture()), "generation_config": LONG, "stream": True}
+    long = {"ignore_eos": True, "max_tokens": 100_000, "stream": True}
+    body = {"messages": messages(question.text, question.picture()), **long}
     with httpx2.stream("POST", f"{url}/chat/completions", json=body, timeout=60) as stream:
         lines = stream.iter_lines()
-        while "content" not in next(lines):
-            pass
+        next(lines)
         server.send_signal(signal.SIGINT)
-        assert [line for line in lines if line][-1] == 'data: {"error": "the server stops"}'
+        said = json.loads([line for line in lines if line][-1].removeprefix("data: "))
+        assert said["error"]["message"] == "the server stops"
     out, err = server.communicate(timeout=60)
     assert out == "" and err.endswith("trio-profile: interrupted\n")
     assert server.returncode == 130
@@ -86,15 +85,21 @@ def test_bad_input_is_one_line_and_exit_2(capsys):
         assert says in complaint(capsys, "serve", *arguments, *port)
 
 
-def test_a_transformers_without_this_server_is_named(capsys, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("trio_profile.extras.serve")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("trio_profile.extras.serve")
-    monkeypatch.setitem(sys.modules, "transformers.cli.serving.server", None)
-    assert "serve needs the server of transformers (" in complaint(capsys, "serve", "pocket")
-
-
 def test_a_missing_extra_is_named(capsys, monkeypatch):
     monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "uvicorn" else object())
     line = complaint(capsys, "serve", "pocket")
     assert line.endswith(missing_extra("serve", "serve", "not installed: uvicorn"))
+
+
+@pytest.mark.slow
+def test_what_the_process_cannot_serve_is_one_line(capsys):
+    """It is found in the process that loads the model."""
+    line = complaint(capsys, "serve", "pocket", "--method", "trio", "--retention", "0.02", "--port", "0")
+    assert "model 'pocket' cannot be served: " in line and "lowest possible is 0.0642" in line
+
+
+@pytest.mark.slow
+def test_only_known_names_are_answered(process):
+    _, _, url = process("pocket", "--allow-host", "Box.Example", "--allow-host", "other.example")
+    for host, status in (("box.example:80", 200), ("other.example", 200), ("evil.example", 403)):
+        assert httpx2.get(f"{url}/models", headers={"Host": host}).status_code == status

@@ -4,7 +4,7 @@ import pytest
 
 from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import study
-from trio_profile.analysis.doubts import Doubt
+from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import recommendation
 from trio_profile.kinds.servers.document import AtLoad
 from trio_profile.kinds.servers.report import report

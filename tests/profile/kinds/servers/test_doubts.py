@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from tests.profile.documents import asked_of, segment_with
+from tests.profile.examples import session
 from tests.profile.kinds.servers.fake_servers import study
-from trio_profile.analysis.doubts import Doubt
+from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.doubts import doubts_about
 from trio_profile.kinds.servers.report import report
 from trio_profile.kinds.servers.requests import ARMS, RequestLog
 from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.kinds.servers.summary import document_of
+from trio_profile.records.schema import FileDigest
 
 LOAD = Load(loop="closed", value=4)
 ASKED = study(concurrency=(4,), rounds=2)
@@ -36,6 +38,12 @@ def doubts(log: RequestLog) -> dict[str, Doubt]:
 
 def test_a_quiet_study_is_not_doubted():
     assert doubts(log_of()) == {}
+
+
+def test_transparent_pictures_of_questions_are_doubted():
+    log, digest = log_of(), FileDigest(bytes=9, sha256="a", transparent=2)
+    log.sessions.append(session(inputs={"questions/pictures": digest}))
+    assert doubts(log)["transparent"].sentence.startswith("2 pictures have transparent parts")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from PIL import Image
 
 from tests.profile.documents import asked_of, endpoints_document
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
-from trio_profile.analysis.doubts import doubts_of
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.pocket.grammar import exam
+from trio_profile.judge.doubts import doubts_of
 from trio_profile.kinds.servers.advice import recommendation
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.doubts import ROWS, Measured

@@ -4,11 +4,11 @@ import pytest
 
 from tests.profile.documents import endpoints_document
 from tests.profile.reading import blocks, rows, table
-from trio_profile.analysis.doubts import Doubt
-from trio_profile.findings.blocks import Chart
+from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.report import report
 from trio_profile.records.estimate import Gain, PerSecond
+from trio_profile.report.blocks import Chart
 
 
 def test_every_load_has_a_row_for_each_arm():

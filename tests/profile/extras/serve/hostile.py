@@ -1,0 +1,155 @@
+"""Two hundred hostile requests, eight at a time, to a server that reports its files and connections.
+
+    python -m tests.profile.extras.serve.hostile
+
+Prints a table: the files and connections, the memory of both processes, and the longest answer of `/health`.
+"""
+
+import base64
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import cycle, islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx2
+from PIL import Image
+
+from tests.profile.extras.serve.audited import Audited, serving_audited
+from tests.profile.extras.serve.conftest import STUDY
+
+AT_ONCE = 8
+
+
+def encoded(width: int, height: int, mode: str = "L") -> str:
+    file = BytesIO()
+    Image.new(mode, (width, height)).save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def asking(*urls: str, **fields: object) -> bytes:
+    pictures = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    content = [*pictures, {"type": "text", "text": "which digit ?"}]
+    return json.dumps({"messages": [{"role": "user", "content": content}], **fields}).encode()
+
+
+def saying(text: str, **fields: object) -> bytes:
+    return json.dumps({"messages": [{"role": "user", "content": text}], **fields}).encode()
+
+
+PICTURE = encoded(40, 30)
+MEBIBYTE = 2**20
+HOSTILE = {
+    "a file as a picture": asking("/etc/passwd"),
+    "an address as a picture": asking("http://127.0.0.1:9/"),
+    "images in the template's arguments": asking(PICTURE, chat_template_kwargs={"images": ["/etc/passwd"]}),
+    "a configuration of generation": asking(PICTURE, generation_config='{"max_length": 2000000000}'),
+    "3,000 beams": asking(PICTURE, num_beams=3000),
+    "a picture of 100 million pixels": asking(encoded(10_000, 10_000)),
+    "a transparent picture of 100 million pixels": asking(encoded(10_000, 10_000, "RGBA")),
+    "a picture of 2.5 billion pixels": asking(encoded(50_000, 50_000)),
+    "32 pictures of 3 million pixels": asking(*[encoded(2000, 1500)] * 32),
+    "1,000 pictures": asking(*[PICTURE] * 1000),
+    "a broken picture": asking(PICTURE[:-40]),
+    "an answer without end": asking(PICTURE, max_tokens=2**62, ignore_eos=True),
+    "a prompt of 8,000 words": saying("red " * 8000),
+    "a prompt of 30 MB": saying("x" * (30 * MEBIBYTE)),
+    "a body of 40 MB": saying("x" * (40 * MEBIBYTE)),
+    "5 million escapes": b'{"messages": [{"role": "user", "content": "' + b"\\u0041" * 5_000_000 + b'"}]}',
+    "30 million brackets": b"[" * (30 * MEBIBYTE),
+    "10 million objects": b"[" + b"{}," * (10 * MEBIBYTE) + b"{}]",
+    "40,000 messages": b'{"messages": [' + b"{}," * 40_000 + b"{}]}",
+    "40,000 fields": json.dumps({f"field {number}": 0 for number in range(40_000)}).encode(),
+    "a number of 30 million digits": b'{"seed": ' + b"9" * (30 * MEBIBYTE) + b"}",
+    "no UTF-8": b"\xff" * (30 * MEBIBYTE),
+    "30 MB of spaces": b" " * (30 * MEBIBYTE) + b"{}",
+}
+
+
+class Attack(NamedTuple):
+    """The effects of hostile requests.
+
+    statuses: how many requests were answered with each status of HTTP.
+    events: files and connections, as `Audited.seen` lists them.
+    peaks: the most bytes that the listener and the worker held; before are those without hostile requests.
+    waits: seconds of each answer of `/health`.
+    """
+
+    statuses: Counter[int]
+    events: list[str]
+    peaks: tuple[int, ...]
+    before: tuple[int, ...]
+    waits: list[float]
+
+
+def attack(server: Audited, count: int) -> Attack:
+    """Send so many hostile requests, each kind in its turn. Needs Linux, which says what processes hold."""
+    before = tuple(map(peak_bytes, server.pids))
+
+    def status(body: bytes) -> int:
+        return httpx2.post(f"{server.url}/chat/completions", content=body, timeout=3000).status_code
+
+    with looking(server.url.replace("/v1", "/health")) as waits, ThreadPoolExecutor(AT_ONCE) as pool:
+        statuses = Counter(pool.map(status, islice(cycle(HOSTILE.values()), count)))
+    return Attack(statuses, server.seen(), tuple(map(peak_bytes, server.pids)), before, waits)
+
+
+@contextmanager
+def looking(address: str) -> Iterator[list[float]]:
+    """Ask for an address again and again, in another process. The list has the seconds of each answer at the end."""
+    waits, (told, tell) = [], get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=look, args=(address, tell))
+    process.start()
+    told.recv()
+    yield waits
+    told.send("enough")
+    waits += told.recv()
+    process.join()
+
+
+def look(address: str, tell: Connection) -> None:
+    waits = []
+    with httpx2.Client(timeout=600) as client:
+        while not (waits and tell.poll(0.05)):
+            start = time.monotonic()
+            assert client.get(address).status_code == 200
+            waits.append(time.monotonic() - start)
+            if len(waits) == 1:
+                tell.send("the first answer has come")
+    tell.send(waits)
+
+
+def peak_bytes(pid: int) -> int:
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def main() -> None:
+    """Print the table."""
+    with serving_audited(STUDY) as server:
+        found = attack(server, 200)
+    connections = sum(event.startswith("socket.") for event in found.events)
+    rows = {
+        "files opened": len(found.events) - connections,
+        "connections made": connections,
+        **{
+            f"peak memory of the {name}": f"{peak / 1e6:,.0f} MB ({before / 1e6:,.0f} MB before)"
+            for name, peak, before in zip(("listener", "worker"), found.peaks, found.before, strict=True)
+        },
+        f"longest of {len(found.waits):,} answers of /health": f"{max(found.waits):.2f} s",
+        "answers by status": ", ".join(f"{n} × {status}" for status, n in sorted(found.statuses.items())),
+    }
+    print(f"| {found.statuses.total()} hostile requests, {AT_ONCE} at a time | |", "|---|---|", sep="\n")
+    for name, value in rows.items():
+        print(f"| {name} | {value} |")
+
+
+if __name__ == "__main__":
+    main()

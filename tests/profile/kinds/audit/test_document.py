@@ -1,0 +1,156 @@
+"""The document of an audit: TRIO's paper, other papers, and papers made up to hold or to fail."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.core.tiny import fast_first
+from tests.profile.auditing import audited, audited_paper, found
+from tests.profile.kinds.audit.builtin_audits import audit_of
+from tests.profile.papers import PLANTS, paper, planted
+from trio_profile.inputs.claims.claims import TEMPLATE, builtin
+from trio_profile.inputs.claims.reader import read
+from trio_profile.kinds.audit.document import VERDICTS, AuditDocument, audit
+from trio_profile.kinds.audit.finding import Finding
+
+
+@pytest.fixture
+def video() -> AuditDocument:
+    """The audit of the claims on videos. It takes seconds, so it is made once a process."""
+    return audit_of("video")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", builtin())
+def test_every_sum_in_a_sentence_can_be_redone(name: str):
+    """What stands left of an equals sign is evaluated here; nothing contradicted is without such a sum or count."""
+    document = audit_of(name)
+    sums = 0
+    for one in document.claims:
+        for left, right, percent in re.findall(r"((?:[\d.()]+ ?[-+·/] ?)+[\d.()]+) = ([\d.]+)( %)?", one.why):
+            while left.count("(") < left.count(")"):
+                left = left[: left.rindex(")")] + left[left.rindex(")") + 1 :]
+            while left.count("(") > left.count(")"):
+                left = left[left.index("(") + 1 :]
+            value = eval(left.replace("·", "*"), {"__builtins__": {}}) * (100 if percent else 1)
+            assert value == pytest.approx(float(right.rstrip(".")), rel=1e-4), one.why
+            sums += 1
+        assert not one.inconsistent or one.recomputed is not None
+    assert sums or name in ("llava-1.5-flops",)
+
+
+def test_claims_of_other_papers_have_their_verdicts():
+    for name, verdicts in (
+        ("fastv", {"flops_of_dense_pct": "supported", "flops_g": "supported", "retention": "not_comparable"}),
+        ("pyramiddrop", {"flops_reduction_pct": "supported", "flops_t": "supported", "tokens": "supported"}),
+        ("sparsevlm", {"tokens": "overstated"}),
+        ("visionzip", {"tokens": "supported", "retention": "supported"}),
+        ("dart", {"overall_speedup": "underdetermined", "tokens": "not_comparable"}),
+    ):
+        assert {one.quantity: one.verdict for one in audit_of(name).claims} == verdicts
+
+
+def test_the_example_in_the_documentation_is_supported():
+    text = (Path(__file__).parents[4] / "docs" / "how-to" / "claims.md").read_text()
+    example = re.search(r"```yaml title=[^\n]*\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    assert set(audited_paper(example[1]).tally) == {"supported"}
+
+
+def test_every_claim_of_the_template_is_supported():
+    assert set(audit(read(str(TEMPLATE))).tally) == {"supported"}
+
+
+@pytest.mark.parametrize("seeds", fast_first([range(10), range(10, 60)], range(10)))
+def test_consistent_papers_are_supported_in_every_figure(seeds: range):
+    for seed in seeds:
+        document = audited_paper(paper(seed).text)
+        open_ = [one for one in document.claims if one.verdict != "supported"]
+        assert set(document.tally) == {"supported"}, (seed, open_)
+        assert len(document.claims) > 10
+
+
+@pytest.mark.parametrize("each", fast_first([1, 8], 1))
+def test_an_inconsistency_of_each_kind_is_caught_and_named(each: int):
+    """each: so many papers with each kind of inconsistency."""
+    left = Counter(dict.fromkeys(PLANTS, each))
+    for seed in range(300):
+        made, kind, where, quantities = planted(seed)
+        if left[kind]:
+            left[kind] -= 1
+            named = [
+                one
+                for one in audited_paper(made.text).claims
+                if one.inconsistent and where in one.where.split("; ") and one.quantity in quantities
+            ]
+            assert named, (seed, kind, where)
+    assert not +left
+
+
+def test_a_figure_from_a_digest_has_no_verdict_of_its_own():
+    """What is said of it by arithmetic stands apart, and so it does where another table takes a figure from it."""
+    digest = "a: {checked: false, rows: {baseline: {total_s: 200}, prune: {total_s: 100, total_speedup: 3.0}}}"
+    document = audited(f"  {digest}\n  b: {{rows: {{prune: {{total_speedup: 2.0}}}}}}\n")
+    claimed, stated = (found(document, "total_speedup", where) for where in ("b, prune", "a, prune"))
+    assert (claimed.verdict, claimed.arithmetic) == ("not_checked_at_the_source", "supported")
+    assert (stated.verdict, stated.arithmetic) == ("not_checked_at_the_source", "overstated")
+    assert document.tally == {"not_checked_at_the_source": 2} and not document.inconsistent
+
+
+# The formulas of the video papers, written out: width d, an FFN of width m, keys of width k, n visual tokens.
+QWEN2_7B = {"layers": 28, "d": 3584, "m": 18944, "k": 4 * 128}
+QWEN2_72B = {"layers": 80, "d": 8192, "m": 29568, "k": 8 * 128}
+
+
+def _two_matrices(n: float, layers: int, d: int, m: int, k: int) -> float:
+    return layers * (4 * n * d**2 + 2 * n**2 * d + 2 * n * d * m) / 1e12
+
+
+def _gated(n: float, layers: int, d: int, m: int, k: int) -> float:
+    return layers * (2 * n * d**2 + 2 * n * d * k + 2 * n**2 * d + 3 * n * d * m) / 1e12
+
+
+def test_dense_and_pruned_work_of_video_is_reproduced(video: AuditDocument):
+    for where, printed, worked, code in (
+        ("holitom_results, dense", "40.8", _two_matrices(32 * 196, **QWEN2_7B), "visual-ffn2-macs"),
+        ("holitom_backbones, dense 72b", "429.3", _two_matrices(32 * 196, **QWEN2_72B), "visual-ffn2-macs"),
+        ("fastvid_table_5, dense", "48.82", _gated(32 * 196, **QWEN2_7B), "visual-ffn3-macs"),
+        ("fastvid_table_5, fastvid", "4.04", _gated(608, **QWEN2_7B), "visual-ffn3-macs"),
+        ("fastvid_table_3, fastvid", "24.1", _gated(3349.3, **QWEN2_7B), "visual-ffn3-macs"),
+    ):
+        (one,) = [one for one in video.claims if one.check == "work" and where in one.where.split("; ")]
+        assert (one.printed, one.convention) == (printed, code)
+        assert "supported" in (one.verdict, one.arithmetic)
+        assert one.recomputed == pytest.approx(worked) and f"{worked:.{len(printed.partition('.')[2])}f}" == printed
+
+
+def test_figures_of_video_from_a_digest_are_not_checked(video: AuditDocument):
+    """Whatever rests on FastVID's and AOT's tables and on EarlyTom's profile, which no public page here shows."""
+    for one in video.claims:
+        digest = any(label in one.where + one.why for label in ("fastvid_table", "aot_table", "earlytom_figure"))
+        assert (one.verdict == "not_checked_at_the_source") == digest == (one.arithmetic is not None), one
+    assert video.tally.keys() == {*VERDICTS} - {"understated"}
+
+
+def test_the_tower_caps_what_a_video_paper_says_of_its_decoder(video: AuditDocument):
+    towers = {one.where: one.recomputed for one in video.claims if one.check == "tower"}
+    assert towers["fastvid_table_5, fastvid"] == pytest.approx((323 + 476.3) / (323 + 67.2), rel=1e-9)
+    assert round(towers["fastvid_table_5, fastvid"] or 0, 2) == 2.05
+    assert round(towers["earlytom_figure_3, holitom"] or 0, 2) == 1.54 == round(55.8 / 36.3, 2)
+    holitom = found(video, "ttft_speedup", "holitom_times, holitom")
+    assert holitom.verdict == "supported" and holitom.recomputed == pytest.approx(1687 / 741)
+
+
+def test_the_overall_latency_of_a_readme_is_not_that_of_its_table(video: AuditDocument):
+    one = found(video, "overall_reduction_pct")
+    assert one.verdict == "overstated" and one.recomputed == pytest.approx(100 * (1 - (18 * 60 + 46) / (26 * 60 + 3)))
+
+
+def test_a_finding_rests_on_the_rows_that_it_names_and_not_on_rows_whose_names_hold_theirs():
+    finding = Finding(
+        check="ratios", where="b, trio", quantity="flops", printed="1", verdict="supported", why="a_1, trio 2: 3"
+    )
+    assert finding.rests_on("b, trio") and finding.rests_on("a_1, trio 2")
+    assert not finding.rests_on("1, trio 2") and not finding.rests_on("a_1, tri")

@@ -1,0 +1,125 @@
+"""The report of an audit, in every form that it is read in."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.core.tiny import fast_first
+from tests.profile.examples import environment, study
+from tests.profile.kinds.audit.builtin_audits import audit_of
+from tests.profile.reading import rows, table
+from trio_profile.inputs.claims.claims import builtin
+from trio_profile.kinds.audit import report as pages
+from trio_profile.kinds.audit.document import AuditDocument
+from trio_profile.kinds.audit.finding import Measured
+from trio_profile.report.blocks import Sentences, Table
+from trio_profile.report.html import render
+
+
+@pytest.fixture(scope="module")
+def trio() -> AuditDocument:
+    return audit_of("trio-2026")
+
+
+def test_a_page_opens_with_its_finding_in_plain_words(trio: AuditDocument):
+    report = pages.report(trio)
+    assert [(one.id, bool(one.folded)) for one in report.pages] == [
+        ("verdict", False),
+        ("doubts", True),
+    ]
+    first = report.pages[0].blocks
+    told = [line for block in first if isinstance(block, Sentences) for line in block.lines]
+    assert "15 contradict" in told[0]
+    assert told[2] == (
+        "A retention is a larger or smaller share of the tokens that came in: 11.1 % → 14.3 %; 11.0 % → 14.3 %; "
+        "22.0 % → 25.1 %; 33.0 % → 36.1 %; 11.1 % → 14.2 %. Printed in “Summary of performance and efficiency "
+        "comparisons, panel (b)”, the public repository's README and 3 other places."
+    )
+    labels = {finding.where.partition(", ")[0] for finding in trio.claims} - {"method"}
+    assert not any(label in line for line in told for label in labels if "_" in label)
+    counts = [[int(cell.replace("–", "0")) for cell in row[1:]] for row in rows(table(report, "What was checked"))]
+    assert [sum(column) for column in zip(*counts, strict=True)] == [72, 15, 9]
+
+
+@pytest.mark.parametrize("name", fast_first(builtin(), *({*builtin()} - {"video"})))  # its audit takes seconds
+def test_each_finding_has_a_sentence(name: str):
+    document = audit_of(name)
+    for finding in document.claims:
+        (line,) = pages.plain([finding], document)
+        assert line[0].isupper() and ". Printed in " in line
+    unknown = document.claims[0].model_copy(update={"recomputed": None})
+    assert pages.plain([unknown], document)[0].startswith("Nothing else that is printed decides: ")
+
+
+def test_findings_of_another_version_are_shown(trio: AuditDocument):
+    """Its checks, its quantities and its prints may be unknown here."""
+    (odd, share, *others) = trio.claims
+    odd = odd.model_copy(update={"check": "astrology", "quantity": "luck", "unit": "", "verdict": "overstated"})
+    odd = odd.model_copy(update={"recomputed": 3.0, "interval": None})
+    share = odd.model_copy(update={"check": "cache", "quantity": "retention", "printed": "a third"})
+    report = pages.report(trio.model_copy(update={"claims": (odd, share, *others)}))
+    told = [line for block in report.pages[0].blocks if isinstance(block, Sentences) for line in block.lines]
+    assert any(line.startswith("By a check of another version of trio-profile, ") and "luck" in line for line in told)
+    assert any("a third" in line for line in told)
+    checked = {row[0]: row[1:] for row in rows(table(report, "What was checked"))}
+    assert checked["other checks"] == ["–", "1", "–"]
+
+
+def test_every_finding_stands_in_the_table_of_its_verdict(trio: AuditDocument):
+    tables = [block for block in pages.report(trio).pages[1].blocks if isinstance(block, Table)]
+    for (verdict, count), found in zip(trio.tally.items(), map(rows, tables), strict=True):
+        assert len(found) == count
+        for finding, (figure, why) in zip((one for one in trio.claims if one.verdict == verdict), found, strict=True):
+            assert finding.quantity in figure and finding.printed in figure
+            assert why == f"{finding.why} {finding.where}"
+
+
+def test_a_recomputed_value_has_its_unit_and_interval(trio: AuditDocument):
+    (mean,) = [one for one in trio.claims if one.verdict == "overstated"]
+    assert pages.recomputed(mean) == "73.5527 % [73.3806, 73.7423]"
+    assert pages.recomputed(mean.model_copy(update={"recomputed": None})) == ""
+    exact = mean.model_copy(update={"recomputed": 2.0, "interval": (2.0, 2.0), "unit": "×"})
+    assert pages.recomputed(exact) == "2×"
+
+
+def test_the_result_of_our_own_study_follows_a_finding(trio: AuditDocument):
+    finding = next(one for one in trio.claims if one.quantity == "prefill_speedup")
+    ours = Measured(value=1.9, ci95=(1.8, 2.0), method="trio", retention=0.111, samples=30)
+    with_study = trio.model_copy(update={"environment": environment(), "study": study()})
+
+    def told(measured: Measured | None, **fields) -> str:
+        return pages.plain([finding.model_copy(update={"measured": measured, **fields})], with_study)[0]
+
+    assert told(ours).endswith("Our study on NVIDIA H200 (llava-1.5-7b, bfloat16) has 1.90× [1.80, 2.00] at 11.1 %.")
+    assert "has 5.13× at 11.1 %." in told(ours.model_copy(update={"samples": None, "value": 5.13}))
+    assert "breaks even in total time at" in told(ours, check="break-even")
+    assert "Our study" not in told(None)
+
+
+def test_a_page_says_what_was_not_read_at_its_source():
+    document = audit_of("video")
+    report = pages.report(document)
+    blocks = {block.heading: block.lines for block in report.pages[0].blocks if isinstance(block, Sentences)}
+    opening, *_ = blocks[""]
+    assert opening.endswith("and 30 not checked at the source.")
+    first, dense, *others = blocks["Not checked at the source"]
+    assert "17 of 30 findings hold" in first and "48.82, 40.8 and 41.4 TFLOPs" in dense
+    assert any("prefill speed-up 7.1× → 2.05×; prefill speed-up 4.7× → 1.88×" in one for one in others)
+    tally = rows(table(report, "What was checked"))
+    assert sum(int(row[4].replace("–", "0")) for row in tally) == 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "claims"), [("trio-2026", "trio-2026"), ("video-claims", "video")])
+def test_the_published_report_is_that_of_the_claims(name: str, claims: str):
+    kept = Path(__file__).parents[4] / "reports" / name
+    document = AuditDocument.model_validate_json((kept / "audit.json").read_bytes())
+    assert document == audit_of(claims)
+    shown = [_without_style(page) for page in ((kept / "report.html").read_text(), render(pages.report(document)))]
+    assert shown[0] == shown[1]
+
+
+def _without_style(page: str) -> str:
+    """A page without its styles and scripts, but with its data: these say what it tells."""
+    return re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)

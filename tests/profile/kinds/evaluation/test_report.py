@@ -1,0 +1,148 @@
+"""The report of an evaluation: what the averages say, the table of scores, and what the cells cost."""
+
+import pytest
+
+from tests.profile.documents import UNPRUNED, evaluated, evaluation
+from tests.profile.reading import blocks, rows, sentences, table, terms
+from trio_profile.kinds.evaluation import report as pages
+from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores
+from trio_profile.records.schema import Cell
+from trio_profile.report.blocks import Chart, Table
+
+SCORES = "Scores, their average as a share of dense, and speed-up over dense"
+
+
+document = pytest.fixture(evaluation)
+
+
+def alone(document: Evaluation) -> Evaluation:
+    """The same where the dense model was not asked."""
+    row = evaluated("", 0.333, UNPRUNED, 1.0)
+    only = row.model_copy(update={"cell": Cell(method="trio", retention=0.333)})
+    study = document.study.model_copy(update={"limit": 100})
+    return document.model_copy(update={"study": study, "dense": None, "cells": (only,), "printed": ()})
+
+
+def kept(row: EvaluatedCell, average: float) -> EvaluatedCell:
+    """The same row with another average."""
+    return row.model_copy(update={"average": average, "average_ci95": (average - 0.01, average + 0.01)})
+
+
+def first(document: Evaluation) -> str:
+    """What to do."""
+    return sentences(pages.report(document))[0]
+
+
+def test_the_fastest_cell_that_keeps_the_scores_is_recommended(document: Evaluation):
+    better = tuple(kept(row, 1.005) for row in document.cells)
+    use = "Use trio at 11.1 %: average 100.5 % [99.5, 101.5] of dense, prefill 2.40× [2.35, 2.45]."
+    assert first(document.model_copy(update={"cells": better})) == use
+    bound = tuple(row.model_copy(update={"remark": "its code is non-commercial"}) for row in better)
+    assert "trio at 11.1 % (its code is non-commercial): " in first(document.model_copy(update={"cells": bound}))
+
+
+def test_a_cell_may_lose_two_points_and_no_more(document: Evaluation):
+    assert first(document).startswith("Use trio at 33.3 %: average 98 %")
+    worse = tuple(kept(row, 0.97 - 0.01 * number) for number, row in enumerate(document.cells))
+    assert first(document.model_copy(update={"cells": worse})).startswith("No cell is faster and loses at most 2.0 %")
+
+
+def test_a_wide_interval_makes_a_recommendation_uncertain(document: Evaluation):
+    wide = tuple(row.model_copy(update={"average": 0.99, "average_ci95": (0.45, 1.05)}) for row in document.cells)
+    found = sentences(pages.report(document.model_copy(update={"cells": wide})))
+    assert found[1].startswith("This is uncertain: it may lose up to 55.0 %.")
+
+
+def test_neither_a_control_nor_a_slow_cell_is_recommended(document: Evaluation):
+    controls = tuple(kept(row, 1.0).model_copy(update={"remark": "control"}) for row in document.cells)
+    found = sentences(pages.report(document.model_copy(update={"cells": controls})))
+    assert not any(line.startswith(("Use", "No cell", "No method")) for line in found)
+    slow = kept(evaluated("trio", 0.333, {"GQA": 61.9, "MME": 1862.0, "POPE": 85.9}, 1.01), 1.0)
+    assert first(document.model_copy(update={"cells": (slow,)})).startswith("No method is measurably faster")
+
+
+def test_what_is_missing_is_told(document: Evaluation):
+    row, dense = document.cells[0], document.dense
+    assert dense is not None
+    scores = (row.benchmarks[0], row.benchmarks[1].model_copy(update={"ci95": None}), row.benchmarks[2])
+    chance = row.model_copy(update={"benchmarks": scores, "average_ci95": None, "notes": ("other code ran",)})
+    zero = dense.model_copy(update={"benchmarks": (dense.benchmarks[0].model_copy(update={"value": 0.0}),)})
+    bare = {"prefill_ms": None, "prefill_speedup": None, "total_ms": None, "total_speedup": None}
+    blind = row.model_copy(update={"tasks": tuple(task.model_copy(update=bare) for task in row.tasks)} | bare)
+    for update, said in (
+        ({"cells": (chance,)}, "MME: the difference has no interval, so it may be chance, and the average has none"),
+        ({"cells": (chance,)}, f"{pages.name_of(row)}: other code ran."),
+        ({"cells": (blind,)}, "gqa, mme and pope: no question has a picture"),
+        ({"dense": zero}, "The dense model scores nothing in GQA"),
+        ({"benchmarks": document.benchmarks[:2]}, "No column and no part in the average: pope."),
+        ({"cells": ()}, "No cell has answered."),
+    ):
+        told = sentences(pages.report(document.model_copy(update=update)))
+        assert any(line.startswith(said) for line in told), said
+
+
+def test_without_the_dense_model_there_is_nothing_to_compare_with(document: Evaluation):
+    report = pages.report(alone(document))
+    assert sentences(report)[0] == "The dense model was not asked, so there is nothing to compare with."
+    found = table(report, SCORES)
+    assert list(found.columns[:5]) == ["Method", "Retention", "GQA", "MME", "POPE"]
+    assert not blocks(report, Chart) and "the first 100 questions of a task" in report.facts
+
+
+def test_the_table_has_dense_first_then_the_highest_retention(document: Evaluation):
+    found = table(pages.report(document), SCORES)
+    assert found.first == 9
+    speeds = (
+        ("1.50× [1.45, 1.55]", "1.22× [1.17, 1.27]"),
+        ("1.60× [1.55, 1.65]", "1.26× [1.21, 1.31]"),
+        ("2.40× [2.35, 2.45]", "1.55× [1.50, 1.60]"),
+    )
+    assert [row[:9] for row in rows(found)] == [
+        ["dense", "100.0 %", "61.9", "1862.0", "85.9", "100.0 %", "–", "–", "–"],
+        ["fastv", "33.3 %", "52.7", "1612.0", "64.8", "82.4 % [81, 83]", "89.0 %", *speeds[0]],
+        ["trio", "33.3 %", "61.0", "1789.0", "86.5", "98.4 % [97, 99]", "98.8 %", *speeds[1]],
+        ["trio", "11.1 %", "58.0", "1681.0", "84.3", "94.0 % [93, 95]", "–", *speeds[2]],
+    ]
+    assert [entry.tone for entry in found.rows[2][:6]] == ["", "", "loss", "loss", "", "loss"]
+    assert found.rows[2][2].title == "−0.9 [−1.5, −0.3] to dense"
+    assert rows(found)[0][9:] == ["100.0 %", "2.98 T", "288 MiB", "41.0 ms", "61.0 ms"]
+    assert rows(found)[-1][9:] == ["11.1 %", "330.8 G", "31.97 MiB", "17.1 ms", "39.4 ms"]
+
+
+def test_the_paper_prints_nothing_for_a_variant(document: Evaluation):
+    row = document.cells[0]
+    variant = row.model_copy(update={"cell": Cell(method="trio", retention=0.333, options={"k_pos": 1})})
+    found = rows(table(pages.report(document.model_copy(update={"cells": (row, variant)})), SCORES))
+    assert [(row[0], row[6]) for row in found[1:]] == [("trio", "98.8 %"), ("trio (k_pos = 1)", "–")]
+
+
+def test_tasks_columns_and_refusals_are_told(document: Evaluation):
+    report = pages.report(document)
+    assert [page.id for page in report.pages] == ["scores", "tasks", "columns"]
+    assert [page.id for page in report.pages if page.folded] == ["tasks", "columns"]
+    found = rows(table(report, "All metrics"))
+    assert found[0] == ["gqa", "exact_match", "fastv at 33.3 %", "0.6190", "0.5270", "−0.0920 [−0.0982, −0.0858]"]
+    assert "The score is F1 over all questions." in terms(report)["POPE"]
+    assert "vtw at 33.3 % could not run: vtw needs a deeper model." in sentences(report)
+
+
+def test_variants_stand_beside_the_default(document: Evaluation):
+    default, changed = document.cells[0], {"k_pos": 1}
+    beside = Scores(benchmarks=default.benchmarks, average=0.97, average_ci95=(0.95, 0.99))
+    cell = Cell(method="trio", retention=0.333, options=changed)
+    variant = default.model_copy(update={"cell": cell, "beside_default": beside})
+    study = document.study.model_copy(update={"ablations": {"k_pos": {"1": changed, "4": {}}}})
+    report = pages.report(document.model_copy(update={"cells": (default, variant), "study": study}))
+    assert sentences(report)[0] == (
+        "Of 1 variant with an interval, 1 differs measurably from the default: k_pos 1 at 33.3 % (worse)."
+    )
+    found = report.pages[0].blocks[1]
+    assert isinstance(found, Table)
+    assert [row[:3] for row in rows(found)] == [["k_pos", "1", "33.3 %"], ["k_pos", "4 default", "33.3 %"]]
+    assert [rows(found)[0][place] for place in (7, 9)] == ["97.0 % [95, 99]", "92.1"]
+
+
+def test_the_chart_has_a_line_for_each_method_and_the_front(document: Evaluation):
+    [chart] = blocks(pages.report(document), Chart)
+    assert [one.name for one in chart.series] == ["Pareto front", "fastv", "trio"] and list(chart.levels) == [100]
+    assert list(chart.series[2].x) == [1.6, 2.4] and list(chart.series[2].hollow) == [False, False]

@@ -1,0 +1,108 @@
+"""Differences between variants, paired question by question."""
+
+import pytest
+from scipy.stats import binomtest
+
+from tests.profile import examples
+from tests.profile.reading import in_terminal, sentences, too_wide
+from trio_profile.kinds.grid import ablate as pages
+from trio_profile.kinds.grid.ablate import Ablation, ablate
+from trio_profile.records.estimate import Ratio
+from trio_profile.records.schema import Cell, Dense
+from trio_profile.report.blocks import Table
+
+known = pytest.fixture(examples.ablation, scope="module")
+
+
+def test_differences_are_paired_with_the_default(known: Ablation):
+    one, two, four = known.groups[0].rows
+    assert [row.default for row in (one, two, four)] == [False, False, True]
+    assert four.default_difference is None and four.printed == 94.9
+    assert one.default_difference is not None and two.default_difference is not None
+    assert one.default_difference.value == pytest.approx(-25 / 200)
+    assert one.accuracy_difference is not None and one.accuracy_difference.value == pytest.approx(-55 / 200)
+    # McNemar's exact test of the same pairs says the same of what is told apart.
+    for row, lost, gained in ((one, 30, 5), (two, 4, 4)):
+        low, high = row.default_difference.ci95
+        assert (not low <= 0 <= high) == (binomtest(lost, lost + gained).pvalue < 0.05)
+
+
+known_answers = pytest.fixture(examples.ablation, scope="module")
+
+
+@pytest.fixture(scope="module")
+def unanswered(known_answers: Ablation) -> Ablation:
+    default = examples.measurement()
+    changed = default.model_copy(update={"cell": Cell(method="trio", retention=0.11, options={"k_pos": 1})})
+    return ablate(examples.contents_of(known_answers.study, [default, changed], examples.dense()))
+
+
+def table_of(found: Ablation) -> Table:
+    return next(block for block in pages.verdict_page(found).blocks if isinstance(block, Table))
+
+
+def with_rows(base: Ablation, *rows) -> Ablation:
+    return base.model_copy(update={"groups": [base.groups[0].model_copy(update={"rows": list(rows)})]})
+
+
+def test_only_the_verdict_is_in_sight(known_answers: Ablation):
+    report = pages.report(known_answers)
+    assert [page.id for page in report.pages] == ["verdict", "groups", "doubts", "study", "numbers"]
+    assert [page.id for page in report.pages if not page.folded] == ["verdict"]
+
+
+def test_variants_that_differ_from_the_default_are_named(known_answers: Ablation):
+    apart, *_ = sentences(pages.report(known_answers))
+    assert apart == (
+        "Of 2 comparisons with the default, 1 differs measurably in right answers: "
+        "k_pos 1 (−12.5 [−18.0, −6.7] points)."
+    )
+
+
+def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(known_answers: Ablation):
+    """The least median, 1.4×, is that of an interval which holds all others."""
+    speeds = [(2.2, (2.1, 2.3)), (1.5, (1.4, 1.6)), (1.4, (0.3, 2.3))]
+    rows = [
+        row.model_copy(update={"prefill_speedup": Ratio(median=middle, ci95=ci95, samples=20, stopped="budget")})
+        for row, (middle, ci95) in zip(known_answers.groups[0].rows, speeds, strict=True)
+    ]
+    [told] = pages._speeds(with_rows(known_answers, *rows))
+    assert "2.20× [2.10, 2.30]" in told and "1.5× [1.4, 1.6]" in told
+    assert not list(pages._speeds(with_rows(known_answers, *rows[1:])))
+
+
+def test_a_default_that_was_not_measured_is_not_compared_with():
+    study = examples.study(verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "4": {}}})
+    dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 20})
+    found = ablate(examples.contents_of(study, [examples.answering({"k_pos": 1}, [True] * 20)], dense))
+    assert not list(pages._answers(found)) and table_of(found).rows[0][3].text == "–"
+
+
+def test_the_table_has_the_default_the_differences_and_what_the_paper_prints(known_answers: Ablation):
+    table = table_of(known_answers)
+    assert list(table.columns[: table.first]) == [
+        *("ablation", "variant", "right", "points to default", "prefill", "MACs", "mean KL, nats"),
+    ]
+    assert [(row[1].text, row[1].note) for row in table.rows] == [("1", ""), ("2", ""), ("4", "default")]
+    assert [row[3].text for row in table.rows] == ["−12.5 [−18.0, −6.7]", "+0.0 [−3.1, +3.1]", "–"]
+    assert [row[-1].text for row in table.rows] == ["92.1", "94.6", "94.9"] and table.columns[-1] == "paper"
+    assert table.switch is None
+
+
+def test_several_ablations_and_retentions_have_a_switch_and_a_key(known_answers: Ablation):
+    rows = [row.model_copy(update={"nominal_retention": 0.33}) for row in known_answers.groups[0].rows]
+    both = [known_answers.groups[0], known_answers.groups[0].model_copy(update={"name": "layers", "rows": rows})]
+    study = known_answers.study.model_copy(update={"retentions": (0.11, 0.33)})
+    table = table_of(known_answers.model_copy(update={"groups": both, "study": study}))
+    assert (table.switch, table.chosen, table.keys) == (0, "", 3)
+
+
+def test_without_answers_the_mean_kl_stays_in_sight(unanswered: Ablation):
+    table = table_of(unanswered)
+    assert list(table.columns[: table.first]) == ["ablation", "variant", "prefill", "MACs", "mean KL, nats"]
+
+
+def test_the_terminal_shows_ablations_in_80_columns(known_answers: Ablation):
+    assert not list(too_wide(pages.report(known_answers)))
+    noted = [row.model_copy(update={"notes": ("other code ran",)}) for row in known_answers.groups[0].rows]
+    assert "trio (k_pos = 1): other code ran." in in_terminal(pages.report(with_rows(known_answers, *noted)))

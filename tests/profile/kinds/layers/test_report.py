@@ -1,0 +1,117 @@
+"""The report of one prefill's time, from a document made by hand: four layers, a stage after the second."""
+
+import pytest
+
+from tests.profile.documents import layers_at, layers_document
+from tests.profile.reading import blocks, rows, sentences, table, too_wide
+from trio_profile.kinds.layers import report as pages
+from trio_profile.kinds.layers.document import LayersDocument
+from trio_profile.kinds.layers.report import totals_page
+from trio_profile.report.blocks import Chart, Table, Waterfall
+from trio_profile.report.html import render
+
+document = pytest.fixture(layers_document)
+
+
+def test_the_first_page_says_claim_measurement_and_largest_step(document: LayersDocument):
+    claim, took, most, shares, whole = sentences(pages.report(document))[:5]
+    assert claim == "The formula claims 2.50×. Measured, the prefill is 1.33× [1.28, 1.38] as fast as dense."
+    assert "It takes 30.0 ms, dense takes 40.0 ms (12 rounds" in took and "the time was up" in took
+    largest = max(document.attribution[1:], key=lambda step: step.added_ms)
+    assert largest.name in most
+    assert shares == (  # of 30 ms: 26, 3.5 and 0.2 ms, which alone would be 40 / 0.2 times as fast
+        "Shares of the pruned prefill: decoder layers 86.7 % and selection 11.7 %. "
+        "If layers and selection took no time, it would be 200.00× as fast as dense."
+    )
+    assert "69.0 ms, and 70.0 ms dense" in whole and whole.endswith("as fast as dense.")
+
+
+def test_the_walk_goes_from_the_claim_to_the_sum_of_the_parts(document: LayersDocument):
+    (walk,) = blocks(pages.report(document), Waterfall)
+    assert walk.first.value == document.attribution[0].added_ms == 16
+    assert walk.last.value == pytest.approx(20 + 6 + 4)
+    assert walk.first.value + sum(step.value for step in walk.steps) == pytest.approx(walk.last.value)
+    assert all(abs(step.value) >= 0.02 * walk.last.value for step in walk.steps if "small step" not in step.name)
+    steps = rows(table(pages.report(document), "From the claim to the measurement, step by step"))
+    assert [row[0] for row in steps] == [step.name for step in document.attribution]
+
+
+def test_each_layer_stands_in_the_detail(document: LayersDocument):
+    each = table(pages.report(document), "Each layer")
+    assert each.detail and [row[1] for row in rows(each)] == ["636 of 636", "636 of 636", "124 of 636", "124 of 636"]
+
+
+def test_the_chart_has_both_models_and_an_upright_for_each_stage(document: LayersDocument):
+    (chart,) = blocks(pages.report(document), Chart)
+    dense, pruned = chart.series
+    assert (dense.name, pruned.name) == ("dense", "trio") and list(pruned.y) == [10, 10, 3, 3]
+    assert all(low < y < high for low, y, high in zip(pruned.low, pruned.y, pruned.high, strict=True))
+    assert [upright.x for upright in chart.uprights] == [2.5]
+
+
+def test_a_stage_shows_what_it_has_and_a_dash_for_the_rest(document: LayersDocument):
+    (stage,) = rows(table(pages.report(document), "Stages"))
+    assert stage == ["2", "576 → 64", "–", "–", "–", "–", "3.50 ms", "0.500 ms"]
+
+
+def test_the_whole_prefill_has_its_time_and_the_named_share(document: LayersDocument):
+    found = rows(table(pages.report(document), "The whole prefill"))
+    whole = {name: (dense, pruned) for name, dense, pruned in found}
+    assert whole["time, without time stamps inside"] == ("40.0 ms", "30.0 ms")
+    assert whole["share in layers, modules and stages"] == ("99.4 %", "97.5 %")
+
+
+def test_the_walk_is_in_sight_and_all_fits_the_terminal(document: LayersDocument):
+    report = pages.report(document)
+    assert [page.id for page in report.pages] == ["walk", "efficiency", "layers", "stages"]
+    assert [page.id for page in report.pages if page.folded] == ["layers", "stages"]
+    assert not list(too_wide(report))
+
+
+def test_several_retentions_have_one_table_first_and_then_their_own_pages():
+    report = pages.report(layers_at(0.1, 0.5))
+    assert [page.id for page in report.pages] == [
+        "efficiency",
+        *("walk-0.1", "walk-0.5"),
+        *(f"{name}-{mark}" for mark in ("0.1", "0.5") for name in ("layers", "stages")),
+    ]
+    assert report.pages[1].title == "At 10.0 %: from the claimed speed-up to the measured one"
+    assert "10.0 % and 50.0 % retention" in report.facts
+    ids = [block.id for block in (*blocks(report, Waterfall), *blocks(report, Chart))]
+    assert sorted(ids) == ["layers-0.1", "layers-0.5", "walk-0.1", "walk-0.5"]
+    assert "At 50.0 %" in render(report) and not list(too_wide(report))
+
+
+def tables(document: LayersDocument) -> list[Table]:
+    return [block for block in totals_page(document).blocks if isinstance(block, Table)]
+
+
+def test_the_first_table_has_the_papers_columns_and_a_row_for_each_retention():
+    first = tables(layers_at(0.11, 0.77))[0]
+    assert first.columns[5:] == ("Forward", "Proxy loss", "Backward", "Selection")
+    assert rows(first) == [
+        ["dense", "100", "110 ms", "40.0 ms", "2 MiB", "40.0 ms [36.0, 44.0]", "–", "–", "–"],
+        *(
+            [at, "40", "99.0 ms", "30.0 ms", "1 MiB", "26.0 ms [23.4, 28.6]", "–", *stages]
+            for at in ("11.0 %", "77.0 %")
+            for stages in [("2.00 ms [1.80, 2.20]", "3.50 ms [3.15, 3.85]")]
+        ),
+    ]
+
+
+def test_saved_is_given_with_gamma_1_and_with_the_counted_factor_beside_the_budgets():
+    document = layers_document()
+    saved = tables(document)[1]
+    assert "(4 · f(576))" in saved.caption and saved.columns[2] == "Saved, γ = 1"
+    assert rows(saved)[0][2:6] == ["60.0 %", "0.210", "68.0 %", "30.0 %"]
+    assert any("a backward pass that costs nothing" in line for line in sentences(pages.report(document)))
+
+
+def test_a_method_without_a_proxy_loss_has_no_gamma():
+    document = layers_document()
+    bare = document.efficiency.model_copy(update={"formula_totals": (), "fastv_saved": 0.7})
+    cells = (document.cells[0].model_copy(update={"method": "divprune", "efficiency": bare}),)
+    found = pages.report(document.model_copy(update={"cells": cells}))
+    saved = next(one for one in tables(document.model_copy(update={"cells": cells})) if "tokens kept" in one.columns)
+    assert saved.columns[2] == "Saved" and rows(saved)[0][2:5] == ["70.0 %", "–", "–"]
+    assert not any("γ" in line for line in sentences(found))

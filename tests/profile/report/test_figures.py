@@ -1,0 +1,73 @@
+"""One figure as a picture file."""
+
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tests import needs
+from tests.core.tiny import fast_first
+from tests.profile.browser import CHROMIUM, MISSING
+from tests.profile.examples import document, study
+from trio_profile.errors import StudyError
+from trio_profile.installation import install_command
+from trio_profile.kinds.grid import sweep
+from trio_profile.report.blocks import Axis, Chart, Page, Report, Series
+from trio_profile.report.figures import names, picture
+from trio_profile.report.palette import INK, PALETTE
+
+REPORT = sweep.report(document(study(retentions=(0.11, 0.55))))
+STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    assert "prefill" in names(REPORT)
+    with pytest.raises(StudyError, match=r"no figure is called 'prefil'; choose one of .*prefill, total"):
+        picture(REPORT, "prefil", "svg")
+    with pytest.raises(StudyError, match="this study has no figures"):
+        picture(Report("", "", [], [Page("", "", "", [])]), "prefill", "svg")
+
+
+def test_without_kaleido_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kaleido", None)
+    with pytest.raises(
+        StudyError, match=f"a figure as pdf needs the extra 'export' .*{re.escape(install_command('export'))}$"
+    ):
+        picture(REPORT, "prefill", "pdf")
+
+
+def test_without_a_browser_the_way_out_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kaleido", SimpleNamespace(calc_fig_sync=None))
+    monkeypatch.delenv("BROWSER_PATH", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(StudyError, match="needs Chrome or Chromium, and none is on the PATH: install one, or set"):
+        picture(REPORT, "prefill", "svg")
+
+
+def test_a_picture_loads_nothing_and_has_quiet_series_in_grey_and_a_legend_instead_of_the_picker(monkeypatch):
+    asked = {}
+
+    def draw(figure, opts, kopts):
+        asked.update(figure=figure, opts=opts, kopts=kopts)
+        return b"drawn"
+
+    series = [Series(name, [1], [1], colour=place, group=name, quiet=place == 1) for place, name in enumerate("ab")]
+    chart = Chart("one", "", "", Axis("x"), Axis("y"), series, picker=True)
+    monkeypatch.setitem(sys.modules, "kaleido", SimpleNamespace(calc_fig_sync=draw))
+    monkeypatch.setenv("BROWSER_PATH", "/a/browser")
+    assert picture(Report("", "", [], [Page("", "", "", [chart])]), "one", "png") == b"drawn"
+    assert asked["kopts"] == {"path": "/a/browser", "mathjax": False}
+    assert (asked["opts"]["format"], asked["opts"]["scale"]) == ("png", 2)
+    shown = {trace["name"]: (trace["showlegend"], trace["line"]["color"]) for trace in asked["figure"]["data"]}
+    assert shown == {"a": (True, PALETTE[0]), "b": (False, INK)}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+@pytest.mark.parametrize("form", fast_first(STARTS, "svg"))
+def test_a_figure_is_drawn_by_the_browser(form):
+    needs.package("kaleido", "export")
+    found = picture(REPORT, "prefill", form)
+    assert found.lstrip().startswith(STARTS[form])
+    if form == "svg":
+        assert b"Retention" in found and b"Speed-up over dense" in found

@@ -1,0 +1,195 @@
+"""The page: what the file holds, and that nothing in it is loaded or breaks out."""
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from tests.profile.documents import with_tokens
+from tests.profile.examples import document, environment, failed, measurement, study
+from tests.profile.kinds.grid.test_sweep import with_failures
+from tests.profile.reading import sentences
+from trio_profile.errors import ProfileError, StoreError
+from trio_profile.kinds.grid import sweep
+from trio_profile.kinds.grid.sweep import SweepDocument
+from trio_profile.report import html
+from trio_profile.report.blocks import Confidence, Page, Report, Sentences
+from trio_profile.report.definitions import DEFINITIONS, find
+
+HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
+
+
+def attributes(page: str, *names: str) -> list[str]:
+    """The values of all attributes with one of these names."""
+    return [unescape(value) for value in re.findall(rf'\s(?:{"|".join(names)})="([^"]*)"', page)]
+
+
+def text_of(page: str) -> str:
+    """What a reader sees."""
+    bare = re.sub(r"<(script|style).*?</\1>|<[^>]*>", "", page, flags=re.DOTALL)
+    return re.sub(r"[\s\u00a0]+", " ", unescape(bare))
+
+
+def raw_data(text: str) -> str:
+    start = text.index('id="data">') + len('id="data">')
+    return text[start : text.index("</script>", start)]
+
+
+def embedded(text: str) -> SweepDocument:
+    return SweepDocument.model_validate(json.loads(raw_data(text)))
+
+
+def ours(text: str) -> str:
+    """All but plotly's own text, in which addresses stand that nothing here asks for."""
+    return text.replace(get_plotlyjs(), "")
+
+
+def render(found: SweepDocument) -> str:
+    return html.render(sweep.report(found))
+
+
+def write(found: SweepDocument, directory: Path) -> Path:
+    return html.write(sweep.report(found), directory)
+
+
+several = pytest.fixture(with_failures, scope="module")
+
+
+@pytest.fixture(scope="module")
+def several_html(several: SweepDocument) -> str:
+    return render(several)
+
+
+# What the file holds
+
+
+def test_the_embedded_data_are_the_document(several: SweepDocument, several_html: str):
+    assert embedded(several_html) == several
+
+
+def test_every_definition_has_an_anchor_and_heads_tell_their_meaning(several_html: str):
+    ids = attributes(several_html, "id")
+    assert len(ids) == len(set(ids)) and {f"numbers-{find(name).anchor}" for name in DEFINITIONS} <= set(ids)
+    heads = attributes("".join(re.findall(r"<th scope[^>]*>", several_html)), "title")
+    assert {find(name).meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")} <= set(heads)
+
+
+# Nothing is loaded, nothing breaks out
+
+
+def test_the_page_loads_nothing_from_elsewhere(several_html: str):
+    text = ours(several_html)
+    places = attributes(text, "src", "href", "srcset", "action", "data", "poster")
+    assert places and all(place.startswith("#") for place in places)
+    assert not re.search(r"@import|url\(|https?:|\bimport\b\s*[(\"']", text)
+    assert "default-src 'none'" in text
+
+
+def test_plotly_stands_at_the_end_once_and_waits_to_be_run(several_html: str):
+    assert html._plotly() == get_plotlyjs()
+    assert several_html.count("* plotly.js v") == 1
+    start = several_html.index('<script type="text/plain" id="plotly">')
+    assert several_html.index('id="data">') < start and several_html.index("</main>") < start
+    assert several_html.rstrip().endswith("</script>\n</body>\n</html>")
+
+
+def test_a_default_sweep_is_smaller_than_six_megabytes():
+    """With its picture, and with scores at three stages of each cell."""
+    text = render(with_tokens(document()))
+    assert "data:image/jpeg" in text and len(text.encode()) < 6_000_000
+
+
+# The head
+
+
+def test_the_confidence_leads_to_the_doubts_if_the_report_has_them():
+    blocks = [Sentences("", ["one"])]
+    report = Report("a", "b", [], [Page("page", "Page", "", blocks)], confidence=[Confidence("low", "few pairs")])
+    assert 'href="#doubts"' not in html.render(report)
+    report = replace(report, pages=[*report.pages, Page("doubts", "Doubts", "", blocks)])
+    assert html.render(report).count('href="#doubts"') == 2  # one of them in the list of pages
+
+
+def test_markup_in_names_stays_text():
+    asked = study(methods=(HOSTILE,), model=HOSTILE, prompt=HOSTILE, retentions=(0.11, 0.22))
+    page = render(document(asked, [measurement(HOSTILE, 0.11), failed(HOSTILE, 0.22, HOSTILE)]))
+    assert embedded(page).study.prompt == HOSTILE
+    assert "<" not in raw_data(page)
+    assert HOSTILE in text_of(ours(page)) and f"failed: {HOSTILE}" in text_of(ours(page))
+    assert "<img" not in ours(page) and all(place.startswith("#") for place in attributes(ours(page), "href"))
+
+
+# Poor studies
+
+
+BARE = environment(cuda=None, driver=None, device_memory_bytes=None, memory_bytes=None, commit=None)
+
+
+@pytest.mark.parametrize(
+    "poor",
+    [
+        document(measurements=[]),
+        document(measurements=[measurement()], without_dense=True),
+        document(measurements=[failed()], without_dense=True),
+        document(
+            study(retentions=(0.5,)),
+            [measurement(retention=0.5).model_copy(update={"gamma_counted": None, "kv_bytes_predicted": None})],
+            where=BARE,
+        ),
+    ],
+    ids=["empty", "no dense", "nothing at all", "one cell of a bare machine"],
+)
+def test_a_study_with_missing_parts_has_a_report(poor: SweepDocument):
+    page = render(poor)
+    assert embedded(page) == poor
+    assert all(sentence in text_of(ours(page)) for sentence in sentences(sweep.report(poor)))
+
+
+# Writing
+
+
+def test_writing_replaces_the_file_and_leaves_nothing_else(tmp_path: Path, several: SweepDocument):
+    directory = tmp_path / "new" / "study"
+    assert write(document(measurements=[]), directory) == directory / "report.html"
+    path = write(several, directory)
+    assert embedded(path.read_text(encoding="utf-8")) == several
+    assert [file.name for file in directory.iterdir()] == ["report.html"]
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProfileError, match=r"cannot write .*file.*; choose another directory"):
+        write(document(measurements=[]), tmp_path / "file")
+
+
+# --- which pages may be overwritten ----------------------------------------------------------------------------------
+
+REPORTS = Path(__file__).parents[3] / "reports"
+
+
+@pytest.mark.parametrize("path", sorted(REPORTS.rglob("report.html")), ids=lambda path: path.parent.name)
+def test_every_published_page_is_ours(path):
+    assert html.is_ours(path)
+
+
+def test_the_page_of_somebody_else_is_kept(tmp_path):
+    for text in (
+        "<!doctype html><p>trio-profile format 1.1",
+        '<meta name="generator" content="Hugo 0.1"><title>report</title>',
+        "\x00\xff",
+    ):
+        path = tmp_path / "report.html"
+        path.write_text(text)
+        with pytest.raises(StoreError, match=r"report\.html was not written by trio-profile and is kept: move it"):
+            html.write(sweep.report(document(measurements=[])), tmp_path)
+        assert path.read_text() == text
+
+
+def test_a_name_that_is_free_or_an_empty_file_may_be_taken(tmp_path):
+    html.require_ours(tmp_path / "report.html")
+    (tmp_path / "report.html").touch()
+    html.require_ours(tmp_path / "report.html")

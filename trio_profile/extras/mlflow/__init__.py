@@ -1,1 +1,0 @@
-"""Log a study as a run of MLflow. Only this folder needs the extra `mlflow`."""

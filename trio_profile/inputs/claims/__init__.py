@@ -1,0 +1,1 @@
+"""Claims files: what a paper prints, as exact figures of its tables."""

@@ -1,0 +1,1 @@
+"""Checks of an audit, one in each file."""

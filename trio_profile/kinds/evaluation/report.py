@@ -1,0 +1,369 @@
+"""The report of an evaluation: the scores of each cell beside the dense model's, and what the cells cost."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any
+
+from trio_profile import units
+from trio_profile.cost.printed import ABLATIONS
+from trio_profile.judge.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
+from trio_profile.kinds.evaluation.document import Benchmark, EvaluatedCell, Evaluation, Score
+from trio_profile.quantities import entries
+from trio_profile.quantities.entries import NOTHING
+from trio_profile.quantities.quantity import Column
+from trio_profile.records.estimate import Interval
+from trio_profile.report import pareto
+from trio_profile.report.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms, tabulate
+from trio_profile.report.page import notes, pixel_facts
+from trio_profile.report.recommendation import licence
+from trio_profile.report.table import Key, grid, table
+from trio_profile.text import listed
+
+_NEAR = 0.0005
+"""Two retentions closer than this are the same one."""
+
+
+def report(document: Evaluation) -> Report:
+    """The report of an evaluation."""
+    study = document.study
+    names = list(dict.fromkeys(row.cell.method for row in document.cells if row.cell is not None))
+    facts = [document.environment.device_name, study.dtype]
+    facts += [] if document.suite is None else [f"suite {document.suite}"]
+    facts += [f"lmms-eval {document.lmms_eval}", *pixel_facts(study)]
+    if (limit := study.limit) is not None:
+        facts.append(f"the first {units.number_of(limit, 'question')} of a task")
+    pages = [variants_page(document), scores_page(document), tasks_page(document), columns_page(document)]
+    return Report(
+        subject=listed(names) if len(names) < 4 else f"{len(names)} methods",
+        model=study.model,
+        facts=facts,
+        pages=[page for page in pages if page.blocks],
+        data=document.model_dump_json(),
+    )
+
+
+def variants_page(document: Evaluation) -> Page:
+    """Each variant of a method beside the unchanged one. The page is empty for an evaluation without variants."""
+    rows: list[Any] = []
+    for group, variants in document.study.ablations.items():
+        for retention in sorted(set(document.study.retentions)):
+            measured = [
+                row.model_copy(update={"ablation": group, "variant": name})  # the default is a row of each group
+                for name, options in variants.items()
+                for row in document.cells
+                if row.cell and row.cell.retention == retention and row.cell.options == options
+            ]
+            rows += measured if len(measured) > 1 else []
+    keys = [
+        Key("ablation", lambda _, row: Entry(row.ablation)),
+        Key("variant", lambda _, row: Entry(row.variant, note="" if row.beside_default else "default")),
+        "asked",
+    ]
+    columns = [
+        *map(_score_column, document.benchmarks),
+        Column("average", lambda row, _: _share(row.average)),
+        Column("of default", lambda row, _: _average(row.beside_default)),
+        "prefill",
+        Column("paper", lambda row, _: _printed_variant(row.ablation, row.variant)),
+        *map(_to_default, document.benchmarks),
+    ]
+    caption = (
+        "Scores. “of default” is the mean of the variant's score over the default's. The paper's figures are for "
+        "LLaVA-1.5-7B at 64 tokens: its average in per cent of dense, in layers its POPE score"
+    )
+    variants = table(grid(document, rows), caption, columns, keys, in_sight="paper")
+    blocks = [Sentences("", [_different(rows)]), variants] if rows else []
+    return Page("ablations", "Variants beside the default", "", blocks)
+
+
+def scores_page(document: Evaluation) -> Page:
+    """The recommendation, and the table of all cells and benchmarks."""
+    rows = rows_of(document)
+    blocks: list[Block] = [Sentences("", lines)] if (lines := [*_recommended(rows)]) else []
+    if document.benchmarks:
+        blocks += [chart] if (chart := speed_and_average(document)) is not None else []
+        blocks.append(score_table(document))
+    if lines := [*_reminders(document, rows)]:
+        blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
+    return Page("scores", "Scores", "", blocks)
+
+
+def tasks_page(document: Evaluation) -> Page:
+    """Every metric of every task."""
+    rows = rows_of(document) or ([document.dense] if document.dense is not None else [])
+    scores = [(row, task.task, score) for row in rows for task in row.tasks for score in task.scores]
+    scores.sort(key=lambda item: (item[1], metric_name(item[2])))
+    columns: dict[str, Callable[[tuple[EvaluatedCell, str, Score]], Entry]] = {
+        "task": lambda item: Entry(item[1]),
+        "metric": lambda item: Entry(metric_name(item[2])),
+        "cell": lambda item: Entry(name_of(item[0])),
+        "dense": lambda item: NOTHING if item[2].dense is None else Entry(units.task_score(item[2].dense)),
+        "pruned": lambda item: Entry(units.task_score(item[2].value)),
+        "difference": lambda item: _difference(item[2]),
+    }
+    metrics = tabulate("All metrics", columns, scores, keys=3, detail=len(rows) != 1)
+    return Page("tasks", "Task by task", "", [metrics] if scores else [], folded="Show every task")
+
+
+def columns_page(document: Evaluation) -> Page:
+    """The meaning of each column, and how it was measured."""
+    items = [(column.name, _column(column)) for column in document.benchmarks]
+    return Page(
+        "columns",
+        "Columns",
+        "Every score is the task's own, as lmms-eval computes it. All cells and the dense model answer the same "
+        "questions, in an order that is drawn anew for each. The average is the mean over the benchmarks of score / "
+        "dense. Intervals are for 95 %, from resampled pictures. f(n) is the paper's formula with γ = "
+        f"{units.plain(document.study.gamma)}. Work and bytes are means, times are medians, over the questions with a "
+        "picture; “total” is the whole answer, which may have another length than dense's.",
+        [Terms("", items, detail=True)] if items else [],
+        folded="Show what the columns mean",
+    )
+
+
+def rows_of(document: Evaluation) -> list[EvaluatedCell]:
+    """Return the pruned rows as the paper orders them: the highest retention first, then by method."""
+    methods = list(document.study.methods)
+    rows = [(row.cell, row) for row in document.cells if row.cell is not None]
+    rows.sort(key=lambda pair: (-pair[0].retention, methods.index(pair[0].method) if pair[0].method in methods else 99))
+    return [row for _, row in rows]
+
+
+def name_of(row: EvaluatedCell) -> str:
+    """Return the name of a row: `trio at 11.1 %`."""
+    return "dense" if row.cell is None else f"{row.cell.variant} at {units.percent(row.cell.retention)}"
+
+
+def metric_name(score: Score) -> str:
+    """Return lmms-eval's name of a score, with its filter if it has one."""
+    return score.metric if score.filter == "none" else f"{score.metric}, {score.filter}"
+
+
+def speed_and_average(document: Evaluation) -> Chart | None:
+    """Prefill speed-up against the average as a share of dense. None if fewer than two rows have both."""
+    points = [
+        pareto.Point(
+            row.cell.method,
+            units.percent(row.cell.retention),
+            row.prefill_speedup,
+            100 * row.average,
+            None if row.average_ci95 is None else (100 * row.average_ci95[0], 100 * row.average_ci95[1]),
+            _described(row).replace(": ", "\n").replace(", ", "\n"),
+            row.remark == CONTROL,
+        )
+        for row in rows_of(document)
+        if row.cell is not None and row.prefill_speedup is not None and row.average is not None
+    ]
+    axis = Axis("Average, share of dense", suffix=" %", digits=1)
+    if len(points) < 2:
+        return None
+    return pareto.drawn("average", "Speed and average score", points, document.study.methods, axis, levels=(100,))
+
+
+def score_table(document: Evaluation) -> Table:
+    """A row for each cell: each benchmark, the average as a share of dense, speed-ups, and what the cell costs."""
+    dense = document.dense
+    columns: list[str | Column] = [*map(_score_column, document.benchmarks)]
+    if any(row.average is not None for row in document.cells):
+        columns += [
+            _same("average", lambda row: _share(1.0) if row.cell is None else _average(row)),
+            Column("printed", lambda row, _: _share(_printed(document, row))),
+        ]
+    work, cache = (None, None) if dense is None else (dense.fastv_macs, dense.kv_bytes)
+    columns += [
+        "prefill",
+        "total",
+        _same("realised", lambda row: _share(row.retention)),
+        _same("f(n)", lambda row: _amount(row.fastv_macs, work, units.count)),
+        _same("KV", lambda row: _amount(row.kv_bytes, cache, units.size)),
+        _same("prefill time", lambda row: entries.milliseconds(row.prefill_ms)),
+        _same("total time", lambda row: entries.milliseconds(row.total_ms)),
+    ]
+    timed = any(row.prefill_ms is not None for row in document.cells)
+    in_sight = "total" if timed else ""
+    caption = "Scores, their average as a share of dense, and speed-up over dense"
+    return table(
+        grid(document, rows_of(document)), caption, columns, ["method", "asked"], in_sight=in_sight, with_dense=True
+    )
+
+
+# Sentences
+
+
+def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
+    """The cell to use, and how sure that is."""
+    pick = best_row(rows)
+    if pick is None:
+        judged = [row for row in rows if row.prefill_speedup and row.average_ci95 and row.remark != CONTROL]
+        yield from ["No method is measurably faster than dense in prefill."] if judged else []
+    elif keeps_scores(pick):
+        yield f"Use {_described(pick)}."
+        if pick.average_ci95 and (may_lose := 1 - pick.average_ci95[0]) > POSSIBLE_LOSS[0]:
+            yield f"This is uncertain: it may lose up to {units.percent(may_lose)}. Ask more questions."
+    else:
+        most = units.percent(MOST_LOST)
+        yield f"No cell is faster and loses at most {most} on average. The one that loses least is {_described(pick)}."
+
+
+def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[str]:
+    """The things that are missing, and that weaken the findings."""
+    tasks = rows[0].tasks if rows else ()
+    if not rows:
+        yield "No cell has answered."
+    if without := [task.task for task in tasks if task.questions and task.prefill_ms is None]:
+        yield f"{listed(without)}: no question has a picture, so every row has the dense model's answers."
+    known = {column.task for column in document.benchmarks}
+    if without := [
+        task.task for task in tasks if task.scores and task.task in document.study.tasks and task.task not in known
+    ]:
+        yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
+    if document.dense is None:
+        yield "The dense model was not asked, so there is nothing to compare with."
+    elif names := [score.benchmark for score in document.dense.benchmarks if score.value <= 0]:
+        yield f"The dense model scores nothing in {listed(names)}, so there is no average as a share of dense."
+    scores = [score for row in rows for score in row.benchmarks]
+    chance = {score.benchmark for score in scores if score.difference is not None and score.ci95 is None}
+    if names := [column.name for column in document.benchmarks if column.name in chance]:
+        average = ", and the average has none either" if len(document.benchmarks) > 1 else ""
+        yield f"{listed(names)}: the difference has no interval, so it may be chance{average}."
+    yield from notes((name_of(row), row.notes) for row in document.cells)
+    for refusal in document.refused:
+        yield f"{refusal.cell.variant} at {units.percent(refusal.cell.retention)} could not run: {refusal.reason}."
+
+
+def _described(row: EvaluatedCell) -> str:
+    """A row with its average and its speed-up, and what must be known of its method."""
+    parts: list[str] = []
+    if row.average is not None:
+        ends = row.average_ci95
+        kept = units.percent(row.average) if ends is None else units.percent_within(row.average, ends)
+        parts.append(f"average {kept} of dense")
+    if row.prefill_speedup is not None:
+        parts.append(f"prefill {units.times_within(row.prefill_speedup.value, row.prefill_speedup.ci95)}")
+    return f"{name_of(row)}{licence(row.remark)}: {', '.join(parts)}"
+
+
+def _different(rows: Sequence[Any]) -> str:
+    """Which variants differ measurably from the default. rows: as in the table of variants."""
+    known = [(row, interval) for row in rows if row.beside_default and (interval := row.beside_default.average_ci95)]
+    apart = [
+        f"{row.ablation} {row.variant} at {units.percent(row.cell.retention)} "
+        f"({'better' if interval[0] > 1 else 'worse'})"
+        for row, interval in known
+        if entries.tone(interval, 1)
+    ]
+    variants = units.number_of(len(known), "variant")
+    count = f"{len(apart) or 'none'} differ{'s' if len(apart) == 1 else ''} measurably from the default"
+    return f"Of {variants} with an interval, {count}{': ' if apart else ''}{'; '.join(apart)}."
+
+
+# Columns and entries
+
+
+def _same(name: str, entry: Callable[[Any], Entry]) -> Column:
+    """A column that shows the same of a cell and of the dense model."""
+    return Column(name, lambda row, _: entry(row), of_dense=entry)
+
+
+def _score_column(benchmark: Benchmark) -> Column:
+    """The score in one benchmark. Its difference to dense is the tooltip, and its interval the colour."""
+
+    def entry(row: EvaluatedCell) -> Entry:
+        score = next((score for score in row.benchmarks if score.benchmark == benchmark.name), None)
+        if score is None:
+            return NOTHING
+        largest = max(abs(score.value), abs(score.dense or 0.0), benchmark.scale / 10)
+        to_dense = _signed(score.difference, largest, score.ci95)
+        title = f"{to_dense.text} to dense" if score.difference is not None else ""
+        return Entry(units.task_score(score.value, largest), title=title, tone=to_dense.tone, order=score.value)
+
+    return _same(benchmark.name, entry)
+
+
+def _to_default(benchmark: Benchmark) -> Column:
+    """The difference of a variant's score to the default's."""
+
+    def entry(row: EvaluatedCell, _: Any) -> Entry:
+        scores = row.beside_default.benchmarks if row.beside_default else ()
+        score = next((score for score in scores if score.benchmark == benchmark.name), None)
+        return NOTHING if score is None else _signed(score.difference, score.value, score.ci95)
+
+    return Column(f"{benchmark.name} to default", entry)
+
+
+def _signed(difference: float | None, score: float, interval: Interval | None) -> Entry:
+    """A difference of two scores, with its interval. score: one of the two."""
+    if difference is None:
+        return NOTHING
+    text = units.task_score_difference(difference, score, interval)
+    return Entry(text, tone=entries.tone(interval, 0) if interval else "", order=difference)
+
+
+def _difference(score: Score) -> Entry:
+    """How a metric differs from dense. Its colour is that of a gain only if the task says which direction is one."""
+    entry = _signed(score.difference, score.value, score.ci95)
+    if score.higher_is_better is None or entry.tone == "":
+        return replace(entry, tone="")
+    return replace(entry, tone="gain" if (entry.tone == "gain") == score.higher_is_better else "loss")
+
+
+def _average(row: Any) -> Entry:
+    """An average share, with its interval if it has one. row: a record with `average` and `average_ci95`, or None."""
+    if row is None or row.average is None or row.average_ci95 is None:
+        return _share(row and row.average)
+    _, bracket, bounds = units.percent_within(row.average, row.average_ci95).partition("[")
+    tone = entries.tone(row.average_ci95, 1)
+    return Entry(units.percent(row.average), f"{bracket}{bounds}", tone=tone, order=row.average)
+
+
+def _printed(document: Evaluation, row: EvaluatedCell) -> float | None:
+    """The average that the suite's paper prints for a cell; None if it prints none."""
+    cell = row.cell
+    if cell is None or cell.options:
+        return None
+    near = (figure for figure in document.printed if abs(figure.retention - cell.retention) < _NEAR)
+    return next((figure.average for figure in near if figure.method == cell.method), None)
+
+
+def _share(value: float | None) -> Entry:
+    return NOTHING if value is None else Entry(units.percent(value), order=value)
+
+
+def _amount(value: float | None, dense: float | None, text: Callable[[float], str]) -> Entry:
+    """A mean count, with its share of dense as a tooltip."""
+    if value is None:
+        return NOTHING
+    return Entry(text(value), title=f"{units.percent(value / dense)} of dense" if dense else "", order=value)
+
+
+def _column(column: Benchmark) -> str:
+    names = [key.removesuffix(",none").replace(",", ", filter ") for key in column.metrics]
+    scale = "" if column.scale == 1 else f" × {units.plain(column.scale)}"
+    task = "" if column.task == column.name else f"{column.task}: "
+    paper = f" The paper: {column.printed}." if column.printed and column.printed != column.name else ""
+    return f"{task}{' + '.join(names)}{scale}.{paper} {column.differs}".strip()
+
+
+def _printed_variant(group: str, name: str) -> Entry:
+    printed = ABLATIONS.get(group, {})
+    return Entry(units.score(printed[name])) if name in printed else NOTHING
+
+
+def best_row(rows: Sequence[EvaluatedCell]) -> EvaluatedCell | None:
+    """Return the fastest row that is faster than dense and keeps the scores; None if nothing can be said.
+
+    If no row keeps the scores, it is the one with the highest average. Controls are never picked.
+    """
+    judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
+    speedups = [
+        (row.prefill_speedup.value, row) for row in judged if row.prefill_speedup and row.prefill_speedup.ci95[0] > 1
+    ]
+    if kept := [(speedup, row) for speedup, row in speedups if keeps_scores(row)]:
+        return max(kept, key=itemgetter(0))[1]
+    return max((row for _, row in speedups), key=lambda row: row.average or 0.0, default=None)
+
+
+def keeps_scores(row: EvaluatedCell) -> bool:
+    """Whether the average of a row is at most two points below dense."""
+    return (row.average or 0.0) >= 1 - MOST_LOST

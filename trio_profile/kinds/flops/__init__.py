@@ -1,0 +1,1 @@
+"""The kind `flops`: reconcile the claimed work with the counted work."""

@@ -1,0 +1,1 @@
+"""The kinds that are measured cell by cell: `sweep`, `compare` and `ablate`."""

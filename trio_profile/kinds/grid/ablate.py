@@ -1,0 +1,175 @@
+"""The kind `ablate`: variants of TRIO, each with its difference to the default, and its report."""
+
+from collections.abc import Iterator
+from itertools import product
+
+from trio_profile import units
+from trio_profile.cost.printed import ABLATIONS
+from trio_profile.judge.accuracy import paired_difference
+from trio_profile.kinds.grid.cells import CellSummary, summarise_cells
+from trio_profile.kinds.grid.document import GridDocument, fields_of
+from trio_profile.kinds.grid.page import reminders, report_of
+from trio_profile.quantities import entries
+from trio_profile.quantities.quantity import Column, over_dense
+from trio_profile.records.contents import Contents
+from trio_profile.records.estimate import Difference
+from trio_profile.records.schema import Cell, Options, Record
+from trio_profile.report.blocks import Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.report.table import Key, grid, table
+
+
+class Row(CellSummary):
+    """One variant at one retention.
+
+    variant: name of the variant.
+    options: the options that the variant changes, with their new values.
+    default: whether this is the unchanged method.
+    default_difference: the variant's accuracy minus the unchanged method's accuracy on the same questions. The
+        difference to the dense model is `accuracy_difference`.
+    printed: the paper's figure for this variant; None if the paper prints none.
+    """
+
+    variant: str
+    options: Options
+    default: bool
+    default_difference: Difference | None = None
+    printed: float | None = None
+
+
+class Group(Record):
+    """One ablation: the variants of one option.
+
+    rows: sorted by retention, then in the order of the variants.
+    """
+
+    name: str
+    rows: list[Row]
+
+    def at(self, retention: float) -> list[Row]:
+        """The measured rows of one nominal retention."""
+        return [row for row in self.rows if row.nominal_retention == retention and row.status == "done"]
+
+
+class Ablation(GridDocument):
+    """The output of `trio-profile ablate --json`.
+
+    groups: the ablations. The unchanged method is measured once and is a row of each group.
+    """
+
+    groups: list[Group]
+
+    @property
+    def summaries(self) -> list[Row]:
+        """The rows of all groups."""
+        return [row for group in self.groups for row in group.rows]
+
+
+def ablate(contents: Contents) -> Ablation:
+    """Derive the ablations of the study's first method from its records. Cells without a record are left out."""
+    study, dense = contents.study, contents.dense
+    by_cell = {measurement.cell.id: measurement for measurement in contents.measurements}
+    summaries = dict(zip(by_cell, summarise_cells(list(by_cell.values()), study, dense), strict=True))
+
+    def rows_of(group: str, variants: dict[str, Options]) -> Iterator[Row]:
+        for retention, (variant, options) in product(sorted(set(study.retentions)), variants.items()):
+            cells = (Cell(method=study.methods[0], retention=retention, options=changes) for changes in (options, {}))
+            measurement, default = (by_cell.get(cell.id) for cell in cells)
+            if measurement is not None:
+                yield Row(
+                    **dict(summaries[measurement.cell.id]),
+                    variant=variant,
+                    options=options,
+                    default=not options,
+                    default_difference=paired_difference(measurement, default, dense) if options else None,
+                    printed=ABLATIONS.get(group, {}).get(variant),
+                )
+
+    groups = [Group(name=name, rows=list(rows_of(name, variants))) for name, variants in study.ablations.items()]
+    return Ablation(**fields_of(contents), groups=groups)
+
+
+GROUPS = {
+    "k_pos": "The number of rows at the end of the prompt that the proxy loss supervises. The paper finds that 1 is "
+    "too few, and that 2 to 8 do not differ.",
+    "threshold": "Two tokens whose cosine reaches the threshold count as duplicates, and one of them is dropped. "
+    "Without a threshold (none), saliency alone ranks the tokens. The paper finds 0.8 best, and none worst.",
+    "layers": "The decoder layers after which tokens are dropped. The paper moves all stages but the first by a layer. "
+    "Here each stage is also moved alone. The retention stays the same, so a later first stage leaves fewer tokens.",
+    "probe": "The probe `next` looks ahead into the layer that runs next; `current` looks back at the layer that ran "
+    "last. The rows `last` supervise the last k_pos rows; `shifted` the k_pos rows before the last one. The paper's "
+    "equations use current and last. Its public code uses next and shifted.",
+    "saliency": "`autograd` is the paper's procedure: a forward and a backward of the whole probed layer. `tail` "
+    "computes the same for the supervised rows alone. Both select the same tokens, to rounding. They differ in cost.",
+}
+"""The change that each ablation makes."""
+_TO_DEFAULT = Column("points to default", lambda row, _: entries.points(row.default_difference), needs_answers=True)
+_PAPER = Column("paper", lambda row, _: Entry("–" if row.printed is None else units.score(row.printed)))
+_MACS = over_dense("MACs", "counted_macs", digits=1)
+_VARIANT = Key("variant", lambda _, row: Entry(row.variant, note="default" if row.default else ""))
+_PRINTED = (
+    "The paper's column is for LLaVA-1.5-7B at 64 tokens: the share of the dense scores kept. "
+    "For layers it is of POPE alone"
+)
+
+
+def report(document: Ablation) -> Report:
+    """All pages of the report of ablations."""
+    known = [(name, GROUPS.get(name, "One option is changed.")) for name in document.study.ablations]
+    changed = Page("groups", "What is changed", "", [Terms("", known, detail=True)], folded="Show what is changed")
+    return report_of(document, f"Ablations of {document.study.methods[0]}", [verdict_page(document), changed])
+
+
+def verdict_page(document: Ablation) -> Page:
+    """Which variants differ from the default, and a table of all variants."""
+    findings = Sentences("", [*_answers(document), *_speeds(document)])
+    return Page("verdict", "Verdict", "", [findings, _table(document), *reminders(document)])
+
+
+def _answers(document: Ablation) -> Iterator[str]:
+    """Which variants have measurably more or fewer right answers than the default."""
+    compared = [
+        (f"{group.name} {row.variant}{_at(document, row.nominal_retention)}", row.default_difference)
+        for group in document.groups
+        for row in group.rows
+        if row.default_difference is not None
+    ]
+    apart = [
+        f"{name} ({units.points_within(difference.value, difference.ci95)} points)"
+        for name, difference in compared
+        if entries.tone(difference.ci95, 0)
+    ]
+    if compared:
+        count = f"{len(apart) or 'none'} differ{'s' if len(apart) == 1 else ''} measurably in right answers"
+        yield f"Of {len(compared)} comparisons with the default, {count}{': ' if apart else ''}{'; '.join(apart)}."
+
+
+def _at(document: Ablation, retention: float) -> str:
+    """The retention of a variant, if the study has several."""
+    return f" at {units.percent(retention)}" if len(set(document.study.retentions)) > 1 else ""
+
+
+def _speeds(document: Ablation) -> Iterator[str]:
+    """Whether the variants differ in speed."""
+    for group in document.groups:
+        timed = [(row, row.prefill_speedup) for row in group.at(min(document.study.retentions)) if row.prefill_speedup]
+        if len(timed) < 2:
+            continue
+        (slow, least), (fast, most) = min(timed, key=lambda p: p[1].ci95[1]), max(timed, key=lambda p: p[1].ci95[0])
+        if most.ci95[0] > least.ci95[1]:
+            low, high = (units.times_within(speedup.value, speedup.ci95) for speedup in (least, most))
+            yield f"Prefill is faster with {group.name} {fast.variant}, {high}, than with {slow.variant}, {low}."
+
+
+def _table(document: Ablation) -> Table:
+    """All variants of all groups: answers, speed and cost."""
+    of = {id(row): group.name for group in document.groups for row in group.rows}
+    cells = grid(document, document.summaries)
+    columns: list[str | Column] = ["right", _TO_DEFAULT, "prefill", _MACS, "mean KL, nats", "total", "KV"]
+    columns += ["points lost", cells.changed, "selection of MACs", "tokens kept"]
+    columns += [_PAPER] if any(row.printed is not None for row in document.summaries) else []
+    keys: list[str | Key] = [Key("ablation", lambda _, row: Entry(of[id(row)])), _VARIANT]
+    keys += ["asked"] if len(set(document.study.retentions)) > 1 else []
+    caption = "MACs and KV are relative to dense. Differences are paired by question"
+    caption += f". {_PRINTED}" if _PAPER in columns else ""
+    switch = 0 if len(document.groups) > 1 else None
+    return table(cells, caption, columns, keys, in_sight="mean KL, nats", switch=switch)

@@ -1,0 +1,164 @@
+"""The kind `compare`: one document of methods at the same retentions, and its report."""
+
+from collections.abc import Sequence
+
+from trio_profile import units
+from trio_profile.judge.accuracy import paired_difference
+from trio_profile.judge.recommendation import CONTROL, Recommendation, front, judged_cells, keeps_answers, loss
+from trio_profile.kinds.grid.cells import CellSummary
+from trio_profile.kinds.grid.document import GridDocument
+from trio_profile.kinds.grid.page import reminders, report_of
+from trio_profile.kinds.grid.sweep import summarise
+from trio_profile.quantities import entries
+from trio_profile.quantities.entries import NOTHING, Entry
+from trio_profile.quantities.quantity import Column
+from trio_profile.records.contents import Contents
+from trio_profile.records.estimate import Difference
+from trio_profile.records.facts import source_of
+from trio_profile.records.schema import Cell
+from trio_profile.report import pareto, recommendation
+from trio_profile.report.blocks import Block, Page, Report, Sentences, Table
+from trio_profile.report.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
+
+
+class Row(CellSummary):
+    """One method at one retention.
+
+    pareto: whether the method is on the Pareto front: no other method at this retention is both faster in prefill and
+        better in its answers. Where no answers are known, closeness to the dense model counts instead (the mean KL).
+    reference_difference: the method's accuracy minus the reference method's accuracy on the same questions. The
+        difference to the dense model is `accuracy_difference`.
+    """
+
+    pareto: bool = False
+    reference_difference: Difference | None = None
+
+
+class Comparison(GridDocument):
+    """The output of `trio-profile compare --json`.
+
+    reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
+    rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
+    recommendation: as in a sweep.
+    """
+
+    reference: str
+    rows: list[Row]
+    recommendation: Recommendation
+
+    @property
+    def summaries(self) -> Sequence[Row]:
+        """All rows."""
+        return self.rows
+
+
+def compare(contents: Contents) -> Comparison:
+    """Derive the comparison of a study from its records."""
+    document, study = summarise(contents), contents.study
+    reference = "trio" if "trio" in study.methods else study.methods[0]
+    by_cell = {measurement.cell.id: measurement for measurement in contents.measurements}
+
+    def to_reference(cell: CellSummary) -> Difference | None:
+        if cell.method == reference or cell.status != "done":
+            return None
+        other = Cell(method=reference, retention=cell.nominal_retention)
+        return paired_difference(by_cell[cell.cell.id], by_cell.get(other.id), contents.dense)
+
+    cells = sorted(document.cells, key=lambda cell: (cell.nominal_retention, -cell.speed))
+    done = [cell for cell in cells if cell.status == "done"]
+    best = {
+        retention: _pareto_methods([cell for cell in done if cell.nominal_retention == retention])
+        for retention in study.retentions
+    }
+    ordered = [*done, *(cell for cell in document.cells if cell.status != "done")]
+    rows = [
+        Row(
+            **dict(cell),
+            pareto=cell.status == "done" and cell.method in best[cell.nominal_retention],
+            reference_difference=to_reference(cell),
+        )
+        for cell in ordered
+    ]
+    shared = {name: value for name, value in dict(document).items() if name in Comparison.model_fields}
+    return Comparison(**shared, reference=reference, rows=rows)
+
+
+def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
+    """Return the methods on the Pareto front of prefill speed-up and of what is lost. Controls are not on it."""
+    points = [(cell.method, cell.speed, lost) for cell in judged_cells(cells) if (lost := loss(cell)) is not None]
+    return {points[index][0] for index in front([(gain, lost) for _, gain, lost in points])}
+
+
+_LICENCE = Column("licence", lambda row, _: _licence(row.method))
+_TRAINED = Column("trained?", lambda row, _: Entry(source["trained"]) if (source := source_of(row.method)) else NOTHING)
+_WORK = ("selection", "selection of MACs", "f(n)", "overhead factor")
+
+
+def report(document: Comparison) -> Report:
+    """All pages of a comparison's report."""
+    pages = [verdict_page(document), kinds_page(document)]
+    return report_of(document, f"{len(document.study.methods)} methods", pages)
+
+
+def verdict_page(document: Comparison) -> Page:
+    """The recommendation, and all methods and retentions in one chart and one table."""
+    done = [row for row in document.rows if row.status == "done"]
+    blocks: list[Block] = [Sentences("", [recommendation.sentence(document.recommendation)])]
+    chart = pareto.chart(done, document.study.methods, document.dense)
+    blocks += [chart] if chart is not None else []
+    blocks.append(_table(document))
+    blocks += reminders(document, *recommendation.further(document.recommendation))
+    return Page("verdict", "Verdict", "", blocks)
+
+
+def kinds_page(document: Comparison) -> Page:
+    """Right answers of each method by kind of question."""
+    tables = by_kind(grid(document, document.rows))
+    return Page("kinds", "Answers by kind", "", tables, folded="Show the right answers by kind of question")
+
+
+def _table(document: Comparison) -> Table:
+    """All methods at all retentions: those that keep the answers first, the fastest of them on top, controls last."""
+    cells = grid(document, sorted(document.rows, key=_place))
+    apart = Column(
+        f"points to {document.reference}", lambda row, _: entries.points(row.reference_difference), needs_answers=True
+    )
+    columns = [
+        *IN_SIGHT,
+        _LICENCE,
+        _TRAINED,
+        apart,
+        *_WORK,
+        "tokens kept",
+        cells.changed,
+        "mean KL, nats",
+        *FURTHER_COLUMNS,
+    ]
+    known = "Methods that keep the right answers first, the fastest on top" if cells.answered else "The fastest on top"
+    pick = document.recommendation.pick
+    lowest = min(document.study.retentions)
+    return table(
+        cells,
+        f"{known}. Controls last",
+        columns,
+        ["method", "asked"],
+        in_sight="trained?",
+        most=16,
+        switch=1,
+        chosen=units.percent(lowest if pick is None else pick.retention),
+    )
+
+
+def _licence(method: str) -> Entry:
+    """Whether the code of a method may be used. Its licence is the tooltip."""
+    source = source_of(method)
+    if source is None:
+        return NOTHING
+    licence = source["licence"]
+    text = "non-commercial" if "NC" in licence else "none stated" if licence.startswith("none") else "open"
+    text = {"control": "ours", "description": "no code"}.get(source["kind"], text)
+    return Entry(text, title=licence)
+
+
+def _place(row: Row) -> tuple[float, bool, bool, float]:
+    return row.nominal_retention, row.remark == CONTROL, not keeps_answers(row), -row.speed

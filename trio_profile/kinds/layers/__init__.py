@@ -1,0 +1,1 @@
+"""The kind `layers`: the time of every decoder layer and stage."""

@@ -1,0 +1,354 @@
+"""The report of one prefill's time: layer by layer, stage by stage, from the claimed speed-up to the measured one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from trio_profile import units
+from trio_profile.cost.factors import OF_GAMMA, FormulaTotal
+from trio_profile.judge.attribution import Step
+from trio_profile.kinds.layers.document import STAGE_PARTS, LayersDocument, LayerTimes, PartTimes, PrefillTimes
+from trio_profile.quantities import entries
+from trio_profile.records.estimate import Milliseconds
+from trio_profile.report.blocks import (
+    Axis,
+    Block,
+    Chart,
+    Entry,
+    Page,
+    Report,
+    Sentences,
+    Table,
+    Upright,
+    Waterfall,
+    tabulate,
+)
+from trio_profile.report.blocks import Step as Bar
+from trio_profile.report.charts import line
+from trio_profile.report.page import notes, pixel_facts
+from trio_profile.text import listed
+
+_LONG, _SHORT = "time that does not follow work", "more time than work"
+"""The end of the name of a step, and its short form for a bar."""
+_SMALL_STEP = 0.02
+"""The share of the whole time below which a step has no bar and no word of its own."""
+_STOPPED = {
+    "converged": "the interval is as narrow as asked",
+    "budget": "the time was up",
+}
+
+
+def report(document: LayersDocument) -> Report:
+    """The report of one prefill's time. With several retentions the table of all of them is first."""
+    study, cells = document.study, document.cells
+    several = len(cells) > 1
+    pages = [_at(build(cell), cell) if several else build(cell) for cell in cells for build in PAGES]
+    pages.insert(0 if several else 1, totals_page(document))
+    pages.sort(key=lambda page: bool(page.folded))
+    retentions = [units.percent(cell.retention.realised) for cell in cells]
+    return Report(
+        subject=document.method,
+        model=study.model,
+        facts=[
+            document.environment.device_name,
+            study.dtype,
+            f"{study.attention} attention",
+            f"batch {study.batch}",
+            *pixel_facts(study),
+            f"{listed(retentions)} retention",
+        ],
+        pages=pages,
+        data=document.model_dump_json(),
+    )
+
+
+def _at(page: Page, cell: PrefillTimes) -> Page:
+    """A page of one retention, beside the same page of others: its names are unique in the report."""
+    mark = units.plain(cell.retention.nominal)
+    blocks = [
+        replace(block, id=f"{block.id}-{mark}") if isinstance(block, Chart | Waterfall) else block
+        for block in page.blocks
+    ]
+    title = f"At {units.percent(cell.retention.realised)}: {page.title[0].lower()}{page.title[1:]}"
+    return replace(page, id=f"{page.id}-{mark}", title=title, blocks=blocks)
+
+
+def walk_page(cell: PrefillTimes) -> Page:
+    """Why the claimed speed-up did not become time."""
+    return Page(
+        "walk",
+        "From the claimed speed-up to the measured one",
+        "The claim is that time falls by the same factor as work by the formula. Each bar is a part of the prefill "
+        "that took more time than claimed, or less. Bars are medians. The sum of medians differs a little from the "
+        "median of the whole.",
+        [Sentences("", _summary(cell)), _attribution(cell.attribution)],
+    )
+
+
+def _summary(cell: PrefillTimes) -> list[str]:
+    """The claim, the measured prefill, where the time between them goes, and the whole generation."""
+    totals, decode = cell.totals, cell.decode
+    speedup, whole = totals.prefill_speedup, cell.efficiency.total_speedup
+    return [
+        f"The formula claims {units.times(cell.claimed_ratio)}. Measured, the prefill is "
+        f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
+        f"It takes {units.milliseconds(totals.prefill_ms.value)}, dense takes "
+        f"{units.milliseconds(totals.dense_prefill_ms.value)} ({units.number_of(speedup.samples, 'round')}; sampling "
+        f"stopped because {_STOPPED[speedup.stopped]}).",
+        _gap(cell.attribution),
+        _shares(cell),
+        f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
+        f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
+        f"{units.times_within(whole.value, whole.ci95)} as fast as dense.",
+    ]
+
+
+def _gap(steps: Sequence[Step]) -> str:
+    """The time that a prefill takes beyond the claim, and its largest parts. steps: as in `_attribution`."""
+    parts: dict[str, float] = {}
+    for step in steps[1:]:
+        of_layers, _, cause = step.name.partition(": ")
+        name = f"layers with {_SHORT}" if cause == _LONG else step.name if cause else of_layers.rpartition(".")[2]
+        parts[name] = parts.get(name, 0.0) + step.added_ms
+    whole = sum(parts.values())
+    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if parts[name] > _SMALL_STEP * whole]
+    if whole <= 0:
+        return "It takes no longer than claimed."
+    causes = "; ".join(f"{name}, {units.milliseconds(parts[name])}" for name in large)
+    return f"It takes {units.milliseconds(whole)} longer than claimed: {causes}."
+
+
+def _shares(cell: PrefillTimes) -> str:
+    """The large parts of the pruned prefill, and the speed-up that no pruning of the decoder exceeds."""
+    row, whole = cell.efficiency, cell.totals.prefill_ms.value
+    outside = {part.name.rpartition(".")[2]: part.ms.value for part in cell.parts}
+    selection = 0.0 if row.selection_ms is None else row.selection_ms.value
+    parts = {"decoder layers": row.forward_ms.value, "selection": selection, **outside}
+    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if parts[name] > _SMALL_STEP * whole]
+    text = (
+        f"Shares of the pruned prefill: {listed([f'{name} {units.percent(parts[name] / whole)}' for name in large])}."
+    )
+    if not (rest := sum(outside.values())):
+        return text
+    cap = units.times(cell.totals.dense_prefill_ms.value / rest)
+    return f"{text} If layers and selection took no time, it would be {cap} as fast as dense."
+
+
+def layers_page(cell: PrefillTimes) -> Page:
+    """Every decoder layer."""
+    each: dict[str, Callable[[LayerTimes], Entry]] = {
+        "layer": lambda layer: Entry(str(layer.layer)),
+        "tokens": lambda layer: Entry(str(layer.tokens), note=f"of {layer.dense_tokens}"),
+        "dense": lambda layer: entries.milliseconds(layer.dense_forward_ms),
+        "pruned": lambda layer: entries.milliseconds(layer.forward_ms),
+    }
+    return Page(
+        "layers",
+        "Every decoder layer",
+        "The forward of each layer, with its 95 % interval. The cost of a stage is not in it; the next section has it.",
+        [
+            _forwards(cell),
+            tabulate("Each layer", each, cell.layers, detail=True),
+        ],
+        folded="Show the time of each layer",
+    )
+
+
+def stages_page(cell: PrefillTimes) -> Page:
+    """Every stage, the modules beside the layers, and the whole prefill."""
+    stages = {
+        "after layer": lambda stage: Entry(str(stage.layer)),
+        "tokens": lambda stage: Entry(f"{stage.tokens_before} → {stage.tokens_after}"),
+    } | {
+        name.replace("_", " "): lambda stage, name=name: entries.milliseconds(getattr(stage, f"{name}_ms"))
+        for name in STAGE_PARTS
+    }
+    parts: dict[str, Callable[[PartTimes], Entry]] = {
+        "part": lambda part: Entry(part.name),
+        "dense": lambda part: entries.milliseconds(part.dense_ms),
+        "pruned": lambda part: entries.milliseconds(part.ms),
+    }
+    steps: dict[str, Callable[[Step], Entry]] = {
+        "step": lambda step: Entry(step.name),
+        "adds": lambda step: Entry(units.milliseconds(step.added_ms)),
+        "speed-up after it": lambda step: Entry(units.times(step.speedup)),
+    }
+    return Page(
+        "stages",
+        "Stages, other modules, and the whole prefill",
+        "“selection” is the whole selection of a stage and contains the columns before it. “compaction” drops the "
+        "tokens. Gaps are time in no module: masks, positions, hooks and Python. Time stamps inside the prefill cost "
+        "time themselves: “with time stamps, over without” says how much.",
+        [
+            tabulate("Stages", stages, cell.stages),
+            tabulate("Outside the layers", parts, cell.parts, compact=True),
+            Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
+            tabulate("From the claim to the measurement, step by step", steps, cell.attribution, compact=True),
+        ],
+        folded="Show the parts of each stage, and the modules beside the layers",
+    )
+
+
+def _whole(cell: PrefillTimes) -> list[list[Entry]]:
+    """Rows for the whole prefill: its time, and how much of it is named."""
+    totals = cell.totals
+    instrumented = totals.dense_instrumented, totals.instrumented
+    rows: dict[str, Sequence[Entry]] = {
+        "time, without time stamps inside": [*map(entries.milliseconds, (totals.dense_prefill_ms, totals.prefill_ms))],
+        "share in layers, modules and stages": [*map(entries.share, (totals.dense_named, totals.named))],
+        "with time stamps, over without": [Entry(units.times_within(part.value, part.ci95)) for part in instrumented],
+    }
+    return [[Entry(name), *row] for name, row in rows.items()]
+
+
+PAGES: tuple[Callable[[PrefillTimes], Page], ...] = (walk_page, layers_page, stages_page)
+
+
+# --- charts ---------------------------------------------------------------------------------------------------------
+
+
+def _forwards(cell: PrefillTimes) -> Chart:
+    """The forward of each decoder layer, dense and pruned, with its interval. Stages are upright lines."""
+    times = {
+        "dense": [(layer.layer, layer.dense_forward_ms) for layer in cell.layers],
+        cell.method: [(layer.layer, layer.forward_ms) for layer in cell.layers],
+    }
+    series = []
+    for name, by_layer in times.items():
+        points = [(layer, time, f"{name}\nlayer {layer}: {units.milliseconds(time.value)}") for layer, time in by_layer]
+        series.append(line(name, points, colour=None if name == "dense" else 0, group=name))
+    return Chart(
+        id="layers",
+        caption="Forward of each decoder layer",
+        label="Milliseconds of each layer, dense and pruned. The table of all layers has the same numbers.",
+        x=Axis("Decoder layer", 0, len(cell.layers) + 1, digits=0),
+        y=Axis("Milliseconds", 0, 1.05 * max(high for drawn in series for high in drawn.high)),
+        series=series,
+        uprights=[Upright(stage.layer + 0.5, dash="dot") for stage in cell.stages],
+    )
+
+
+def _bar(name: str, milliseconds: float) -> Bar:
+    return Bar(name, milliseconds, units.milliseconds(milliseconds))
+
+
+def _attribution(steps: Sequence[Step]) -> Waterfall:
+    """From the time that the claim promises to the time that was measured.
+
+    steps: the first one is the claim; each other one adds the milliseconds that a part took beyond its promise. Small
+        steps share one bar; the table has each of them.
+    """
+    end = sum(step.added_ms for step in steps)
+    small = [step for step in steps[1:] if abs(step.added_ms) < _SMALL_STEP * end]
+    large = [step for step in steps if step not in small]
+    first, *rest = (_bar(step.name.replace(_LONG, _SHORT), step.added_ms) for step in large)
+    if small:
+        rest.append(_bar(f"{units.number_of(len(small), 'small step')} together", sum(step.added_ms for step in small)))
+    last = _bar("measured, sum of the parts", end)
+    label = f"A waterfall from {first.text} to {last.text}, part by part."
+    return Waterfall("walk", "One prefill, milliseconds", label, first, rest, last)
+
+
+_TOTALS = {"Forward": "forward", "Proxy loss": "proxy_loss", "Backward": "backward", "Selection": "selection"}
+"""The columns of times, by their heading in the paper. The paper has no column of the selection."""
+
+
+def paper_tables(document: LayersDocument) -> list[Page]:
+    """The pages with tables for a paper."""
+    return [totals_page(document)]
+
+
+def totals_page(document: LayersDocument) -> Page:
+    """The efficiency table of all retentions, and what the formula saves with γ and with the counted factor."""
+    cells = document.cells
+    blocks: list[Block] = [
+        _paper_table(document),
+        _saved_table(cells),
+    ]
+    if any(cell.efficiency.with_factor("counted") for cell in cells):
+        blocks.append(Sentences("", [OF_GAMMA]))
+    reminders = notes((cell.method, cell.notes) for cell in cells)
+    if reminders:
+        blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
+    return Page(
+        "efficiency",
+        "The paper's efficiency table",
+        "One prefill. Each column adds up a part of it over all layers or all stages, with its 95 % interval. Forward "
+        "is the decoder layers. Selection is the whole selection: it contains Proxy loss, Backward and the extra "
+        "forward of the probed layer, which the paper's columns do not name. A dash stands where a method does not "
+        "have the part, or where compiled code runs it as one with others. The paper's totals of time and of prefill "
+        "are those of a whole benchmark, so they are not comparable with these.",
+        blocks,
+    )
+
+
+def _paper_table(document: LayersDocument) -> Table:
+    """The paper's columns, and the selection. The dense model is the first row."""
+    columns: dict[str, Callable[[PrefillTimes], Entry]] = {
+        "": _head,
+        "MACs, f(n)": lambda cell: entries.macs(cell.efficiency.fastv_macs),
+        "Total": lambda cell: entries.milliseconds(cell.efficiency.total_ms),
+        "Prefill": lambda cell: entries.milliseconds(cell.totals.prefill_ms),
+        "KV": lambda cell: entries.num_bytes(cell.efficiency.kv_bytes),
+    }
+    for head, name in _TOTALS.items():
+        columns[head] = lambda cell, name=name: _interval(getattr(cell.efficiency, f"{name}_ms"))
+    tokens = units.number_of(document.study.new_tokens, "new token")
+    caption = f"{document.method}: the paper's columns, and Selection. Total is a prefill with {tokens}"
+    table = tabulate(caption, columns, document.cells)
+    # Cells share the samples of the dense model while both are measured. This one has the most.
+    longest = max(document.cells, key=lambda cell: cell.totals.dense_prefill_ms.samples)
+    dense = longest.efficiency
+    first = [
+        Entry("dense"),
+        entries.macs(dense.dense_fastv_macs),
+        entries.milliseconds(dense.dense_total_ms),
+        entries.milliseconds(longest.totals.dense_prefill_ms),
+        entries.num_bytes(dense.dense_kv_bytes),
+        _interval(dense.dense_forward_ms),
+        *[entries.NOTHING] * (len(_TOTALS) - 1),
+    ]
+    return replace(table, rows=[first, *table.rows])
+
+
+def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
+    """Saved of the paper with γ, and with the counted overhead factor, beside the speed-ups and the counted work."""
+    with_gamma = (row.gammas for row in (cell.efficiency for cell in cells) if row.gammas and row.formula_totals)
+    assumed = next((f", γ = {units.plain(gammas.assumed)}" for gammas in with_gamma), "")
+
+    def factor(cell: PrefillTimes, entry: Callable[[FormulaTotal], Entry]) -> Entry:
+        return entries.NOTHING if (total := cell.efficiency.with_factor("counted")) is None else entry(total)
+
+    columns: dict[str, Callable[[PrefillTimes], Entry]] = {
+        "": _head,
+        "tokens kept": lambda cell: Entry(_listed(cell.budgets) or "–", title=f"after {_listed(cell.stage_layers)}"),
+        f"Saved{assumed}": lambda cell: Entry(units.percent(cell.efficiency.fastv_saved)),
+        "overhead factor": lambda cell: factor(cell, lambda total: Entry(units.factor(total.value))),
+        "Saved, with it": lambda cell: factor(cell, lambda total: Entry(units.percent(total.fastv_saved))),
+        "Saved, counted": lambda cell: Entry(
+            units.percent(1 - cell.efficiency.counted_macs / cell.efficiency.dense_counted_macs)
+        ),
+        "prefill speed-up": lambda cell: entries.speedup(cell.totals.prefill_speedup),
+        "total speed-up": lambda cell: entries.speedup(cell.efficiency.total_speedup),
+    }
+    first = cells[0]
+    dense = f"{len(first.layers)} · f({first.stages[0].tokens_before if first.stages else 'V0'})"
+    caption = f"Saved = 1 − F_total / ({dense}), by the paper's formula and by count; and speed-ups"
+    return tabulate(caption, columns, cells)
+
+
+def _head(cell: PrefillTimes) -> Entry:
+    reached = cell.retention.realised
+    budgets = f"keeps {_listed(cell.budgets)} tokens after layers {_listed(cell.stage_layers)}" if cell.budgets else ""
+    return Entry(units.percent(reached), title=budgets, order=reached)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _interval(time: Milliseconds | None) -> Entry:
+    """A time with its interval."""
+    if time is None:
+        return entries.NOTHING
+    low, high = (units.milliseconds(end).removesuffix(" ms") for end in time.ci95)
+    return Entry(units.milliseconds(time.value), note=f"[{low}, {high}]", order=time.value)

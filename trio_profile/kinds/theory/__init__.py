@@ -1,0 +1,1 @@
+"""The kind `theory`: what the paper says of saliency, measured."""

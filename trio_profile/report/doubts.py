@@ -1,0 +1,106 @@
+"""The doubts about a study: the report of `show --doubts`, and the page and the sentence in the report of the study."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+
+from trio_profile import units
+from trio_profile.judge.doubts import Doubt, cell_name, doubted_cells
+from trio_profile.judge.pairs import CellPairs
+from trio_profile.records.schema import Cell, Measurement, Study
+from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
+
+_HOW = "Each doubt has a number, the threshold that it passed, and the next step."
+PUBLISHED = f"{_HOW} Publish a study with its doubts. To measure again until no doubt is left is to select the result."
+"""How to read the doubts of a study."""
+_SCOPE = "An interval covers another run on this machine, not another machine."
+_SCOPE_OF_ONE = "An interval covers this run alone: another process may differ by more."
+
+
+def report(study: Study, measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> Report:
+    """The report of the doubts about a study.
+
+    doubts: in the order of the cells, those about the whole study first.
+    """
+    blocks = [Sentences("", [tally(measurements, doubts)])]
+    for cell, group in groupby(doubts, key=lambda doubt: doubt.cell):
+        blocks.append(Sentences(cell_name(cell), [_sentence(doubt) for doubt in group], tone="doubt"))
+    page = Page("doubts", "Cells and their doubts", _HOW, blocks)
+    return Report(
+        subject="Doubts", preposition="about", model=study.model, facts=[", ".join(study.methods)], pages=[page]
+    )
+
+
+def tally(measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> str:
+    """How many cells were measured, refused and failed, and the doubts."""
+    done = [measurement.cell for measurement in measurements if measurement.status == "done"]
+    parts = [f"{units.number_of(len(done), 'cell')} measured"]
+    counts = Counter(measurement.status for measurement in measurements)
+    parts += [f"{units.exact(counts[status])} {status}" for status in ("refused", "failed") if counts[status]]
+    return f"{', '.join(parts)}. {summary(doubts, done)}"
+
+
+def summary(doubts: Sequence[Doubt], cells: Collection[Cell]) -> str:
+    """How many of some cells are doubted and why, and the doubts about the whole study.
+
+    cells: the finished cells that the text is about.
+    """
+    lines = []
+    if doubted := doubted_cells(doubts, cells):
+        kinds = Counter(kind for kinds in doubted.values() for kind in kinds)
+        named = ", ".join(f"{kind} {units.exact(count)}" for kind, count in kinds.items())
+        lines.append(f"Doubts about single cells: {len(doubted)} of {units.exact(len(cells))} ({named}).")
+    if whole := dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is None):
+        lines.append(f"Doubts about the whole study: {', '.join(whole)}.")
+    return " ".join(lines) or "No cell is doubted."
+
+
+def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:
+    """The kinds of doubt about each doubted cell in words, by the cell's id. Tables mark these cells."""
+    return {name: f"doubted: {', '.join(kinds)}" for name, kinds in doubted_cells(doubts, cells).items()}
+
+
+def page(doubts: Sequence[Doubt], cells: Collection[Cell], pairs: Sequence[CellPairs]) -> Page:
+    """The page of a study's doubts: those about the whole study, and those about cells.
+
+    cells: the finished cells of the study.
+    """
+    blocks: list[Block] = [Sentences("", [summary(doubts, cells), *_scope(pairs)], detail=True), *blocks_of(doubts)]
+    return Page("doubts", "Doubts", PUBLISHED, blocks, folded="Show the doubts")
+
+
+def blocks_of(doubts: Sequence[Doubt], name: str = "") -> Iterator[Block]:
+    """Doubts in words: those about the whole study, the strongest one of each kind about a cell, and all of these.
+
+    name: of the study, where a page has several.
+    """
+    of = f"{name}: " if name else ""
+    if whole := [_sentence(doubt) for doubt in doubts if doubt.cell is None]:
+        yield Sentences(of + cell_name(None), whole, tone="doubt")
+    about = [doubt for doubt in doubts if doubt.cell is not None]
+    if about:
+        kinds = dict.fromkeys(doubt.kind for doubt in about)
+        strongest = [_strongest([doubt for doubt in about if doubt.kind == kind]) for kind in kinds]
+        yield Sentences(f"{of}single cells, the strongest doubt of each kind", strongest, tone="doubt")
+        rows = [[Entry(cell_name(doubt.cell)), Entry(doubt.kind), Entry(doubt.sentence)] for doubt in about]
+        columns = ("cell", "doubt", "what was seen")
+        caption = f"{of}every doubt about a cell" if of else "Every doubt about a cell"
+        yield Table(caption, columns, rows, prose=True, detail=True)
+
+
+def _scope(pairs: Sequence[CellPairs]) -> list[str]:
+    """The scope of the intervals: with one process of some cell, this run alone. Nothing where no pair was measured."""
+    processes = min((len(set(cell.session)) for cell in pairs), default=0)
+    return [] if not processes else [_SCOPE if processes > 1 else _SCOPE_OF_ONE]
+
+
+def _strongest(doubts: Sequence[Doubt]) -> str:
+    """The doubt that is furthest from its threshold, with its cell and the number of further cells."""
+    names = {doubt.cell.id for doubt in doubts if doubt.cell is not None}
+    most = max(doubts, key=lambda doubt: abs(doubt.found - doubt.threshold))
+    more = f" (and {units.number_of(len(names) - 1, 'more cell')})" if len(names) > 1 else ""
+    return f"{cell_name(most.cell)}{more}: {_sentence(most)}"
+
+
+def _sentence(doubt: Doubt) -> str:
+    return f"{doubt.kind}: {doubt.sentence}. Next step: {doubt.next_step}."

@@ -1,0 +1,75 @@
+"""One figure of a report as a picture file. kaleido draws a chart in the Chrome or Chromium of this machine."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from trio_profile.errors import StudyError
+from trio_profile.installation import missing_extra
+from trio_profile.report import drawing
+from trio_profile.report.blocks import Chart, Report, Waterfall
+from trio_profile.report.preparing import clean_report
+
+Picture = Literal["svg", "pdf", "png"]
+WIDTH = 720
+"""In pixels; the height is that of the figure on the page."""
+_SHARPER = 2
+"""Pixels of a PNG for each pixel of the page."""
+_DRAWN = Chart | Waterfall
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def names(report: Report) -> list[str]:
+    """The names of the figures, in the order of the page."""
+    return [block.id for page in report.pages for block in page.blocks if isinstance(block, _DRAWN)]
+
+
+def picture(report: Report, name: str, form: Picture) -> bytes:
+    """A figure as the content of a file.
+
+    Raises StudyError if no figure has this name, or if the extra `export` or a browser is missing.
+    """
+    blocks = [block for page in clean_report(report).pages for block in page.blocks]
+    drawn = next((block for block in blocks if isinstance(block, _DRAWN) and block.id == name), None)
+    if drawn is None:
+        known = ", ".join(names(report)) or "none: this study has no figures"
+        raise StudyError(f"no figure is called {name!r}; choose one of {known}")
+    draw, browser = _kaleido(form), _browser(form)
+    figure = drawing.figure(_coloured(drawn)) if isinstance(drawn, Chart) else drawing.waterfall(drawn)
+    size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}
+    try:
+        return draw(
+            {"data": figure["data"], "layout": figure["layout"]},
+            opts={"format": form, **size},
+            kopts={"path": browser, "mathjax": False},  # MathJax would be loaded from the network
+        )
+    except Exception as error:  # kaleido and the browser raise errors of many classes
+        raise StudyError(f"the figure {name!r} could not be drawn: {type(error).__name__}: {error}") from error
+
+
+def _coloured(chart: Chart) -> Chart:
+    """A chart as nobody points at it: quiet series are grey, and the legend stands where the page has a picker."""
+    series = [replace(line, colour=None, opacity=0.5, legend=False) if line.quiet else line for line in chart.series]
+    return replace(chart, series=series, picker=False)
+
+
+def _kaleido(form: Picture) -> Callable[..., bytes]:
+    """kaleido's function that draws a figure. Raises StudyError if it is not installed."""
+    try:
+        import kaleido  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError as error:
+        raise StudyError(missing_extra(f"a figure as {form}", "export", error)) from error
+    return kaleido.calc_fig_sync
+
+
+def _browser(form: Picture) -> str:
+    """The path of a browser. Raises StudyError if there is none."""
+    installed = (path for name in _BROWSERS if (path := shutil.which(name)))
+    path = os.environ.get("BROWSER_PATH") or next(installed, None)
+    if path is None:
+        raise StudyError(
+            f"a figure as {form} needs Chrome or Chromium, and none is on the PATH: install one, or set BROWSER_PATH"
+        )
+    return path

@@ -1,0 +1,80 @@
+"""The head and the rows of a table as HTML. A template would take several times as long for a table of 500 rows."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from markupsafe import Markup, escape
+
+from trio_profile.report.blocks import Entry, Table
+from trio_profile.report.columns import MARK
+from trio_profile.report.palette import hex_colour, symbol
+
+_LEAST_TO_SORT = 3
+"""Tables with fewer rows are not sorted."""
+
+
+def head(table: Table, heads: Mapping[str, str] = MappingProxyType({}), *, sortable: bool = True) -> Markup:
+    """The row of a table's head. A name is a button where the table can be sorted.
+
+    heads: what a name means, which its title tells. By the name as it is written, or in lower case.
+    sortable: whether a script can sort the table.
+    """
+    sortable = sortable and len(table.rows) >= _LEAST_TO_SORT and not table.prose and not table.compact
+    fields = []
+    for column, name in enumerate(table.columns):
+        text = f'<button type="button" class="sort">{escape(name)}</button>' if sortable and name else escape(name)
+        meaning = heads.get(name) or heads.get(name.lower())
+        title = f' title="{escape(meaning)}"' if meaning else ""
+        fields.append(f'<th scope="col"{_classes(_place(table, column))}{title}>{text}</th>')
+    return Markup(f"<tr>{''.join(fields)}</tr>")
+
+
+def body(table: Table, *, doubts: str = "") -> Markup:
+    """The rows of a table.
+
+    doubts: id of the section that the marks of doubted entries link to; empty if the page has none.
+    """
+    return Markup("\n".join(_row(table, row, doubts) for row in table.rows))
+
+
+def dot(colour: int | None) -> Markup:
+    """The symbol of a method in its colour."""
+    return Markup('<i class="dot {}" style="--colour: {}"></i>').format(symbol(colour), hex_colour(colour))
+
+
+def _row(table: Table, row: Sequence[Entry], doubts: str) -> str:
+    return f"<tr>{''.join(_field(table, column, entry, doubts) for column, entry in enumerate(row))}</tr>"
+
+
+def _field(table: Table, column: int, entry: Entry, doubts: str) -> str:
+    """One entry. An entry with more to tell can have the focus, so that keyboard and touch reach its title."""
+    tag, scope = ("th", ' scope="row"') if column < table.keys else ("td", "")
+    classes = _classes(f"{entry.tone} {_place(table, column)}".strip())
+    more = f' tabindex="-1" title="{escape(entry.title)}"' if entry.title else ""
+    order = "" if entry.order is None else f' data-order="{entry.order:.9g}"'
+    text = f"{dot(entry.colour) if entry.colour is not None else ''}{escape(entry.text)}{_mark(entry, doubts)}"
+    text += f" <small>{escape(entry.note)}</small>" if entry.note else ""
+    text = f"<span>{text}</span>" if column < table.keys else text
+    return f"<{tag}{scope}{classes}{order}{more}>{text}</{tag}>"
+
+
+def _mark(entry: Entry, doubts: str) -> str:
+    """The mark of a doubted entry; empty for any other. The reason stands in its title."""
+    if not entry.doubt:
+        return ""
+    reason = f'class="mark" title="{escape(entry.doubt)}"'
+    mark = f'<span aria-hidden="true">{MARK}</span>'
+    if doubts:
+        return f'<a {reason} href="#{escape(doubts)}">{mark}</a>'
+    return f'<span {reason} role="note" tabindex="0">{mark}</span>'
+
+
+def _place(table: Table, column: int) -> str:
+    """The class of an entry's place: `key` for a column that names the row, `more` for one that is hidden at first."""
+    if table.first is not None and column >= table.first:
+        return "more"
+    return "key" if column < table.keys else ""
+
+
+def _classes(names: str) -> str:
+    return f' class="{names}"' if names else ""
