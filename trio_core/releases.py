@@ -1,7 +1,7 @@
 """The releases of transformers that pruning was tested on. The bounds in `pyproject.toml` allow these and no others."""
 
-import transformers
 from packaging.version import Version
+from transformers import __version__ as version
 
 TESTED = ("5.23", "5.24")
 """The first two numbers of each, oldest first."""
@@ -14,7 +14,7 @@ def installed() -> str:
 
     The code itself is asked. The metadata of the environment may be of another copy than that on PYTHONPATH.
     """
-    release = Version(transformers.__version__)
+    release = Version(version)
     return str(release) if release.is_prerelease else f"{release.major}.{release.minor}"
 
 

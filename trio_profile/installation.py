@@ -42,12 +42,11 @@ def core_fault() -> str:
     origin = spec.origin if spec else None
     own = CORE / "__init__.py"
     is_own = origin is not None and own.is_file() and own.samefile(origin)
-    strangers = sorted(distributions(name=STRANGER), key=_is_removable, reverse=True)
-    if strangers and (not is_own or _is_removable(strangers[0])):
-        folder = _folder(strangers[0])
+    if stranger := next(filter(_is_removable, distributions(name=STRANGER)), None):
+        folder = _folder(stranger)
         mend = [f"{_pip('uninstall')} {STRANGER}"] + ([_repair_command()] if folder == HOME.resolve() else [])
         return (
-            f"{STRANGER} {strangers[0].version} in {folder} and trio-profile both install a package trio_core, so one "
+            f"{STRANGER} {stranger.version} in {folder} and trio-profile both install a package trio_core, so one "
             f"replaces the other: {' && '.join(mend)}"
         )
     if origin is not None and not is_own:

@@ -156,7 +156,9 @@ def test_a_stranger_outside_a_virtual_environment_is_named_only_if_it_would_be_i
     other = package(tmp_path / "other", IMPORTED)
     distribution(other, "trio_core")
     assert ask(site, other, expression="core_fault()", prefix=site.parent) == ""
-    assert "trio-core 1.1.5" in ask(other, site, expression="core_fault()", prefix=site.parent)
+    said = ask(other, site, expression="core_fault()", prefix=site.parent)
+    assert said.startswith(f"trio_core would be imported from {other}/trio_core/__init__.py")
+    assert "uninstall" not in said  # pip would refuse it
 
 
 def test_a_package_of_no_distribution_is_named(site, tmp_path):
@@ -195,8 +197,8 @@ def test_the_program_names_a_stranger_and_never_imports_it(tmp_path):
         done = command(tmp_path, *verb.split())
         assert (done.returncode, done.stdout) == (2, ""), verb
         (line,) = done.stderr.splitlines()
-        assert line.startswith("trio-profile: error: trio-core 1.1.5 in") and "uninstall trio-core" in line
+        assert line.startswith("trio-profile: error: trio") and str(tmp_path) in line
     for verb in ("env", "methods trio"):
         done = command(tmp_path, *verb.split())
         assert done.returncode == 0, done.stderr
-        assert ("trio-profile: warning: trio-core 1.1.5" in done.stderr) == (verb == "env")
+        assert ("trio-profile: warning: trio" in done.stderr and str(tmp_path) in done.stderr) == (verb == "env")
