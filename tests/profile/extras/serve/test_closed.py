@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.profile.extras.serve.audited import serving_audited
 from tests.profile.extras.serve.conftest import STUDY
-from tests.profile.extras.serve.hostile import HOSTILE, attack
+from tests.profile.extras.serve.hostile import attack, hostile
 from tests.profile.extras.serve.serving import data_url
 from trio_profile.extras.serve.request import Body
 from trio_profile.extras.serve.worker import MEMORY_BYTES
@@ -94,7 +94,7 @@ def test_no_accepted_field_opens_a_file_or_a_connection(server, body):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read as Linux has it")
 def test_hostile_requests_take_little_memory_and_leave_the_listener_answering(server):
     """`python -m tests.profile.extras.serve.hostile` sends more of them, and prints the times too."""
-    found = attack(server, 2 * len(HOSTILE))
+    found = attack(server, 2 * len(hostile()))
     listener, worker = (peak - before for peak, before in zip(found.peaks, found.before, strict=True))
     assert not found.events and found.waits
     assert listener < 600e6 and worker < MEMORY_BYTES
