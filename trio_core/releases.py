@@ -1,8 +1,7 @@
 """The releases of transformers that pruning was tested on. The bounds in `pyproject.toml` allow these and no others."""
 
-from importlib.metadata import version
-
 from packaging.version import Version
+from transformers import __version__
 
 TESTED = ("5.23", "5.24")
 """The first two numbers of each, oldest first."""
@@ -13,8 +12,8 @@ KNOWN = f"prune() knows the models of transformers {' and '.join(TESTED)} as the
 
 
 def installed() -> str:
-    """The release of the installed transformers, as TESTED names it. One that is not out yet has its whole version."""
-    release = Version(version("transformers"))
+    """The release of the imported transformers, as TESTED names it. One that is not out yet has its whole version."""
+    release = Version(__version__)
     return str(release) if release.is_prerelease else f"{release.major}.{release.minor}"
 
 

@@ -104,12 +104,12 @@ def check_layer_call(layer: nn.Module, rest: tuple[Any, ...], kwargs: Kwargs) ->
             )
 
 
-def check_same_cache(model: nn.Module, number: int, given: Any, kwargs: Kwargs) -> None:
+def check_same_cache(model: nn.Module, number: int, cache: Any, kwargs: Kwargs) -> None:
     """Raise UnsupportedModel for a layer that does not get the cache of its forward, or that gets two.
 
-    number: of the layer, from 1. given: the cache; None without one.
+    number: of the layer, from 1. cache: of the forward; None without one.
     """
-    if {id(kwargs.get(name)) for name in CACHE} - {id(None)} != {id(given)} - {id(None)}:
+    if {id(kwargs.get(name)) for name in CACHE} - {id(None)} != {id(cache)} - {id(None)}:
         raise UnsupportedModel(
             f"decoder layer {number} of {type(model).__name__} gets another cache than the model was given, or none: "
             f"pass it as {cache_argument(model)!r}, and without gradient checkpointing"

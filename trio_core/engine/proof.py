@@ -5,8 +5,10 @@ cut: the masks hide the dropped tokens from the layers behind each stage. `prune
 asks for the proof.
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -33,39 +35,40 @@ STEPS = 3
 TOLERANCE = 1e-3
 """The largest difference from the oracle, as a share of its largest value."""
 
-_faults: dict[tuple[str, str, str], str] = {}
-"""What failed, by family, decoder and attention. It is empty where the family holds."""
+_proved: set[tuple[str, str, str]] = set()
+"""The families that held, each with its decoder and its attention."""
+_thread = threading.local()
+"""Has the attribute `proves` in a thread that proves a family."""
 
 
 def check_release(adapter: Adapter, prune: Prune) -> None:
     """Prove a known family once in a process, unless the release of transformers was tested. Warns where it holds.
 
+    The proof has a thread of its own: what torch keeps by thread, such as autocast, a default device or a mode that
+    counts, may be set in the user's, and would change the result.
+
     Raises UnsupportedModel that names the release and what failed.
     """
-    if is_tested() or not adapter.known:
+    if is_tested() or not adapter.known or hasattr(_thread, "proves"):
         return
     family, release = with_decoder_of(adapter), f"transformers {installed()}"
     attention = adapter.attention if adapter.attention in family.toy_attention else family.toy_attention[-1]
     key = (family.family, str(family.toy_text.get("model_type")), attention)
-    if key not in _faults:
-        _faults[key] = ""  # while the proof itself prunes
-        try:
-            _faults[key] = fault(family, attention, prune)
-        except BaseException:
-            del _faults[key]
-            raise
-        if not _faults[key]:
-            warnings.warn(
-                f"prune() was not tested on {release} ({' and '.join(TESTED)} were); a toy of {family.family} was "
-                "pruned and held",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-    if _faults[key]:
+    if key in _proved:
+        return
+    with ThreadPoolExecutor(1, initializer=partial(setattr, _thread, "proves", True)) as thread:
+        failed = thread.submit(fault, family, attention, prune).result()
+    if failed:
         raise UnsupportedModel(
-            f"prune() was not tested on {release}, and a toy of {family.family} fails there ({_faults[key]}): "
-            f"{USE_TESTED}"
+            f"prune() was not tested on {release}, and a toy of {family.family} fails there ({failed}): {USE_TESTED}"
         )
+    _proved.add(key)
+    warnings.warn(
+        f"prune() was not tested on {release} ({' and '.join(TESTED)} were); a toy of {family.family} was pruned and "
+        "held",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def with_decoder_of(adapter: Adapter) -> type[Adapter]:
@@ -81,8 +84,7 @@ def fault(family: type[Adapter], attention: str, prune: Prune) -> str:
     """The first question that a family's toy fails, and how. Empty if it fails none."""
     for question in (_decodes, _selects):
         try:
-            # Outside of the user's inference mode, whose tensors have no gradient.
-            with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings(action="ignore"):
+            with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings(action="ignore"):
                 difference = question(family, attention, prune)
         except Exception as error:  # an unknown release may break in any way, and that is the answer
             return f"{question.__name__.strip('_')}: {type(error).__name__}: {first_line(error)}"
@@ -101,16 +103,17 @@ def _decodes(family: type[Adapter], attention: str, prune: Prune) -> float:
 
 
 def _selects(family: type[Adapter], attention: str, prune: Prune) -> float:
-    """How far the logits and the scores of one prompt under saliency `autograd` are from the oracle's."""
-    inputs = family.toy_sample("large")
-    difference, stages = _generated(family, attention, prune, inputs, "trio", saliency="autograd")
-    dense = family(family.toy("eager"))
-    for stage in stages:
-        assert stage.scores is not None
-        (ours,), oracle = stage.scores, _gradient(dense, inputs, stages, stage.layer)
-        seen = ~ours.isnan()
-        difference = max(difference, _difference(ours[seen], oracle[seen]))
-    return difference
+    """How far the logits and the scores of one prompt are from the oracle's, by each way to compute the saliency."""
+    inputs, dense, differences = family.toy_sample("large"), family(family.toy("eager")), list[float]()
+    for saliency in ("autograd", "tail"):
+        difference, stages = _generated(family, attention, prune, inputs, "trio", saliency=saliency)
+        differences.append(difference)
+        for stage in stages:
+            assert stage.scores is not None
+            (ours,), oracle = stage.scores, _gradient(dense, inputs, stages, stage.layer)
+            seen = ~ours.isnan()
+            differences.append(_difference(ours[seen], oracle[seen]))
+    return max(differences)
 
 
 def _generated(

@@ -1,7 +1,9 @@
 """A known family proves itself on a release of transformers that was not tested."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -12,18 +14,21 @@ from trio_core import UnsupportedModel, prune, releases
 from trio_core.engine import calls, passes, prefill, proof
 from trio_core.methods.random import Random
 from trio_core.models import families
+from trio_core.models.adapter import Adapter
+
+METHOD = Random(retention=0.5)
 
 
 @pytest.fixture(autouse=True)
 def untested(monkeypatch):
     """The installed release counts as untested, and nothing is proved yet."""
-    monkeypatch.setattr(releases, "version", lambda _: "5.99.0")
-    monkeypatch.setattr(proof, "_faults", {})
+    monkeypatch.setattr(releases, "__version__", "5.99.0")
+    monkeypatch.setattr(proof, "_proved", set())
 
 
 def pruned(family: str = "llava", attention: str | None = None) -> None:
     model = tiny.model(family, attention)
-    with torch.inference_mode(), prune(model, Random(retention=0.5)):
+    with torch.inference_mode(), prune(model, METHOD):
         model(**tiny.sample(family))
 
 
@@ -44,7 +49,7 @@ def test_a_family_is_proved_once_and_warns_once():
 
 
 def test_a_tested_release_needs_no_proof(monkeypatch):
-    monkeypatch.setattr(releases, "version", lambda _: releases.TESTED[-1] + ".7")
+    monkeypatch.setattr(releases, "__version__", releases.TESTED[-1] + ".7")
     monkeypatch.setattr(proof, "fault", None)
     pruned()
 
@@ -59,6 +64,70 @@ def test_an_interrupted_proof_is_run_again(monkeypatch):
             pruned()
     with pytest.warns(RuntimeWarning, match="held"):
         pruned()
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "state",
+    (
+        lambda: torch.autocast("cpu", torch.bfloat16),
+        lambda: torch.device("meta"),
+        lambda: default_dtype(torch.bfloat16),
+        lambda: default_dtype(torch.float64),
+    ),
+    ids=("autocast", "device", "bfloat16", "float64"),
+)
+def test_the_state_of_the_users_program_does_not_decide(state):
+    model = tiny.model("llava")
+    with pytest.warns(RuntimeWarning, match="held"), state(), prune(model, METHOD):
+        pass
+
+
+def test_the_proof_draws_no_number_of_the_users():
+    model, before = tiny.model("llava"), torch.get_rng_state()
+    with pytest.warns(RuntimeWarning, match="held"), prune(model, METHOD):
+        pass
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_family_that_failed_is_tried_again(monkeypatch):
+    """A program may have a global hook for a while that no release has."""
+    with monkeypatch.context() as patch:
+        patch.setattr(proof, "fault", lambda *_: "it broke")
+        with pytest.raises(UnsupportedModel):
+            pruned()
+    with pytest.warns(RuntimeWarning, match="held"):
+        pruned()
+
+
+def test_another_thread_does_not_prune_before_the_proof_ends(monkeypatch):
+    """As long as the first proof runs, nothing is known of the family."""
+    refused = []
+
+    def second(*_: Any) -> str:
+        def run() -> None:
+            with pytest.raises(UnsupportedModel):
+                pruned()
+            refused.append(True)
+
+        monkeypatch.setattr(proof, "fault", lambda *_: "it broke")
+        thread = Thread(target=run)
+        thread.start()
+        thread.join()
+        return "it broke"
+
+    monkeypatch.setattr(proof, "fault", second)
+    with pytest.raises(UnsupportedModel):
+        pruned()
+    assert refused
 
 
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -98,6 +167,17 @@ def scores_wrong(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(prefill, "_run", lambda layer, kwargs, hidden: run(layer, kwargs, hidden.flip(1)))
 
 
+def layers_changed(patch: pytest.MonkeyPatch) -> None:
+    """A layer scales its FFN, which the formula of saliency `tail` does not know."""
+    finish = Adapter.finish
+
+    def half(self: Adapter, layer: Any, residual: Any, attended: Any) -> Any:
+        middle = residual + attended
+        return middle + (finish(self, layer, residual, attended) - middle) / 2
+
+    patch.setattr(Adapter, "finish", half)
+
+
 @pytest.mark.parametrize(
     ("fault", "says"),
     (
@@ -105,6 +185,7 @@ def scores_wrong(patch: pytest.MonkeyPatch) -> None:
         (cache_unseen, "decodes: "),
         (masks_uncut, "decodes: off by"),
         (scores_wrong, "selects: off by"),
+        (layers_changed, "selects: off by"),
     ),
 )
 def test_what_a_release_breaks_is_refused_in_one_line(monkeypatch, fault: Fault, says: str):
