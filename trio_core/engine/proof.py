@@ -35,8 +35,8 @@ STEPS = 3
 TOLERANCE = 1e-3
 """The largest difference from the oracle, as a share of its largest value."""
 
-_proved: set[tuple[str, str, str]] = set()
-"""The families that held, each with its decoder and its attention."""
+_proved: set[tuple[str, ...]] = set()
+"""The classes that held, each with its decoder and its attention."""
 _thread = threading.local()
 """Has the attribute `proves` in a thread that proves a family."""
 
@@ -51,9 +51,9 @@ def check_release(adapter: Adapter, prune: Prune) -> None:
     """
     if is_tested() or not adapter.known or hasattr(_thread, "proves"):
         return
-    family, release = with_decoder_of(adapter), f"transformers {installed()}"
+    family, release = like(adapter), f"transformers {installed()}"
     attention = adapter.attention if adapter.attention in family.toy_attention else family.toy_attention[-1]
-    key = (family.family, str(family.toy_text.get("model_type")), attention)
+    key = (*family.classes, str(family.toy_text.get("model_type")), attention)
     if key in _proved:
         return
     with ThreadPoolExecutor(1, initializer=partial(setattr, _thread, "proves", True)) as thread:
@@ -71,13 +71,18 @@ def check_release(adapter: Adapter, prune: Prune) -> None:
     )
 
 
-def with_decoder_of(adapter: Adapter) -> type[Adapter]:
-    """The family of a model, whose toys have the model's kind of decoder."""
+def like(adapter: Adapter) -> type[Adapter]:
+    """The family of a model, whose toys have the model's class and its kind of decoder."""
     own, decoder = type(adapter), adapter.model.config.get_text_config().model_type
-    for family in (own, *(family for family in families.values() if family.classes == own.classes)):
-        if family.toy_config().get_text_config().model_type == decoder:
-            return family
-    return type(own.__name__, (own,), {"toy_text": {**own.toy_text, "model_type": decoder}})
+    same_class = (own, *(family for family in families.values() if family.classes == own.classes))
+    fits = (family for family in same_class if family.toy_config().get_text_config().model_type == decoder)
+    if (family := next(fits, None)) is None:
+        toy = type(own.__name__, (own,), {"toy_text": {**own.toy_text, "model_type": decoder}})
+    else:
+        toy = type(family.__name__, (family,), {})
+    names = {cls.__name__ for cls in type(adapter.model).__mro__}
+    toy.classes = tuple(name for name in own.classes if name in names)  # not in its body, which would register it
+    return toy
 
 
 def fault(family: type[Adapter], attention: str, prune: Prune) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.core import tiny
+from tests.core import tiny, unknown
 from trio_core import UnsupportedModel, prune, releases
 from trio_core.engine import calls, passes, prefill, proof
 from trio_core.methods.random import Random
-from trio_core.models import families
+from trio_core.models import adapter_for, families
 from trio_core.models.adapter import Adapter
 
 METHOD = Random(retention=0.5)
@@ -46,6 +46,23 @@ def test_a_family_is_proved_once_and_warns_once():
     assert len(first) == 1
     with pytest.warns(RuntimeWarning, match="Qwen3-VL"):
         pruned("qwen3_vl")
+
+
+@pytest.mark.parametrize(
+    ("model", "decoder"),
+    (
+        (lambda: unknown.glm_4_1v(), "glm4v_text"),
+        (lambda: tiny.model("paligemma2"), "gemma2"),
+        (lambda: tiny.variant("llava_next", text={"model_type": "qwen2"}), "qwen2"),
+    ),
+    ids=("GLM-4.1V", "PaliGemma 2", "LLaVA-NeXT with Qwen 2"),
+)
+def test_the_toy_has_the_class_and_the_decoder_of_the_model(model, decoder):
+    own = model()
+    toy = proof.like(adapter_for(own)).toy("eager")
+    assert type(toy) is type(own)
+    assert toy.config.get_text_config().model_type == decoder
+    assert families[adapter_for(own).family].classes == type(adapter_for(own)).classes  # nothing was registered
 
 
 def test_a_tested_release_needs_no_proof(monkeypatch):
