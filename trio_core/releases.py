@@ -7,6 +7,8 @@ TESTED = ("5.23", "5.24")
 """The first two numbers of each, oldest first."""
 USE_TESTED = f"use a tested release of transformers ({' or '.join(TESTED)})"
 """The way out that an error names."""
+KNOWN = f"prune() knows the models of transformers {' and '.join(TESTED)} as they are"
+"""The end of an error about a model that calls its parts in another way."""
 
 
 def installed() -> str:

@@ -17,7 +17,14 @@ import torch
 from torch import distributed, nn
 
 from trio_core.engine import cache
-from trio_core.engine.calls import cache_of, check_decoder_call, check_decoder_output, check_filled, hidden_of
+from trio_core.engine.calls import (
+    cache_of,
+    check_decoder_call,
+    check_decoder_output,
+    check_filled,
+    check_same_cache,
+    hidden_of,
+)
 from trio_core.engine.decode import Decode
 from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
@@ -143,6 +150,7 @@ class Attachment:
             self.running = Decode.resume(self.setup, inputs, self._frames_of.get(past, {}))
         else:
             self.running = self._prefill(inputs)
+        self.running.cache = past
 
     @_eager
     def before_decoder(self, decoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -164,15 +172,18 @@ class Attachment:
         now = self._now()
         hidden, rest, kwargs = hidden_of(layer, args, kwargs)
         now.begin(index, layer, rest, kwargs)
-        if index == 0 and isinstance(now, Prefill) and (filled := cache_of(kwargs)) is not None:
-            cache.check_cache(filled)
-            if held := filled.get_seq_length():
+        if index == 0 and now.cache is None:  # the model made one itself, or there is none
+            now.cache = cache_of(kwargs)
+        check_same_cache(self.model, index + 1, now.cache, kwargs)
+        if index == 0 and isinstance(now, Prefill) and now.cache is not None:
+            cache.check_cache(now.cache)
+            if held := now.cache.get_seq_length():
                 raise UnsupportedInput(
                     f"{type(self.model).__name__}: its decoder layers got a cache of {held} tokens, and the call of "
                     f"the model brought none: the step would count as a new prompt; {USE_TESTED}"
                 )
             # Later steps bring the cache and nothing else: the frames are remembered beside it.
-            now.cache, self._frames_of[filled] = filled, now.frames
+            self._frames_of[now.cache] = now.frames
         hidden, kwargs = now.enter(index, layer, hidden, kwargs)
         if index + 1 == self.setup.num_layers and isinstance(now, Prefill) and now.misses_logits:
             self.head.listen(now.frames[index], now.logits_asked)  # not before: methods call the head at their stages
@@ -243,7 +254,7 @@ class Attachment:
             if inputs["input_ids"].shape[1] == 1 and inputs.get("attention_mask") is None:
                 raise UnsupportedInput(
                     "one token without a cache and without an attention_mask in a generate() that pruned its prompt: "
-                    f"it would count as a new prompt; {USE_TESTED}"
+                    "it would count as a new prompt; gradient checkpointing takes the cache away: call model.eval()"
                 )
             self.trace.add_notes("a prompt without visual tokens also ran in this generate(): it ran dense")
         else:

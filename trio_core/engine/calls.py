@@ -10,13 +10,14 @@ from inspect import signature
 from numbers import Number
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from trio_core.errors import UnsupportedInput, UnsupportedModel
 from trio_core.models.adapter import DEEPSTACK
-from trio_core.releases import USE_TESTED
+from trio_core.releases import KNOWN
 from trio_core.tensors import HiddenBSD
 
 Kwargs = dict[str, Any]
@@ -31,6 +32,7 @@ _CUT = ("attention_mask", "position_ids", "position_embeddings")
 _WITHOUT_TOKENS = {
     *("use_cache", "logits_to_keep", "num_items_in_batch", "image_sizes", "return_dict"),
     "tokenizer",  # generate() hands it on
+    "labels",  # Gemma 4 hands them on; the loss is computed behind the decoder
     *("output_attentions", "output_hidden_states", "output_router_logits"),
 }
 """What has no entry for each token of the sequence."""
@@ -44,7 +46,7 @@ _DECODER_OUTPUT = {"last_hidden_state", *CACHE, "hidden_states", "attentions", "
 """The fields of a decoder's output."""
 _OBJECTS = {*CACHE, "attention_mask", "mm_encoder_outputs", "tokenizer"}
 """The arguments of a model that may be an object of the library."""
-_PLAIN = (Tensor, str, Number, type(None))
+_PLAIN = (Tensor, np.ndarray, str, Number, type(None))
 """What an argument of a model may be under any name."""
 
 
@@ -57,7 +59,7 @@ def cache_argument(module: nn.Module) -> str:
     """The name by which a model, a decoder or a layer takes its cache. Raises UnsupportedModel where it takes none."""
     parameters = signature(module.forward).parameters
     if (name := next((name for name in CACHE if name in parameters), None)) is None:
-        raise UnsupportedModel(f"{type(module).__name__} takes no cache that prune() knows by name: {USE_TESTED}")
+        raise UnsupportedModel(f"{type(module).__name__} takes no cache that prune() knows by name: {KNOWN}")
     return name
 
 
@@ -75,7 +77,7 @@ def check_parameters(model: PreTrainedModel) -> None:
     own = next((cls for cls in classes if "forward" in vars(cls)), None)
     missing = [name for name in _PROMPT if own and name not in signature(own.forward).parameters]
     if own and missing:
-        raise UnsupportedModel(f"{own.__name__} takes no {missing[0]!r} that prune() knows by name: {USE_TESTED}")
+        raise UnsupportedModel(f"{own.__name__} takes no {missing[0]!r} that prune() knows by name: {KNOWN}")
 
 
 def check_model_call(inputs: Mapping[str, Any]) -> None:
@@ -87,7 +89,7 @@ def check_model_call(inputs: Mapping[str, Any]) -> None:
         if name not in _OBJECTS and (other := next(_objects(value), None)) is not None:
             raise UnsupportedInput(
                 f"{name}: {type(other).__name__} is no argument of a model that prune() knows, and it may be a cache: "
-                f"leave it out, or {USE_TESTED}"
+                "leave it out"
             )
 
 
@@ -112,8 +114,20 @@ def check_layer_call(layer: nn.Module, rest: tuple[Any, ...], kwargs: Kwargs) ->
         if not known:
             raise UnsupportedModel(
                 f"{type(layer).__name__} gets no {name!r} that prune() knows how to fit to the tokens that are left: "
-                f"{USE_TESTED}"
+                f"{KNOWN}"
             )
+
+
+def check_same_cache(model: nn.Module, number: int, cache: Any, kwargs: Kwargs) -> None:
+    """Raise UnsupportedModel for a layer that does not get the cache of its forward, or that gets two.
+
+    number: of the layer, from 1. cache: of the forward; None without one.
+    """
+    if {id(kwargs.get(name)) for name in CACHE} - {id(None)} != {id(cache)} - {id(None)}:
+        raise UnsupportedModel(
+            f"decoder layer {number} of {type(model).__name__} gets another cache than the model was given, or none: "
+            f"pass it as {cache_argument(model)!r}, and without gradient checkpointing"
+        )
 
 
 def hidden_of(layer: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> tuple[HiddenBSD, tuple[Any, ...], Kwargs]:
@@ -125,7 +139,7 @@ def hidden_of(layer: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> tuple[
     if not isinstance(hidden, Tensor):
         raise UnsupportedModel(
             f"{type(layer).__name__} is called without 'hidden_states' (its arguments: {', '.join(sorted(kwargs))}): "
-            f"{USE_TESTED}"
+            f"{KNOWN}"
         )
     return hidden, rest, {name: value for name, value in kwargs.items() if name != "hidden_states"}
 
@@ -137,7 +151,7 @@ def check_decoder_output(decoder: nn.Module, output: Any) -> None:
         unknown = type(output).__name__ if fields is None else f"a field {min(fields - _DECODER_OUTPUT)!r}"
         raise UnsupportedModel(
             f"{type(decoder).__name__} returns {unknown}, which prune() does not know, so that rows of dropped tokens "
-            f"cannot be put back: {USE_TESTED}"
+            f"cannot be put back: {KNOWN}"
         )
 
 
@@ -152,7 +166,7 @@ def check_filled(model: PreTrainedModel, inputs: Mapping[str, Any], output: Any,
     if unseen or missing:
         raise UnsupportedModel(
             f"{type(model).__name__} filled a cache that its decoder layers did not get under a name that prune() "
-            f"knows ({', '.join(CACHE)}): {USE_TESTED}"
+            f"knows ({', '.join(CACHE)}): {KNOWN}"
         )
 
 
@@ -166,7 +180,7 @@ def _check_names(module: nn.Module, by_position: dict[int, Any], kwargs: Kwargs,
         if value is not None and name not in known:
             raise UnsupportedInput(
                 f"{name}: prune() does not know this argument of {type(module).__name__}, and it may describe tokens "
-                f"that were dropped: leave it out, or {USE_TESTED}"
+                "that were dropped: leave it out"
             )
 
 

@@ -85,7 +85,7 @@ def _tried(model: PreTrainedModel, prune: Prune) -> Check:
 
     def ask(question: Callable[[], Any]) -> Any:
         try:
-            with torch.no_grad(), trial.words_for_the_picture():
+            with torch.no_grad(), torch.autocast(model.device.type, enabled=False), trial.words_for_the_picture():
                 return question()
         except TrioError as error:
             faults.append(f"{question.__name__}: {error}")

@@ -51,6 +51,7 @@ class Pass(ABC):
     prunes: whether a layer of this pass sees fewer tokens than the sequence has.
     layers_run: how many decoder layers have begun.
     additions[i]: [B, S, D], what the model adds to the input of layer i (DeepStack).
+    cache: what the layers read and fill, or None.
     """
 
     is_prefill: ClassVar[bool] = False
@@ -62,6 +63,7 @@ class Pass(ABC):
         self.prunes = prunes
         self.layers_run = 0
         self.additions: dict[int, Tensor] = {}
+        self.cache: Any = None
         # By frame, source and window: many layers share their masks and positions.
         self._cuts: dict[tuple[int, int, int | None], tuple[Any, Any]] = {}
 

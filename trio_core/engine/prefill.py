@@ -78,7 +78,6 @@ class Prefill(Pass):
     lengths[b]: tokens left in sample b, text included.
     logits_asked: how many last places the caller wants logits of; 0 for all.
     misses_logits: whether the model computes no logits at some of these places.
-    cache: what it fills, or None.
     embeddings: what entered the decoder, for a method that asks for it.
     previous: the layer that has just run, for a method that asks for it.
     """
@@ -95,7 +94,6 @@ class Prefill(Pass):
         self.trace = trace
         self.order = order
         self.stage_layers = {layer for picture in prompt.pictures for layer in picture.schedule.layers}
-        self.cache: Any = None
         self.embeddings: tuple[Embeddings, ...] = ()
         self.previous: LayerCall | None = None
 

@@ -34,8 +34,8 @@ STEPS = 3
 TOLERANCE = 1e-3
 """The largest difference from the oracle, as a share of its largest value."""
 
-_faults: dict[tuple[str, str, str], str] = {}
-"""What failed, by family, decoder and attention. It is empty where the family holds."""
+_proved: set[tuple[str, ...]] = set()
+"""The classes that held, each with its decoder and its attention."""
 _proving = threading.RLock()
 """Another thread waits until the proof has an answer."""
 
@@ -43,42 +43,49 @@ _proving = threading.RLock()
 def check_release(adapter: Adapter, prune: Prune) -> None:
     """Prove a known family once in a process, unless the release of transformers was tested. Warns where it holds.
 
+    A failure is not remembered: a program may have a global hook for a while that no release has.
+
     Raises UnsupportedModel that names the release and what failed.
     """
     if is_tested() or not adapter.known:
         return
-    family, release = with_decoder_of(adapter), f"transformers {installed()}"
+    family, release = like(adapter), f"transformers {installed()}"
     attention = adapter.attention if adapter.attention in family.toy_attention else family.toy_attention[-1]
-    key = (family.family, str(family.toy_text.get("model_type")), attention)
+    key = (*family.classes, str(family.toy_text.get("model_type")), attention)
     with _proving:
-        if is_new := key not in _faults:
-            _faults[key] = ""  # while the proof itself prunes
-            try:
-                _faults[key] = fault(family, attention, prune)
-            except BaseException:
-                del _faults[key]
-                raise
-    if is_new and not _faults[key]:
-        warnings.warn(
-            f"prune() was not tested on {release} ({' and '.join(TESTED)} were); a toy of {family.family} was "
-            "pruned and held",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-    if _faults[key]:
+        if key in _proved:
+            return
+        _proved.add(key)  # while the proof itself prunes
+        failed = "it was interrupted"
+        try:
+            failed = fault(family, attention, prune)
+        finally:
+            if failed:
+                _proved.remove(key)
+    if failed:
         raise UnsupportedModel(
-            f"prune() was not tested on {release}, and a toy of {family.family} fails there ({_faults[key]}): "
-            f"{USE_TESTED}"
+            f"prune() was not tested on {release}, and a toy of {family.family} fails there ({failed}): {USE_TESTED}"
         )
+    warnings.warn(
+        f"prune() was not tested on {release} ({' and '.join(TESTED)} were); a toy of {family.family} was pruned and "
+        "held",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
-def with_decoder_of(adapter: Adapter) -> type[Adapter]:
-    """The family of a model, whose toys have the model's kind of decoder."""
+def like(adapter: Adapter) -> type[Adapter]:
+    """The family of a model, whose toys have the model's class and its kind of decoder."""
     own, decoder = type(adapter), adapter.model.config.get_text_config().model_type
-    for family in (own, *(family for family in families.values() if family.classes == own.classes)):
-        if family.toy_config().get_text_config().model_type == decoder:
-            return family
-    return type(own.__name__, (own,), {"toy_text": {**own.toy_text, "model_type": decoder}})
+    same_class = (own, *(family for family in families.values() if family.classes == own.classes))
+    fits = (family for family in same_class if family.toy_config().get_text_config().model_type == decoder)
+    if (family := next(fits, None)) is None:
+        toy = type(own.__name__, (own,), {"toy_text": {**own.toy_text, "model_type": decoder}})
+    else:
+        toy = type(family.__name__, (family,), {})
+    names = {cls.__name__ for cls in type(adapter.model).__mro__}
+    toy.classes = tuple(name for name in own.classes if name in names)  # not in its body, which would register it
+    return toy
 
 
 def fault(family: type[Adapter], attention: str, prune: Prune) -> str:
@@ -122,16 +129,17 @@ def _decodes(family: type[Adapter], attention: str, prune: Prune) -> float:
 
 
 def _selects(family: type[Adapter], attention: str, prune: Prune) -> float:
-    """How far the logits and the scores of one prompt under saliency `autograd` are from the oracle's."""
-    inputs = family.toy_sample("large")
-    difference, stages = _generated(family, attention, prune, inputs, "trio", saliency="autograd")
-    dense = family(family.toy("eager"))
-    for stage in stages:
-        assert stage.scores is not None
-        (ours,), oracle = stage.scores, _gradient(dense, inputs, stages, stage.layer)
-        seen = ~ours.isnan()
-        difference = max(difference, _difference(ours[seen], oracle[seen]))
-    return difference
+    """How far the logits and the scores of one prompt are from the oracle's, by each way to compute the saliency."""
+    inputs, dense, differences = family.toy_sample("large"), family(family.toy("eager")), list[float]()
+    for saliency in ("autograd", "tail"):
+        difference, stages = _generated(family, attention, prune, inputs, "trio", saliency=saliency)
+        differences.append(difference)
+        for stage in stages:
+            assert stage.scores is not None
+            (ours,), oracle = stage.scores, _gradient(dense, inputs, stages, stage.layer)
+            seen = ~ours.isnan()
+            differences.append(_difference(ours[seen], oracle[seen]))
+    return max(differences)
 
 
 def _generated(

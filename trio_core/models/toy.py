@@ -197,7 +197,7 @@ class Random:
 
     def pixels(self, *shape: int) -> Tensor:
         """Pixel values of any shape, normally distributed."""
-        return torch.randn(*shape, generator=self.generator)
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float32)
 
 
 def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str, Tensor]:
@@ -231,7 +231,8 @@ def build(cls: type[PreTrainedModel], config: PreTrainedConfig, attention: str, 
     seed: the weights depend on it and on nothing else.
     """
     # Every tower knows eager attention, and so the visual features are the same whatever the decoder's attention is.
-    model = cls._from_config(config, attn_implementation={"text_config": attention, "vision_config": "eager"}).eval()
+    kernels = {"text_config": attention, "vision_config": "eager"}
+    model = cls._from_config(config, attn_implementation=kernels, dtype=torch.float32).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weights in model.named_parameters():

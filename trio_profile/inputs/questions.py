@@ -132,7 +132,7 @@ def _is_read_in_two_ways(picture: Image.Image) -> bool:
 def on_white(picture: Image.Image) -> Image.Image:
     """A picture as RGB. What is transparent lies on white, as a person sees it.
 
-    So do the processors of transformers, from 5.21 on, if they get a picture as its file holds it
+    So do the processors of transformers, if they get a picture as its file holds it
     [image_transforms.convert_to_rgb].
     Raises ValueError if it has a channel of more than 8 bits.
     """

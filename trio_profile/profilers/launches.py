@@ -1,7 +1,7 @@
 """The work of the host in one prefill: how many operators it launches, and how often it waits for a tensor's value.
 
 Both counts are exact, and a gate can check them without a GPU. They are the same on all accelerators. On a CPU they can
-be higher: there trio-core computes large tensors in blocks, and Algorithm 1 compares few candidates at a time. An
+be higher: there trio_core computes large tensors in blocks, and Algorithm 1 compares few candidates at a time. An
 operator launches at least one kernel on CUDA. A wait lasts until all work before the value is done.
 """
 

@@ -77,7 +77,7 @@ def methods(rows: Sequence[MethodFacts]) -> Report:
         "A method acts at the encoder's output, after decoder layers, or at both. It is for pictures, videos, or both."
     )
     page = Page("methods", units.number_of(len(rows), "method"), how, blocks)
-    return Report("Pruning methods", "trio-core", [], [page], preposition="of")
+    return Report("Pruning methods", "trio_core", [], [page], preposition="of")
 
 
 def _source(reference: dict[str, str]) -> str:

@@ -185,6 +185,47 @@ def test_a_step_on_a_cache_under_another_name_is_no_new_prompt(form):
         assert trace.stages == stages
 
 
+@pytest.mark.parametrize("method", ("divprune", "random"))
+def test_a_cache_that_the_model_ignores_is_refused(method):
+    """5.23 takes `cache=` without a word and leaves it aside, so that a step on it would be a new prompt."""
+    model, one = tiny.variant("llava"), tiny.sample("llava")
+    renamed(decoder_of(model), calls.without_cache, lambda kwargs: kwargs)
+    given = {cache_name(): DynamicCache(config=model.config)}
+    message = f"decoder layer 1 of .* gets another cache .*: pass it as {cache_name()!r}"
+    with tiny.refused(UnsupportedModel, message), prune(model, method, retention=0.5):
+        model(**one, **given)
+
+
+@pytest.mark.skipif(cache_name() == "cache", reason="5.24 reads both names")
+def test_a_step_on_a_cache_under_the_later_name_is_refused():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, METHOD):
+        cache = calls.cache_of(model(**one, use_cache=True))
+        with tiny.refused(UnsupportedModel, "gets another cache .*: pass it as 'past_key_values'"):
+            model(input_ids=torch.tensor([[5]]), cache=cache)
+
+
+@pytest.mark.skipif(cache_name() == "cache", reason="5.24 keeps the cache where nothing needs a gradient")
+def test_a_cache_that_gradient_checkpointing_takes_away_is_refused():
+    model = tiny.variant("llava").train()
+    model.gradient_checkpointing_enable()
+    with tiny.refused(UnsupportedInput, "new prompt; gradient check.*: call model.eval"), prune(model, METHOD):
+        tiny.generate(model, tiny.sample("llava"), 2)
+    with prune(model.eval(), METHOD) as trace:
+        tiny.generate(model, tiny.sample("llava"), 2)
+    assert trace.stages
+
+
+@pytest.mark.parametrize("number", (1, 4))
+def test_a_step_of_which_a_layer_gets_no_cache_is_refused(number):
+    model, one = tiny.variant("llava"), tiny.sample("llava")
+    with torch.no_grad(), prune(model, METHOD):
+        cache = calls.cache_of(model(**one, use_cache=True))
+        renamed(decoder_of(model).layers[number - 1], calls.without_cache, lambda kwargs: kwargs)
+        with tiny.refused(UnsupportedModel, f"decoder layer {number} of .* gets another cache"):
+            model(input_ids=torch.tensor([[5]]), **{cache_name(): cache})
+
+
 @pytest.mark.parametrize("name", calls.CACHE)
 def test_a_step_by_hand_works_by_the_old_name_and_by_the_new_one(name):
     """Unless the release has only the other one."""
@@ -205,6 +246,30 @@ def test_a_dense_prompt_may_have_any_argument():
     text = {"input_ids": torch.tensor([[5, 6, 7]])}
     with torch.no_grad(), prune(model, METHOD):
         model(**text, strength=torch.ones(3))
+
+
+def test_labels_that_gemma_4_hands_to_its_decoder_are_known():
+    """The loss is computed from logits at their own places."""
+    model, one = tiny.model("gemma4"), tiny.sample("gemma4")
+    labels = torch.full_like(one["input_ids"], -100).index_fill(1, torch.tensor([-2, -1]), 5)
+    with torch.no_grad(), prune(model, METHOD):
+        output = model(**one, labels=labels)
+    expected = torch.nn.functional.cross_entropy(output.logits[0, -3:-1], labels[0, -2:])
+    assert torch.allclose(output.loss, expected)
+
+
+def test_an_array_is_no_cache():
+    model = tiny.model("llava_next")
+    one = tiny.sample("llava_next")
+    with torch.no_grad(), prune(model, METHOD) as trace:
+        model(**{**one, "image_sizes": one["image_sizes"].numpy()})
+    assert trace.stages
+
+
+def test_an_error_names_a_way_out_that_helps_on_a_tested_release():
+    model, one = tiny.model("llava"), tiny.sample("llava")
+    with tiny.refused(UnsupportedInput, "dropped: leave it out$"), prune(model, METHOD):
+        model(**one, strength=torch.ones(3))
 
 
 def test_a_tokenizer_that_generate_passes_on_is_no_cache():

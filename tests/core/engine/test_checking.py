@@ -41,6 +41,12 @@ def test_an_unknown_class_that_passes_is_pruned_with_its_picture(monkeypatch):
     check("qwen3_vl", tiny.model("qwen3_vl"), [tiny.sample("qwen3_vl")])
 
 
+def test_a_trial_runs_in_the_models_own_precision():
+    """Under the user's autocast, rounding alone would look like a fault."""
+    with torch.autocast("cpu", torch.bfloat16), prune(unknown.aya_vision(), Grid(retention=0.5)):
+        pass
+
+
 def test_granite_adds_its_features_to_kept_tokens():
     model = unknown.granite_vision()
     seen = self_check(model, prune)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.core import tiny
+from tests.core import tiny, unknown
 from trio_core import UnsupportedModel, prune
 from trio_core.engine import calls, passes, prefill, proof
 from trio_core.methods.random import Random
-from trio_core.models import families
+from trio_core.models import adapter_for, families
+from trio_core.models.adapter import Adapter
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def untested(monkeypatch):
     """The installed release counts as untested, and nothing is proved yet."""
     monkeypatch.setattr(proof, "installed", lambda: "5.99")
     monkeypatch.setattr(proof, "is_tested", lambda: False)
-    monkeypatch.setattr(proof, "_faults", {})
+    monkeypatch.setattr(proof, "_proved", set())
 
 
 def pruned(family: str = "llava", attention: str | None = None) -> None:
@@ -45,6 +46,23 @@ def test_a_family_is_proved_once_and_warns_once():
     assert len(first) == 1
     with pytest.warns(RuntimeWarning, match="Qwen3-VL"):
         pruned("qwen3_vl")
+
+
+@pytest.mark.parametrize(
+    ("model", "decoder"),
+    (
+        (lambda: unknown.glm_4_1v(), "glm4v_text"),
+        (lambda: tiny.model("paligemma2"), "gemma2"),
+        (lambda: tiny.variant("llava_next", text={"model_type": "qwen2"}), "qwen2"),
+    ),
+    ids=("GLM-4.1V", "PaliGemma 2", "LLaVA-NeXT with Qwen 2"),
+)
+def test_the_toy_has_the_class_and_the_decoder_of_the_model(model, decoder):
+    own = model()
+    toy = proof.like(adapter_for(own)).toy("eager")
+    assert type(toy) is type(own)
+    assert toy.config.get_text_config().model_type == decoder
+    assert families[adapter_for(own).family].classes == type(adapter_for(own)).classes  # nothing was registered
 
 
 def test_a_tested_release_needs_no_proof(monkeypatch):
@@ -102,6 +120,16 @@ def test_the_users_random_numbers_go_on_as_without_the_proof():
     assert torch.equal(torch.rand(3), expected)
 
 
+def test_a_family_that_failed_is_tried_again(monkeypatch):
+    """A program may have a global hook for a while that no release has."""
+    with monkeypatch.context() as patch:
+        patch.setattr(proof, "fault", lambda *_: "it broke")
+        with pytest.raises(UnsupportedModel):
+            pruned()
+    with pytest.warns(RuntimeWarning, match="held"):
+        pruned()
+
+
 def test_another_thread_waits_for_the_proof(monkeypatch):
     """The first thread is inside the proof when the second one opens its context."""
     began, go_on, runs = threading.Event(), threading.Event(), []
@@ -121,7 +149,7 @@ def test_another_thread_waits_for_the_proof(monkeypatch):
             second.result(timeout=0.2)
         go_on.set()
         assert all(isinstance(each.exception(), UnsupportedModel) for each in (first, second))
-    assert len(runs) == 1
+    assert len(runs) == 2, "a failure is not remembered"
 
 
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -161,6 +189,17 @@ def scores_wrong(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(prefill, "_run", lambda layer, kwargs, hidden: run(layer, kwargs, hidden.flip(1)))
 
 
+def layers_changed(patch: pytest.MonkeyPatch) -> None:
+    """A layer scales its FFN, which the formula of saliency `tail` does not know."""
+    finish = Adapter.finish
+
+    def half(self: Adapter, layer: Any, residual: Any, attended: Any) -> Any:
+        middle = residual + attended
+        return middle + (finish(self, layer, residual, attended) - middle) / 2
+
+    patch.setattr(Adapter, "finish", half)
+
+
 @pytest.mark.parametrize(
     ("fault", "says"),
     (
@@ -168,6 +207,7 @@ def scores_wrong(patch: pytest.MonkeyPatch) -> None:
         (cache_unseen, "decodes: "),
         (masks_uncut, "decodes: off by"),
         (scores_wrong, "selects: off by"),
+        (layers_changed, "selects: off by"),
     ),
 )
 def test_what_a_release_breaks_is_refused_in_one_line(monkeypatch, fault: Fault, says: str):
