@@ -11,7 +11,6 @@ import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -88,18 +87,27 @@ def _requirement(extras: str = "") -> str:
     """This package as pip is told to install it, quoted for a shell. extras: empty, or names in brackets."""
     if _is_clone():
         return f"-e {shlex.quote(f'{HOME}{extras}')}"
-    origin = _direct_url()
-    url, vcs = origin.get("url", ""), origin.get("vcs_info")
-    if vcs:
+    try:
+        where = _origin()
+    except (PackageNotFoundError, ValueError, TypeError, KeyError, AttributeError):  # also a record of another form
+        where = ""
+    if where.startswith("/"):
+        return shlex.quote(f"{where}{extras}")
+    return shlex.quote(f"{NAME}{extras}{f' @ {where}' if where else ''}")
+
+
+def _origin() -> str:
+    """Where this package was installed from, by its record of PEP 610: a path, or a URL. Empty: a package index."""
+    record = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
+    url: str = record.get("url", "")
+    if vcs := record.get("vcs_info"):
         # pip 23 refuses a requirement whose URL has no host
         url = f"{vcs['vcs']}+{url.replace('file:///', 'file://localhost/')}@{vcs['commit_id']}"
     elif url.startswith("file:"):
         path = url2pathname(urlsplit(url).path)
-        return shlex.quote(f"{path if Path(path).exists() else NAME}{extras}")
-    if url and (folder := origin.get("subdirectory")):
-        url += f"#subdirectory={folder}"
-    where = f" @ {url.replace(' ', '%20')}" if url else ""  # a requirement ends at a space
-    return shlex.quote(f"{NAME}{extras}{where}")
+        return path if Path(path).exists() else ""
+    folder = record.get("subdirectory", "")
+    return url.replace(" ", "%20") + ("#subdirectory=" + folder if folder else "")  # a requirement ends at a space
 
 
 def _is_clone() -> bool:
@@ -108,11 +116,3 @@ def _is_clone() -> bool:
         return tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"] == NAME
     except (OSError, ValueError, KeyError):
         return False
-
-
-def _direct_url() -> dict[str, Any]:
-    """The record of PEP 610 about where this package was installed from. Empty if it came from a package index."""
-    try:
-        return json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        return {}
