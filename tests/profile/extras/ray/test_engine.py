@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from itertools import permutations
 from types import SimpleNamespace
 
 import psutil
@@ -185,7 +186,7 @@ def actors_of(cluster) -> list[psutil.Process]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victims", [("actor", "driver", "node"), ("driver", "actor", "actor")])
+@pytest.mark.parametrize("victims", [*permutations(("actor", "driver", "node")), ("driver", "actor", "actor")])
 def test_what_is_killed_loses_and_doubles_nothing_and_the_stopping_rule_is_the_same(
     victims, tiny_study: Study, tmp_path, nodes, without_fvcore
 ):
