@@ -5,6 +5,7 @@ Each function shows its result in backquotes. `bounds` are the lower and the upp
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import floor, isclose, log10
 
 _SI = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -214,6 +215,21 @@ def times(ratio: float, interval: Sequence[float] | None = None, limit: float = 
 def times_within(ratio: float, bounds: Sequence[float], limit: float = 1) -> str:
     """A speed-up with its interval: `1.23× [1.20, 1.27]`. limit: with which the interval is compared."""
     return f"{times(ratio, bounds, limit)} {interval(bounds, limit)}"
+
+
+def at_least(value: float) -> str:
+    """A lower bound in three digits, never rounded up: `1.43` for 1.4399."""
+    return _bound(value, ROUND_FLOOR)
+
+
+def at_most(value: float) -> str:
+    """An upper bound in three digits, never rounded down: `12.4` for 12.31."""
+    return _bound(value, ROUND_CEILING)
+
+
+def _bound(value: float, rounding: str) -> str:
+    digits = Decimal(1).scaleb(-2 if abs(value) < 10 else -1 if abs(value) < 100 else 0)
+    return plain(float(Decimal(value).quantize(digits, rounding)))
 
 
 def interval(bounds: Sequence[float], limit: float = 1) -> str:

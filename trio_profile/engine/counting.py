@@ -8,7 +8,7 @@ from trio_core.errors import MethodError
 from trio_core.methods.method import Method
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
-from trio_profile.inputs.questions import pictures_of
+from trio_profile.inputs.questions import chance_of, pictures_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import flops_counted, kept_tokens, launches, memory, power
 from trio_profile.quantities.registry import QUANTITIES
@@ -36,6 +36,7 @@ def measure_dense(workload: Workload) -> Dense:
         energy=power.measure(workload, None),
         kinds=tuple(question.kind for question in workload.questions),
         pictures=pictures_of(workload.questions),
+        chance=chance_of(workload.questions),
     )
 
 

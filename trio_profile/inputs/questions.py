@@ -8,6 +8,7 @@ A file of them is JSON Lines, one question a line, its picture or video beside t
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -278,6 +279,19 @@ def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     return tuple(
         numbers.setdefault(question.source or position, len(numbers)) for position, question in enumerate(questions)
     )
+
+
+def chance_of(questions: Sequence[Question]) -> float | None:
+    """Return the share of right answers of who always gives the most frequent known answer of a question's kind.
+
+    Returns None if an answer is not known.
+    """
+    by_kind: dict[str, Counter[str]] = {}
+    for question in questions:
+        if question.answer is None:
+            return None
+        by_kind.setdefault(question.kind, Counter())[question.answer] += 1
+    return sum(max(answers.values()) for answers in by_kind.values()) / len(questions) if questions else None
 
 
 def _question(line: str, where: str, directory: Path, read_video: ReadVideo | None, readable: set[Path]) -> Question:

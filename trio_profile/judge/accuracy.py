@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trio_profile.records.estimate import Accuracy, Difference, Estimate
 from trio_profile.records.schema import Dense, Measurement, Record
-from trio_profile.stats.intervals import difference_interval, share_interval
+from trio_profile.stats.intervals import Interval, difference_interval, share_interval
 from trio_profile.stats.resampling import draws, percentile_interval
 
 SHARES = (0.99, 0.97, 0.95)
@@ -106,6 +106,18 @@ def paired_difference(measurement: Measurement, other: Measurement | None, dense
     if shares is None or others is None or dense is None:
         return None
     return difference(shares, others, dense.pictures)
+
+
+def lost_answers(measurement: Measurement, dense: Dense | None, level: float) -> tuple[float, Interval | None]:
+    """Return the share of right answers that a cell loses, and its interval. 0 and None if no answers are known.
+
+    level: of the interval.
+    """
+    shares = correct_shares(measurement, dense)
+    if shares is None or dense is None:
+        return 0.0, None
+    lost = by_question(dense.correct, len(dense.correct)) - shares
+    return float(lost.mean()), difference_interval(lost, dense.pictures, level)
 
 
 def accuracy_kept(

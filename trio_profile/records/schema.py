@@ -259,6 +259,8 @@ class Dense(Record):
     correct: whether the answer to each question is the known answer, in the order of `Fidelity`.
     kinds: the kind of each question, in the same order.
     pictures: the number of the picture of each question, in the same order. Questions with one number share a picture.
+    chance: share of right answers of who always gives the most frequent known answer of a question's kind; None if no
+        answers are known, and in older studies.
     session: id of the session that measured it.
     """
 
@@ -278,6 +280,7 @@ class Dense(Record):
     correct: tuple[bool, ...] = ()
     kinds: tuple[str, ...] = ()
     pictures: tuple[ZeroOrMore, ...] = ()
+    chance: Share | None = None
     session: str = ""
 
     @model_validator(mode="after")

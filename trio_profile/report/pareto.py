@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from trio_profile import units
-from trio_profile.judge.recommendation import CONTROL, front, loss
+from trio_profile.judge.front import CONTROL, front, loss
 from trio_profile.quantities.summary import CellSummary, DenseSummary
 from trio_profile.records.estimate import Interval, Measured
 from trio_profile.report.blocks import Axis, Chart, Series

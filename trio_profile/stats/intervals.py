@@ -78,7 +78,9 @@ def share_interval(shares: Sequence[float] | NDArray[np.float64], clusters: Sequ
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
-def difference_interval(differences: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = ()) -> Interval:
+def difference_interval(
+    differences: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = (), confidence: float = 0.95
+) -> Interval:
     """The interval of the mean of paired differences of scores between 0 and 1 (Bonett & Price 2012).
 
     One pair with the difference 1 and one with −1 are added, and the normal interval of all is taken. So the interval
@@ -99,7 +101,7 @@ def difference_interval(differences: Sequence[float] | NDArray[np.float64], clus
     spread = cluster_spread(deviations, ())
     if not are_alone(clusters):
         spread = max(spread, cluster_spread(deviations, (*clusters, max(clusters) + 1, max(clusters) + 2)))
-    reach = cluster_quantile(clusters) * spread / weights.sum()
+    reach = cluster_quantile(clusters, confidence) * spread / weights.sum()
     return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
 
 

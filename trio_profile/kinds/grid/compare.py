@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from trio_profile import units
 from trio_profile.judge.accuracy import paired_difference
-from trio_profile.judge.recommendation import CONTROL, Recommendation, front, judged_cells, keeps_answers, loss
+from trio_profile.judge.conclusion import Conclusion
+from trio_profile.judge.front import CONTROL, front, judged_cells, keeps_answers, loss
 from trio_profile.kinds.grid.cells import CellSummary
 from trio_profile.kinds.grid.document import GridDocument
 from trio_profile.kinds.grid.page import reminders, report_of
@@ -16,8 +17,8 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
 from trio_profile.records.facts import source_of
 from trio_profile.records.schema import Cell
-from trio_profile.report import pareto, recommendation
-from trio_profile.report.blocks import Block, Page, Report, Sentences, Table
+from trio_profile.report import pareto
+from trio_profile.report.blocks import Block, Page, Report, Table
 from trio_profile.report.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
 
 
@@ -39,12 +40,13 @@ class Comparison(GridDocument):
 
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
-    recommendation: as in a sweep.
+    conclusion, pick: as in a sweep.
     """
 
     reference: str
     rows: list[Row]
-    recommendation: Recommendation
+    conclusion: Conclusion
+    pick: Cell | None = None
 
     @property
     def summaries(self) -> Sequence[Row]:
@@ -103,11 +105,11 @@ def report(document: Comparison) -> Report:
 def verdict_page(document: Comparison) -> Page:
     """The recommendation, and all methods and retentions in one chart and one table."""
     done = [row for row in document.rows if row.status == "done"]
-    blocks: list[Block] = [Sentences("", [recommendation.sentence(document.recommendation)])]
+    blocks: list[Block] = []
     chart = pareto.chart(done, document.study.methods, document.dense)
     blocks += [chart] if chart is not None else []
     blocks.append(_table(document))
-    blocks += reminders(document, *recommendation.further(document.recommendation))
+    blocks += reminders(document)
     return Page("verdict", "Verdict", "", blocks)
 
 
@@ -135,7 +137,7 @@ def _table(document: Comparison) -> Table:
         *FURTHER_COLUMNS,
     ]
     known = "Methods that keep the right answers first, the fastest on top" if cells.answered else "The fastest on top"
-    pick = document.recommendation.pick
+    pick = document.pick
     lowest = min(document.study.retentions)
     return table(
         cells,

@@ -9,7 +9,7 @@ from trio_profile.kinds.grid.document import GridDocument
 from trio_profile.kinds.grid.tokens import tokens_page
 from trio_profile.quantities.quantity import over_dense
 from trio_profile.records.schema import Cell
-from trio_profile.report import doubts, recommendation
+from trio_profile.report import doubts
 from trio_profile.report.blocks import Block, Page, Report, Sentences
 from trio_profile.report.definitions import numbers_page
 from trio_profile.report.page import notes, pixel_facts, study_page
@@ -36,7 +36,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         facts=facts,
         pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
         data=json_with_pairs(document),
-        confidence=recommendation.badges(document.recommendation) if hasattr(document, "recommendation") else (),
+        conclusion=getattr(document, "conclusion", None),
     )
 
 

@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trio_profile import units
 from trio_profile.judge.accuracy import SHARES, AccuracyKept, accuracy_kept, by_question, correct_shares
-from trio_profile.judge.recommendation import Recommendation, recommend
+from trio_profile.judge.conclusion import Conclusion
 from trio_profile.judge.times import MEASURED, speedup_centres
 from trio_profile.kinds.grid.cells import CellSummary, summarise_cells
 from trio_profile.kinds.grid.document import GridDocument, fields_of, in_order
 from trio_profile.kinds.grid.page import reminders, report_of
+from trio_profile.kinds.grid.verdict import conclude
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.quantities.summary import DenseSummary
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Dense, Measurement
-from trio_profile.report import break_even, charts, pareto, recommendation
+from trio_profile.records.schema import Cell, Dense, Measurement
+from trio_profile.report import break_even, charts, pareto
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.report.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
@@ -31,11 +32,12 @@ class SweepDocument(GridDocument):
     break_even: the break-even of the study's first method, by quantity.
     break_even_by_method: the same for each method.
     accuracy_kept_by_method: the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
-    recommendation: the cell to deploy, if any.
+    conclusion: what follows. pick: the cell that it is about; None if it is about none.
     """
 
     cells: list[CellSummary]
-    recommendation: Recommendation
+    conclusion: Conclusion
+    pick: Cell | None = None
     break_even: dict[str, BreakEven]
     break_even_by_method: dict[str, dict[str, BreakEven]]
     accuracy_kept_by_method: dict[str, dict[str, AccuracyKept]]
@@ -56,11 +58,13 @@ def summarise(contents: Contents) -> SweepDocument:
     for method in study.methods:
         summaries = [cell for cell in cells if cell.method == method and cell.status == "done" and cell.retention]
         break_even[method] = _break_evens(dense, summaries, centres)
+    conclusion, pick = conclude(contents, shared["doubts"])
     kept = {method: _accuracies_kept(contents.dense, timed, method) for method in study.methods}
     return SweepDocument(
         **shared,
         cells=cells,
-        recommendation=recommend(cells, shared["doubts"]),
+        conclusion=conclusion,
+        pick=pick,
         break_even=break_even[study.methods[0]],
         break_even_by_method=break_even,
         accuracy_kept_by_method=kept,
@@ -136,12 +140,12 @@ def report(document: SweepDocument) -> Report:
 
 def verdict_page(document: SweepDocument) -> Page:
     """The recommendation, the speed-up over retention, each method in a table, and the break-even of every quantity."""
-    blocks: list[Block] = [Sentences("", [recommendation.sentence(document.recommendation), *_range(document)])]
+    blocks: list[Block] = [Sentences("", _range(document))]
     if any(cell.status == "done" for cell in document.cells):
         chart = charts.speedups(document, "prefill", "Speed-up of the prefill", _picked(document))
         blocks += [chart, _summary(document)]
         blocks += [break_even.table(document, _picked(document))] if document.dense is not None else []
-    blocks += reminders(document, *recommendation.further(document.recommendation), *_incomplete(document))
+    blocks += reminders(document, *_incomplete(document))
     return Page("verdict", "Verdict", "", blocks)
 
 
@@ -154,8 +158,7 @@ def _range(document: SweepDocument) -> list[str]:
 
 def _picked(document: SweepDocument) -> str:
     """The recommended method, or the first one."""
-    pick = document.recommendation.pick
-    return document.study.methods[0] if pick is None else pick.method
+    return document.study.methods[0] if document.pick is None else document.pick.method
 
 
 def charts_page(document: SweepDocument) -> Page:

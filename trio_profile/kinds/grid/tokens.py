@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from trio_profile import units
-from trio_profile.judge.recommendation import CONTROL
+from trio_profile.judge.front import CONTROL
 from trio_profile.kinds.grid.document import CellTokens, GridDocument, TokenMaps
 from trio_profile.records.schema import StageTokens
 from trio_profile.report.blocks import DrawnStage, DrawnTokens, Grid, Page, Tokens
@@ -40,7 +40,7 @@ def _block(document: GridDocument, maps: TokenMaps) -> Tokens:
     retentions = units.number_of(len({cell.retention for cell in cells}), "retention")
     notes = [] if picture.image else [f"There is no picture: {picture.reason}."]
     notes += [f"The question, as the model reads it: {picture.prompt}"] if picture.prompt else []
-    pick = getattr(getattr(document, "recommendation", None), "pick", None)
+    pick = getattr(document, "pick", None)
     return Tokens(
         id="tokens",
         caption="Tokens that stay",

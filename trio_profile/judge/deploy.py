@@ -1,0 +1,199 @@
+"""Whether to prune: the conclusion from everything that could be deployed, each with what it gains and what it loses.
+
+The words are `do`, `try`, `not decided`, `do not` and `nothing to decide`. Sweeps, comparisons, evaluations and
+servers share them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from trio_profile import units
+from trio_profile.judge.conclusion import Conclusion, Weakness, sureness
+from trio_profile.judge.evidence import Evidence
+from trio_profile.stats.intervals import Interval
+from trio_profile.text import listed
+
+TOLERATED = 0.02
+"""A candidate keeps the answers if it loses at most this share of the questions: two points."""
+MATTERS = 1.05
+"""A smaller gain is not worth a method. If a study excludes a larger one, the word is `do not`."""
+POSSIBLE_LOSS = (0.05, 0.10)
+"""If a larger loss than the first is not excluded, the sureness is medium; than the second, it is low."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that could be deployed: a method at a retention, or pruning under a load.
+
+    The intervals hold for all candidates of a study together, so that the best of many is no luck.
+
+    name: in a sentence: `trio at 33.0 %`.
+    gain: the interval of its speed-up.
+    whole: the interval of the speed-up of prefill and decoding; None if they are not measured.
+    loss: the interval of the share of right answers that it loses; None if no answers are known.
+    lost: that share itself.
+    weaknesses: what makes its numbers unsure.
+    """
+
+    name: str
+    gain: Interval
+    whole: Interval | None = None
+    loss: Interval | None = None
+    lost: float = 0.0
+    weaknesses: tuple[Weakness, ...] = ()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a gain that matters is excluded."""
+        return self.gain[1] <= MATTERS
+
+    @property
+    def is_slow_with_decoding(self) -> bool:
+        """Whether prefill and decoding together are shown to be slower."""
+        return self.whole is not None and self.whole[1] < 1
+
+    @property
+    def loses(self) -> bool:
+        """Whether it is shown to lose more right answers than is tolerated."""
+        return self.loss is not None and self.loss[0] > TOLERATED
+
+    @property
+    def may_pay(self) -> bool:
+        """Whether nothing that would speak against it is shown."""
+        return not (self.is_slow or self.is_slow_with_decoding or self.loses)
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is shown to be faster, also with decoding, and to keep the answers."""
+        faster = self.gain[0] > 1 and (self.whole is None or self.whole[0] > 1)
+        return faster and self.loss is not None and self.loss[1] <= TOLERATED
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether its numbers may be wrong by more than their intervals."""
+        return any(weakness.level == "low" for weakness in self.weaknesses)
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a kind names its candidates and their gain.
+
+    one: the noun: `cell`, `load`.
+    gain: what becomes faster: `the prefill`.
+    next: returns the command that would decide, with its time, from the word and the candidate; empty if there is none.
+    """
+
+    one: str
+    gain: str
+    next: Callable[[str, Candidate], str] = lambda *_: ""
+
+
+def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) -> tuple[Conclusion, Candidate | None]:
+    """Return the conclusion, and the candidate that it is about.
+
+    candidates: those with times, without controls.
+    """
+    if evidence.nothing or not candidates:
+        nothing = evidence.nothing or f"no {words.one} of a method is measured (controls do not count)"
+        return Conclusion(word="nothing to decide", sentence=f"{nothing}."), None
+    if evidence.answers:
+        candidates = [replace(candidate, loss=None, lost=0.0) for candidate in candidates]
+    possible = [candidate for candidate in candidates if candidate.may_pay]
+    faster = [candidate for candidate in possible if candidate.gain[0] > 1]
+    hopeful = [candidate for candidate in faster if candidate.lost <= TOLERATED]
+    sure = [candidate for candidate in hopeful if candidate.pays and not candidate.is_doubted]
+    if not possible:
+        word, best, text = "do not", max(candidates, key=_most), _against(candidates, words)
+        found = sureness(_weaknesses(candidates), ["the intervals exclude it"])
+    elif not faster:
+        word, best = "not decided", max(possible, key=_most)
+        text = f"no {words.one} is shown to be faster. The largest gain is possible with {best.name}: {_range(best.gain)}"
+        wide = Weakness("low", "the intervals hold both a gain and a loss")
+        found = sureness([wide, *best.weaknesses], ())
+    elif not hopeful:
+        word, best = "not decided", min(faster, key=lambda candidate: candidate.lost)
+        text = f"{best.name} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best)}"
+        found = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
+    else:
+        word, best = "do" if sure else "try", _best(sure or hopeful)
+        text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
+        found = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
+    loss = None if best.loss is None else max(best.loss[1], 0.0)
+    conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **found)
+    return conclusion.model_copy(update={"next": words.next(word, best)}), best
+
+
+def _most(candidate: Candidate) -> float:
+    return candidate.gain[1]
+
+
+def _best(faster: Sequence[Candidate]) -> Candidate:
+    """Return the fastest candidate; of those whose gains cannot be told from its own, the one that loses least."""
+    first = max(faster, key=lambda candidate: candidate.gain[0])
+    alike = [candidate for candidate in faster if candidate.gain[1] >= first.gain[0]]
+    return max(alike, key=lambda candidate: (-max(candidate.lost, 0.0), candidate.gain[0]))
+
+
+def _bounds(best: Candidate, words: Words) -> Iterator[str]:
+    """Yield what is gained at least, and what is lost at most."""
+    yield f"{words.gain} is at least {units.at_least(best.gain[0])} times as fast"
+    if best.whole is not None:
+        low, high = best.whole
+        shown = f"are at least {units.at_least(low)} times as fast" if low > 1 else f"may be {units.at_most(high)} times as fast"
+        yield f"prefill and decoding together {shown}"
+    if best.loss is not None:
+        most = f"{units.at_most(100 * max(best.loss[1], 0.0))} points of right answers"
+        yield f"at most {most} are lost" if best.loss[1] <= TOLERATED else f"up to {most} may be lost"
+
+
+def _against(candidates: Sequence[Candidate], words: Words) -> str:
+    """What speaks against each candidate, counted. Each counts once."""
+    slow = [candidate for candidate in candidates if candidate.is_slow]
+    slow_with_decoding = [one for one in candidates if one.is_slow_with_decoding and one not in slow]
+    losing = [one for one in candidates if one not in slow and one not in slow_with_decoding]
+    reasons = {
+        f"at most {units.percent(MATTERS - 1, 0)} faster": slow,
+        "slower with decoding": slow_with_decoding,
+        f"faster at a loss of more than {units.plain(100 * TOLERATED)} points of right answers": losing,
+    }
+    counted = [
+        f"{units.exact(len(group))} {'is' if len(group) == 1 else 'are'} {text}" for text, group in reasons.items() if group
+    ]
+    return f"of {units.number_of(len(candidates), words.one)} {listed(counted)}"
+
+
+def _lost(best: Candidate) -> str:
+    """What a candidate may lose, with its interval."""
+    assert best.loss is not None
+    return f"and it loses {units.points_lost(-best.lost, (-best.loss[1], -best.loss[0]))} points of right answers"
+
+
+def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
+    """Yield what makes it unsure that a candidate keeps the answers."""
+    if best.loss is None:
+        yield Weakness("medium", f"nothing is said of answers: {evidence.answers or 'none are known'}")
+    elif level := sum(best.loss[1] > limit for limit in POSSIBLE_LOSS):
+        most = units.at_most(100 * best.loss[1])
+        yield Weakness("medium" if level == 1 else "low", f"the questions do not exclude a loss of {most} points")
+    if best.whole is not None and best.whole[0] <= 1:
+        yield Weakness("medium", "it is not shown that prefill and decoding together are faster")
+
+
+def _strengths(best: Candidate) -> list[str]:
+    """What makes a conclusion sure."""
+    shown = "the intervals exclude that it is slower"
+    if best.loss is None:
+        return [shown]
+    return [shown, f"the questions exclude a loss of more than {units.at_most(100 * max(best.loss[1], 0.0))} points"]
+
+
+def _weaknesses(candidates: Sequence[Candidate]) -> list[Weakness]:
+    return list(dict.fromkeys(weakness for candidate in candidates for weakness in candidate.weaknesses))
+
+
+def _range(gain: Interval) -> str:
+    return f"{units.at_least(gain[0])} to {units.at_most(gain[1])} times as fast"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

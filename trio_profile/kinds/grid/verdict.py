@@ -1,0 +1,105 @@
+"""The conclusion of a sweep or a comparison: its cells as candidates, what they are evidence of, and what comes next."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, log
+
+from trio_profile import units
+from trio_profile.judge.accuracy import lost_answers
+from trio_profile.judge.conclusion import Conclusion, Weakness
+from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
+from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
+from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
+from trio_profile.judge.front import CONTROL
+from trio_profile.judge.times import speedup_centres
+from trio_profile.kinds.grid.cells import summarise_dense
+from trio_profile.records.contents import Contents
+from trio_profile.records.schema import Cell, Measurement
+from trio_profile.stats.intervals import machine_spread
+
+LONGEST = 30
+"""A study that must be so many times as long is no advice."""
+_OUT = re.compile(r" --out[ =]('[^']*'|\S+)")
+_UNRELATED = ("sessions", TRANSPARENT)
+"""Kinds of doubt that say nothing of times, or that have a sentence of their own here."""
+
+
+def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, Cell | None]:
+    """Return the conclusion of a study of cells, and the cell that it is about."""
+    cells = [cell for cell in contents.done if cell.remark != CONTROL]
+    study, dense = contents.study, contents.dense
+    level, machine = 1 - 0.05 / max(len(cells), 1), machine_spread(study.device)
+    prefills, wholes = (speedup_centres(cells, time, machine) for time in ("prefill_ms", "total_ms"))
+    candidates: dict[str, Candidate] = {}
+    for cell in cells:
+        if (prefill := prefills.get(cell.cell.id)) is None:
+            continue
+        whole = wholes.get(cell.cell.id) if study.new_tokens > 1 else None
+        lost, loss = lost_answers(cell, dense, level)
+        candidates[cell.cell.id] = Candidate(
+            name=_name(cell),
+            gain=prefill.interval(level),
+            whole=None if whole is None else whole.interval(level),
+            loss=loss,
+            lost=lost,
+            weaknesses=tuple(_weaknesses(cell, doubts)),
+        )
+    accuracy = None if dense is None else summarise_dense(dense).accuracy
+    random = random_weights(study.model, contents.sessions)
+    chance = None if dense is None else dense.chance
+    evidence = Evidence(answers=why_no_answers(accuracy, chance, random))
+    words = Words("cell", "the prefill", _Next(contents).command)
+    conclusion, best = decide(list(candidates.values()), evidence, words)
+    chosen = next((cell for cell in cells if best is not None and _name(cell) == best.name), None)
+    return conclusion, None if chosen is None else chosen.cell
+
+
+def _name(cell: Measurement) -> str:
+    reached = cell.retention.realised if cell.retention else cell.cell.retention
+    return cell_name(cell.cell.model_copy(update={"retention": reached}))
+
+
+def _weaknesses(cell: Measurement, doubts: Sequence[Doubt]) -> Iterator[Weakness]:
+    """Yield what makes the times of a cell unsure: that one process measured it, and the doubts in words."""
+    if len(cell.timings) < 2:
+        yield Weakness("low", "one process measured it, and another may differ by more than the interval")
+    for doubt in doubts:
+        if doubt.kind not in _UNRELATED and (doubt.cell is None or doubt.cell.id == cell.cell.id):
+            yield Weakness("low", doubt.sentence)
+
+
+@dataclass(frozen=True)
+class _Next:
+    """The next command of a study, and its time."""
+
+    contents: Contents
+
+    def command(self, word: str, best: Candidate) -> str:
+        """Return the command that would decide, or that would make the word surer. Empty if nothing is left to do."""
+        study = self.contents.study
+        given = next((session.command for session in self.contents.sessions if session.command), "")
+        if not given or word == "do not":
+            return ""
+        elsewhere = f"{_OUT.sub('', given)} --out ANOTHER"
+        if best.is_doubted:
+            return self._timed(elsewhere, 1)
+        if best.gain[0] <= 1:
+            factor = _rounds(best.gain)
+            return self._timed(f"{given} --seconds {ceil(study.seconds * factor)}", factor - 1)
+        questions = len(self.contents.dense.correct) if self.contents.dense else 0
+        if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
+            factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2
+            return self._timed(f"{elsewhere} --asked {ceil(questions * factor)}", factor)
+        return f"{elsewhere} --questions FILE" if best.loss is None else ""
+
+    def _timed(self, command: str, factor: float) -> str:
+        seconds = factor * sum(measured.seconds for measured in self.contents.rounds)
+        return f"{command} (about {units.duration(seconds)})" if factor <= LONGEST else ""
+
+
+def _rounds(gain: tuple[float, float]) -> float:
+    """Return how many times as many rounds would show on which side of 1 a speed-up lies."""
+    low, high = map(log, gain)
+    middle = abs(low + high) / 2
+    return 1.2 * ((high - low) / 2 / middle) ** 2 if middle else float("inf")
