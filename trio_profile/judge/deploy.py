@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trio_profile import units
-from trio_profile.judge.conclusion import Conclusion, Weakness, sureness
 from trio_profile.judge.evidence import Evidence
+from trio_profile.judge.sureness import Weakness, sureness
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.stats.intervals import Interval
 from trio_profile.text import listed
 
@@ -107,7 +108,9 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         found = sureness(_weaknesses(candidates), ["the intervals exclude it"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
-        text = f"no {words.one} is shown to be faster. The largest gain is possible with {best.name}: {_range(best.gain)}"
+        text = (
+            f"no {words.one} is shown to be faster. The largest gain is possible with {best.name}: {_range(best.gain)}"
+        )
         wide = Weakness("low", "the intervals hold both a gain and a loss")
         found = sureness([wide, *best.weaknesses], ())
     elif not hopeful:
@@ -139,7 +142,11 @@ def _bounds(best: Candidate, words: Words) -> Iterator[str]:
     yield f"{words.gain} is at least {units.at_least(best.gain[0])} times as fast"
     if best.whole is not None:
         low, high = best.whole
-        shown = f"are at least {units.at_least(low)} times as fast" if low > 1 else f"may be {units.at_most(high)} times as fast"
+        shown = (
+            f"are at least {units.at_least(low)} times as fast"
+            if low > 1
+            else f"may be {units.at_most(high)} times as fast"
+        )
         yield f"prefill and decoding together {shown}"
     if best.loss is not None:
         most = f"{units.at_most(100 * max(best.loss[1], 0.0))} points of right answers"
@@ -156,10 +163,12 @@ def _against(candidates: Sequence[Candidate], words: Words) -> str:
         "slower with decoding": slow_with_decoding,
         f"faster at a loss of more than {units.plain(100 * TOLERATED)} points of right answers": losing,
     }
-    counted = [
-        f"{units.exact(len(group))} {'is' if len(group) == 1 else 'are'} {text}" for text, group in reasons.items() if group
-    ]
+    counted = [f"{units.exact(len(group))} {_are(group)} {text}" for text, group in reasons.items() if group]
     return f"of {units.number_of(len(candidates), words.one)} {listed(counted)}"
+
+
+def _are(group: Sequence[Candidate]) -> str:
+    return "is" if len(group) == 1 else "are"
 
 
 def _lost(best: Candidate) -> str:

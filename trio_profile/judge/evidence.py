@@ -50,4 +50,3 @@ def why_no_answers(dense: Accuracy | None, chance: float | None, random: str = "
             f"{units.percent(chance)}, so it may be guessing"
         )
     return ""
-

@@ -1,4 +1,4 @@
-"""The cells that no other cell beats in speed and in what is kept. Controls are simple rules for comparison, and left out."""
+"""The cells that no other cell beats in speed and in what is kept. Controls, simple rules for comparison, are left out."""
 
 from collections.abc import Sequence
 

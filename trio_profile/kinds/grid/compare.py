@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from trio_profile import units
 from trio_profile.judge.accuracy import paired_difference
-from trio_profile.judge.conclusion import Conclusion
 from trio_profile.judge.front import CONTROL, front, judged_cells, keeps_answers, loss
 from trio_profile.kinds.grid.cells import CellSummary
 from trio_profile.kinds.grid.document import GridDocument
@@ -13,6 +12,7 @@ from trio_profile.kinds.grid.sweep import summarise
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.quantities.quantity import Column
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
 from trio_profile.records.facts import source_of

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trio_profile import units
 from trio_profile.judge.accuracy import SHARES, AccuracyKept, accuracy_kept, by_question, correct_shares
-from trio_profile.judge.conclusion import Conclusion
 from trio_profile.judge.times import MEASURED, speedup_centres
 from trio_profile.kinds.grid.cells import CellSummary, summarise_cells
 from trio_profile.kinds.grid.document import GridDocument, fields_of, in_order
@@ -12,6 +11,7 @@ from trio_profile.kinds.grid.page import reminders, report_of
 from trio_profile.kinds.grid.verdict import conclude
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.quantities.summary import DenseSummary
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Dense, Measurement
 from trio_profile.report import break_even, charts, pareto

@@ -1,4 +1,4 @@
-"""The conclusion of a sweep or a comparison: its cells as candidates, what they are evidence of, and what comes next."""
+"""The conclusion of a sweep or a comparison: its cells as candidates, what they can show, and what comes next."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,13 +7,14 @@ from math import ceil, log
 
 from trio_profile import units
 from trio_profile.judge.accuracy import lost_answers
-from trio_profile.judge.conclusion import Conclusion, Weakness
 from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
 from trio_profile.judge.front import CONTROL
+from trio_profile.judge.sureness import Weakness
 from trio_profile.judge.times import speedup_centres
 from trio_profile.kinds.grid.cells import summarise_dense
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Measurement
 from trio_profile.stats.intervals import machine_spread

@@ -1,0 +1,179 @@
+"""Whether a claim holds: the conclusions of studies that do not ask whether to prune.
+
+Ablations, gates, audits, and the studies that take work, time and theory apart have words of their own. They are all
+made here.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+from trio_profile import units
+from trio_profile.judge.deploy import MATTERS, TOLERATED
+from trio_profile.judge.sureness import Weakness, sureness
+from trio_profile.records.conclusion import Conclusion
+from trio_profile.stats.intervals import Interval
+from trio_profile.text import listed
+
+PARTS_DIFFER = 0.05
+"""If the parts of a time add up to a sum that differs by more than this share of it, they do not explain it."""
+_MOST_NAMED = 3
+"""A sentence names so many cases, and counts the others."""
+
+
+class Effect(NamedTuple):
+    """What one variant changes.
+
+    name: of the variant: `k_pos 1 at 11.1 %`.
+    answers: the interval of the change of the share of right answers; None if no answers are known.
+    speed: the interval of its speed-up over the unchanged method; None if it is not known.
+    """
+
+    name: str
+    answers: Interval | None
+    speed: Interval | None = None
+
+
+def of_effects(effects: Sequence[Effect], no_answers: str, weaknesses: Sequence[Weakness]) -> Conclusion:
+    """Return whether variants differ from the unchanged method: `matters`, `matters by less than …`, `not decided`.
+
+    effects: their intervals hold for all of them together.
+    no_answers: why nothing is said of answers; empty if something is said.
+    """
+    known = [effect for effect in effects if effect.answers is not None and not no_answers]
+    if not known:
+        nothing = no_answers or "no variant was compared with the unchanged method"
+        return Conclusion(word="nothing to decide", sentence=f"{nothing}.")
+    apart = [effect.name for effect in known if not effect.answers[0] <= 0 <= effect.answers[1]]
+    most = max(abs(end) for effect in known for end in effect.answers)
+    compared = units.number_of(len(known), "comparison")
+    together = "at a level of 95 % for all of them together"
+    found = sureness(weaknesses, [f"the level of 95 % is that of all {compared} together"])
+    if apart:
+        sentence = f"of {compared} {len(apart)} differ{'s' if len(apart) == 1 else ''} in right answers, {together}: "
+        return Conclusion(word="matters", sentence=f"{sentence}{_named(apart)}.", **found)
+    if most <= TOLERATED:
+        points = units.at_most(100 * most)
+        sentence = (
+            f"none of {compared} with the default differs by more than {points} points of right answers, {together}."
+        )
+        return Conclusion(word=f"matters by less than {points} points", sentence=sentence, **found)
+    sentence = f"none of {compared} with the default differs in right answers, {together}, but one may by up to "
+    wide = Weakness("low", "the questions do not exclude a difference that matters")
+    return Conclusion(
+        word="not decided",
+        sentence=f"{sentence}{units.at_most(100 * most)} points.",
+        **sureness([wide, *weaknesses], ()),
+    )
+
+
+def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
+    """Return what a gate says: `regression`, `inconclusive`, `improvement` or `pass`.
+
+    counts: how many quantities got which verdict. worst: the quantities with the worst verdict.
+    """
+    word = next(word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word))
+    tally = listed([f"{units.exact(count)} {verdict}" for verdict, count in counts.items() if count])
+    names = f": {_named(worst)}" if word != "pass" else ""
+    total = units.number_of(sum(counts.values()), "verdict")
+    return Conclusion(word=word.replace("improved", "improvement"), sentence=f"of {total}, {tally}{names}.")
+
+
+def of_audit(follow: int, contradict: int, unsettled: int, figures: int) -> Conclusion:
+    """Return what an audit says of a paper's figures: `contradict`, `not settled` or `follow`.
+
+    follow, contradict, unsettled: the findings of each sort. figures: the printed figures.
+    """
+    findings = follow + contradict + unsettled
+    if not findings:
+        text = f"none of {units.number_of(figures, 'printed figure')} can be computed from another one."
+        return Conclusion(word="not settled", sentence=text)
+    word = "contradict" if contradict else "not settled" if unsettled else "follow"
+    tally = f"{units.exact(follow)} follow, {units.exact(contradict)} contradict, {units.exact(unsettled)} not settled"
+    return Conclusion(word=word, sentence=f"{units.number_of(findings, 'finding')}: {tally}.")
+
+
+def of_work(claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str]) -> Conclusion:
+    """Return whether a claim about work was taken apart without a rest: `reconciled` or `not reconciled`.
+
+    claimed, counted: with their units. terms: how many lie between them.
+    residual: what they leave, with its unit; empty if nothing.
+    missed: operators that may multiply matrices and were not counted.
+    """
+    between = f"{claimed} are claimed and {counted} are counted"
+    if missed:
+        sentence = f"{between}, but the count misses {listed(missed)}, which may multiply matrices."
+        return Conclusion(word="not reconciled", sentence=sentence)
+    if residual:
+        named = units.number_of(terms, "named term")
+        return Conclusion(word="not reconciled", sentence=f"{between}; {named} leave {residual} unexplained.")
+    sentence = f"{between}; {units.number_of(terms, 'named term')} between them leave exactly 0."
+    return Conclusion(word="reconciled", sentence=sentence, sureness="high", reasons=("both are exact counts",))
+
+
+class Prefill(NamedTuple):
+    """A prefill whose time should fall as its work does.
+
+    name: `trio at 11.1 %`.
+    claimed: dense work over pruned work.
+    measured: the interval of the speed-up.
+    parts: the sum of the parts over the measured time, dense and pruned.
+    """
+
+    name: str
+    claimed: float
+    measured: Interval
+    parts: tuple[float, float]
+
+
+def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
+    """Return whether time falls as work does: `holds`, `does not hold` or `not decided`.
+
+    prefills: their intervals hold for all of them together.
+    """
+    for prefill in prefills:
+        for model, share in zip(("the dense model", prefill.name), prefill.parts, strict=True):
+            if abs(log(share)) > log(1 + PARTS_DIFFER):
+                sentence = f"the parts of the prefill of {model} add up to {units.percent(share)} of its time."
+                return Conclusion(word="not decided", sentence=sentence, sureness="low", next="")
+    slower = [prefill for prefill in prefills if prefill.measured[1] < prefill.claimed]
+    reached = [prefill for prefill in prefills if prefill.measured[0] * MATTERS >= prefill.claimed]
+    first = (slower or prefills)[0]
+    low, high = first.measured
+    claim = f"at {first.name} the formula claims {units.times(first.claimed)}, "
+    if slower:
+        sentence = f"{claim}and the prefill is at most {units.at_most(high)} times as fast."
+        return Conclusion(word="does not hold", sentence=sentence, sureness="high", gain=first.measured)
+    measured = f"and the prefill is {units.at_least(low)} to {units.at_most(high)} times as fast."
+    word = "holds" if len(reached) == len(prefills) else "not decided"
+    return Conclusion(
+        word=word, sentence=f"{claim}{measured}", sureness="high" if word == "holds" else "low", gain=first.measured
+    )
+
+
+def of_bounds(stages: Mapping[str, Interval | None]) -> Conclusion:
+    """Return whether a larger term of the paper's bound goes with a larger divergence, at each stage.
+
+    stages: the interval of the rank correlation among selections of equal size; None if it is not known. They hold for
+        all stages together.
+    """
+    known = {name: interval for name, interval in stages.items() if interval is not None}
+    if not known:
+        return Conclusion(word="not decided", sentence="no stage has selections of equal size that can be compared.")
+    shown = [name for name, (low, _) in known.items() if low > 0]
+    against = [name for name, (_, high) in known.items() if high <= 0]
+    claim = "a larger term of the bound goes with a larger divergence"
+    if against:
+        return Conclusion(
+            word="does not hold", sentence=f"it is not so that {claim} {_named(against)}.", sureness="high"
+        )
+    if len(shown) == len(stages):
+        return Conclusion(word="holds", sentence=f"{claim} {_named(shown)}.", sureness="high")
+    open_ = [name for name in stages if name not in shown]
+    return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", sureness="low")
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return listed([*names[:_MOST_NAMED], *([f"{units.exact(more)} more"] if more > 0 else [])])
