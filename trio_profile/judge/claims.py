@@ -40,12 +40,12 @@ def of_effects(effects: Sequence[Effect], no_answers: str, weaknesses: Sequence[
     effects: their intervals hold for all of them together.
     no_answers: why nothing is said of answers; empty if something is said.
     """
-    known = [effect for effect in effects if effect.answers is not None and not no_answers]
+    known = [(effect.name, effect.answers) for effect in effects if effect.answers is not None and not no_answers]
     if not known:
         nothing = no_answers or "no variant was compared with the unchanged method"
         return Conclusion(word="nothing to decide", sentence=f"{nothing}.")
-    apart = [effect.name for effect in known if not effect.answers[0] <= 0 <= effect.answers[1]]
-    most = max(abs(end) for effect in known for end in effect.answers)
+    apart = [name for name, (low, high) in known if not low <= 0 <= high]
+    most = max(abs(end) for _, interval in known for end in interval)
     compared = units.number_of(len(known), "comparison")
     together = "at a level of 95 % for all of them together"
     found = sureness(weaknesses, [f"the level of 95 % is that of all {compared} together"])

@@ -121,6 +121,7 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         word, best = "do" if sure else "try", _best(sure or hopeful)
         text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
         found = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
+        found["reasons"] += tuple(_alike(best, hopeful))
     loss = None if best.loss is None else max(best.loss[1], 0.0)
     conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **found)
     return conclusion.model_copy(update={"next": words.next(word, best)}), best
@@ -186,6 +187,14 @@ def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
         yield Weakness("medium" if level == 1 else "low", f"the questions do not exclude a loss of {most} points")
     if best.whole is not None and best.whole[0] <= 1:
         yield Weakness("medium", "it is not shown that prefill and decoding together are faster")
+
+
+def _alike(best: Candidate, others: Sequence[Candidate]) -> Iterator[str]:
+    """Yield that other candidates may be as fast or faster."""
+    alike = [other.name for other in others if other is not best and other.gain[1] > best.gain[0]]
+    if alike:
+        named = alike[0] if len(alike) == 1 else f"one of {len(alike)} others"
+        yield f"it is not decided whether {named} is faster"
 
 
 def _strengths(best: Candidate) -> list[str]:

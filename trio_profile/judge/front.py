@@ -1,4 +1,4 @@
-"""The cells that no other cell beats in speed and in what is kept. Controls, simple rules for comparison, are left out."""
+"""The cells that no other cell beats in speed and in what is kept. Controls are left out."""
 
 from collections.abc import Sequence
 

@@ -1,0 +1,145 @@
+"""Whether to prune: hand-worked candidates, and the law that no candidate refutes the sentence."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trio_profile.judge.deploy import Candidate, Words, decide
+from trio_profile.judge.evidence import Evidence
+from trio_profile.judge.sureness import Weakness
+from trio_profile.records.conclusion import Conclusion
+
+WORDS = Words("cell", "the prefill")
+SEEN = Evidence()
+LOW = Weakness("low", "other programs used 23 % of the processors")
+
+
+def concluded(*candidates: Candidate, evidence: Evidence = SEEN) -> Conclusion:
+    return decide(candidates, evidence, WORDS)[0]
+
+
+def candidate(
+    name: str, gain: tuple[float, float], loss: tuple[float, float] | None = (0.0, 0.01), **fields
+) -> Candidate:
+    lost = 0.0 if loss is None else sum(loss) / 2
+    return Candidate(name, gain, loss=loss, **{"lost": lost, **fields})
+
+
+def test_do_needs_a_gain_and_kept_answers_and_no_doubt():
+    sure = candidate("trio at 33.0 %", (1.439, 1.6), (0.0, 0.0119))
+    found = concluded(sure)
+    assert found.line == (
+        "Do: trio at 33.0 %. The prefill is at least 1.43 times as fast and at most 1.2 points of right answers are "
+        "lost."
+    )
+    assert (found.gain, found.loss, found.sureness) == ((1.439, 1.6), 0.0119, "high")
+    for worse in (
+        candidate("a", (1.4, 1.6), (-0.01, 0.021)),
+        candidate("a", (1.4, 1.6), None),
+        candidate("a", (1.4, 1.6), whole=(0.9, 1.2)),
+        candidate("a", (1.4, 1.6), weaknesses=(LOW,)),
+    ):
+        assert concluded(worse).word == "try", worse
+    assert concluded(candidate("a", (1.4, 1.6), weaknesses=(LOW,))).reasons == (LOW.reason,)
+
+
+def test_a_loss_that_the_questions_show_is_no_try_but_one_that_they_only_suggest_is_not_decided():
+    assert concluded(candidate("a", (2.0, 2.2), (0.03, 0.2))).line == (
+        "Do not: of 1 cell 1 is faster at a loss of more than 2 points of right answers."
+    )
+    found = concluded(candidate("a", (2.0, 2.2), (-0.047, 0.278)))
+    assert found.word == "not decided"
+    assert "it loses 11.6 [−4.7, 27.8] points of right answers" in found.sentence
+
+
+def test_what_a_study_cannot_say_is_not_said():
+    never_right = Evidence(answers="the dense model answers none of 120 questions right, so it can lose none")
+    found = concluded(candidate("a", (2.0, 2.2), (0.0, 0.0)), evidence=never_right)
+    assert (found.word, found.loss) == ("try", None)
+    assert "points" not in found.sentence
+    assert found.reasons == (f"nothing is said of answers: {never_right.answers}",)
+    assert concluded().line == "Nothing to decide: no cell of a method is measured (controls do not count)."
+
+
+def test_a_mix_of_reasons_is_counted():
+    slow, losing = candidate("a", (0.8, 1.04)), candidate("b", (2.0, 3.0), (0.1, 0.2))
+    later = candidate("c", (1.5, 2.0), whole=(0.8, 0.9))
+    assert concluded(slow, losing, later).sentence == (
+        "of 3 cells 1 is at most 5 % faster, 1 is slower with decoding and 1 is faster at a loss of more than 2 points "
+        "of right answers."
+    )
+
+
+@pytest.mark.parametrize("lost", [(0.0, 0.0), (0.01, -0.01)])
+def test_of_candidates_that_cannot_be_told_apart_the_one_that_loses_least_is_named(lost):
+    first, other = (candidate(name, (2.0, 2.4), (-0.1, 0.1), lost=part) for name, part in zip("ab", lost, strict=True))
+    found, best = decide([first, other], SEEN, WORDS)
+    assert best is first
+    assert "it is not decided whether b is faster" in found.reasons
+
+
+# --- the law ---------------------------------------------------------------------------------------------------------
+
+ends = st.floats(0.3, 4.0)
+shares = st.floats(-0.2, 0.3)
+
+
+@st.composite
+def candidates(draw, name: str) -> Candidate:
+    gain = tuple(sorted((draw(ends), draw(ends))))
+    whole = draw(st.none() | st.tuples(ends, ends).map(sorted).map(tuple))
+    loss = draw(st.none() | st.tuples(shares, shares).map(sorted).map(tuple))
+    lost = 0.0 if loss is None else draw(st.floats(loss[0], loss[1]))
+    weak = draw(st.lists(st.sampled_from([LOW, Weakness("medium", "few rounds")]), max_size=2))
+    return Candidate(name, gain, whole, loss, lost, tuple(weak))
+
+
+many = st.integers(0, 5).flatmap(lambda count: st.tuples(*(candidates(f"cell-{number}") for number in range(count))))
+
+
+@given(many, st.sampled_from([SEEN, Evidence(answers="no answers are known")]))
+def test_no_candidate_refutes_the_conclusion(rows, evidence):
+    found, best = decide(rows, evidence, WORDS)
+    by_name = {row.name: row for row in rows}
+    for bound in re.findall(r"at least ([\d.]+) times", found.sentence):
+        assert float(bound) <= max(best.gain[0], best.whole[0] if best.whole else 0)
+    for bound in re.findall(r"(?:at most|up to) ([\d.]+) points", found.sentence):
+        assert float(bound) >= 100 * max(best.loss[1], 0) - 1e-9
+    if evidence.answers:
+        assert found.loss is None
+        assert "points" not in found.sentence
+    named = by_name.get(best.name) if best else None
+
+    def losses(row: Candidate) -> tuple[float, float] | None:
+        return None if evidence.answers else row.loss
+
+    match found.word:
+        case "do":
+            assert named.gain[0] > 1
+            assert named.whole is None or named.whole[0] > 1
+            assert losses(named)[1] <= 0.02
+            assert LOW not in named.weaknesses
+            assert found.sureness != "low"
+        case "try":
+            assert named.gain[0] > 1
+            assert named.whole is None or named.whole[1] >= 1
+            assert losses(named) is None or losses(named)[0] <= 0.02
+            assert losses(named) is None or named.lost <= 0.02
+        case "do not":
+            for row in rows:
+                slow = row.gain[1] <= 1.05 or (row.whole is not None and row.whole[1] < 1)
+                assert slow or losses(row)[0] > 0.02
+            counted = re.findall(r"(\d+) (?:is|are)", found.sentence)
+            assert sum(map(int, counted)) == len(rows)
+        case "not decided":
+            for row in rows:
+                kept = losses(row) is not None and losses(row)[1] <= 0.02
+                faster = row.gain[0] > 1 and (row.whole is None or row.whole[0] > 1)
+                assert not (kept and faster), "this one is shown to pay"
+            assert found.sureness == "low"
+        case word:
+            assert (word, rows) == ("nothing to decide", ())
+    if found.sureness == "high":
+        assert not named or found.word == "do not" or not named.weaknesses
