@@ -19,7 +19,7 @@ from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.sweep import SweepDocument
 from trio_profile.report import html
 from trio_profile.report.blocks import Confidence, Entry, Page, Report, Sentences, Table
-from trio_profile.report.definitions import DEFINITIONS, find
+from trio_profile.report.definitions import DEFINITIONS, by_spelling
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
 
@@ -72,11 +72,17 @@ def test_the_embedded_data_are_the_document(several: SweepDocument, several_html
     assert embedded(several_html) == several
 
 
+def anchor(term: str) -> str:
+    return f"numbers-{term.casefold().replace(' ', '-').replace('_', '-')}"
+
+
 def test_every_definition_has_an_anchor_and_heads_tell_their_meaning(several_html: str):
     ids = attributes(several_html, "id")
-    assert len(ids) == len(set(ids)) and {f"numbers-{find(name).anchor}" for name in DEFINITIONS} <= set(ids)
+    assert len(ids) == len(set(ids)) and {anchor(name) for name in DEFINITIONS} <= set(ids)
     heads = attributes("".join(re.findall(r"<th scope[^>]*>", several_html)), "title")
-    assert {find(name).meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")} <= set(heads)
+    assert {
+        by_spelling()[name].meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")
+    } <= set(heads)
 
 
 # Nothing is loaded, nothing breaks out
