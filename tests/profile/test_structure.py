@@ -97,9 +97,6 @@ CRUMB = 40
 CRUMBS = {
     "trio_core.rules.equations",  # the paper's equations as printed
     "trio_core.engine.decode",
-    "trio_profile.profilers.kept_tokens",
-    "trio_profile.report.snippet",
-    "trio_profile.report.token_data",
 }
 ONE_FILE_EACH = (
     *("trio_core.methods.", "trio_core.models."),
@@ -216,6 +213,7 @@ ABOUT_MORE_THAN_A_MODULE = {
     "report/test_browser.py",  # what a browser makes of a page
     "report/test_every_block.py",  # every block in every renderer
     "report/test_report_pages.py",  # the pages of reports/ in a browser
+    "report/test_token_pictures.py",  # the tokens of a picture in a browser
 }
 
 

@@ -82,11 +82,6 @@ class Term(BaseModel):
     page: str = ""
 
     @property
-    def anchor(self) -> str:
-        """Its anchor in docs/glossary.md: `KV cache` → `kv-cache`."""
-        return self.term.casefold().replace(" ", "-").replace("_", "-")
-
-    @property
     def spellings(self) -> tuple[str, ...]:
         """The term and its other spellings, each also as a plural."""
         return tuple(form for text in (self.term, *self.also) for form in (text, _plural(text)))
@@ -100,24 +95,9 @@ def terms() -> tuple[Term, ...]:
 
 
 @cache
-def by_key() -> dict[str, Term]:
-    """Every term by the key of each of its spellings."""
-    return {key(text): term for term in terms() for text in term.spellings}
-
-
-def key(text: str) -> str:
-    """The common form of the spellings of one word: `Break even` and `break-even` are both `break even`."""
-    return " ".join(text.casefold().replace("-", " ").replace("_", " ").split())
-
-
-def find(name: str) -> Term:
-    """The term of this name, in any spelling. Raises KeyError if there is none."""
-    return by_key()[key(name)]
-
-
-def neighbours(term: Term) -> list[Term]:
-    """The terms that a term names as related, in its order."""
-    return [find(name) for name in term.see]
+def by_spelling() -> dict[str, Term]:
+    """Every term by each of its spellings."""
+    return {text: term for term in terms() for text in term.spellings}
 
 
 def _plural(text: str) -> str:
@@ -126,8 +106,8 @@ def _plural(text: str) -> str:
 
 def numbers_page() -> Page:
     """How the numbers of sweeps, comparisons and ablations are defined."""
-    items = [(name, f"{find(name).meaning} {more}".rstrip()) for name, more in DEFINITIONS.items()]
-    heads = {text: term.meaning for term in terms() for text in term.spellings}
+    items = [(name, f"{by_spelling()[name].meaning} {more}".rstrip()) for name, more in DEFINITIONS.items()]
+    heads = {text: term.meaning for text, term in by_spelling().items()}
     return Page(
         "numbers",
         "How the numbers are defined",
