@@ -1,6 +1,6 @@
 """The document of `trio-profile endpoints`: what each arm does under each load, the gains, and the break-evens."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -15,16 +15,10 @@ from trio_profile.records.schema import Environment
 from trio_profile.records.study import Kept
 
 Status = Literal["crossing", "always", "never", "inconclusive"]
-Quantity = Literal["throughput", "goodput", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_ms", "total_ms"]
-RATES: tuple[Quantity, ...] = ("throughput", "goodput")
-"""Quantities of which more is better."""
-QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
-BREAK_EVENS = QUANTITIES[:5]
-"""Quantities that have a break-even."""
 
 
 class ArmAtLoad(Record):
-    """One arm under one load. A value is None if too few requests had it.
+    """One arm under one load. A value is None if too few requests had it. A quantity without a field here is kept too.
 
     requests, errors: measured requests, and those of them that failed.
     throughput: answered requests per second.
@@ -33,6 +27,8 @@ class ArmAtLoad(Record):
     tpot_ms, total_ms: medians of the time of each further token, and of the whole answer.
     prompt_tokens, output_tokens: means, as the server reports them.
     """
+
+    model_config = ConfigDict(extra="allow")
 
     requests: int
     errors: int
@@ -59,7 +55,7 @@ class AtLoad(Record):
     rounds: int
     dense: ArmAtLoad
     pruned: ArmAtLoad
-    gains: dict[Quantity, Gain]
+    gains: dict[str, Gain]
 
 
 class ServedAnswers(Record):
@@ -93,7 +89,7 @@ class LoadBreakEven(Record):
         so no single load is the break-even.
     """
 
-    quantity: Quantity
+    quantity: str
     loop: Loop
     status: Status
     pays: Literal["below", "above"] = "below"
