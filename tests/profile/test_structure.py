@@ -25,8 +25,8 @@ MAY_BE_HEAVY = {"inputs", "profilers", "extras"}
 """Rooms whose modules may import them."""
 RUN_A_MODEL = {
     *("engine/counting", "engine/measuring", "engine/plan"),
-    *("kinds/evaluation/answering", "kinds/flops/run", "kinds/layers/run", "kinds/layers/times"),
-    *("kinds/theory/run", "kinds/theory/removals", "study/preview"),
+    *("kinds/evaluation/answering", "kinds/flops/run", "kinds/layers/run"),
+    *("kinds/theory/run", "study/preview"),
 }
 """Other modules that run a model. They are loaded by name, when a study runs."""
 

@@ -15,7 +15,7 @@ from trio_profile.kinds.evaluation.rows import task_rows
 from trio_profile.kinds.grid.compare import compare
 from trio_profile.kinds.grid.rows import cell_rows, pair_rows
 from trio_profile.kinds.grid.sweep import summarise
-from trio_profile.kinds.layers.rows import layer_rows
+from trio_profile.kinds.layers.document import layer_rows
 from trio_profile.records.schema import Cell
 from trio_profile.records.store import Store
 from trio_profile.study.table_rows import rows_of
