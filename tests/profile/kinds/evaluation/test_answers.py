@@ -1,17 +1,14 @@
-import pytest
-
 from tests.profile import examples
 from tests.profile.kinds.evaluation.test_summary import CELL, question
-from trio_profile.errors import StoreError
-from trio_profile.kinds.evaluation.answers import AnswerStore, RefusedCell, key_of
+from trio_profile.kinds.evaluation.answers import AnswerStore, RefusedCell
 from trio_profile.records.schema import Session
 from trio_profile.records.study import Study
 
 STUDY = Study(verb="eval", tasks=("pope",))
 
 
-def session(name: str, **environment) -> Session:
-    return Session(id=name, environment=examples.environment().model_copy(update=environment))
+def session(name: str) -> Session:
+    return Session(id=name, environment=examples.environment())
 
 
 def test_a_store_goes_on_with_what_it_holds(tmp_path):
@@ -37,7 +34,7 @@ def test_a_line_that_was_cut_off_is_dropped_and_asked_again(tmp_path):
     again.append(question(1, text="no"))
     last = AnswerStore(tmp_path, STUDY, session("c")).contents
     assert [one.answers[0].text for one in last.questions.values()] == ["yes", "no"]
-    assert key_of(question(1)) == ("yes", "test", 1, "")
+    assert question(1).key == ("yes", "test", 1, "")
 
 
 def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
@@ -45,14 +42,3 @@ def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
     store = AnswerStore(None, STUDY, session("a"))
     store.append(question(0))
     assert len(store.contents.questions) == 1 and not list(tmp_path.iterdir())
-
-
-def test_another_study_or_machine_is_refused(tmp_path):
-    for study, environment, says in (
-        ({"tasks": ("gqa",)}, {}, "another study: tasks"),
-        ({}, {"torch": "9.9"}, "another environment: torch"),
-    ):
-        place = tmp_path / says
-        AnswerStore(place, STUDY, session("a"))
-        with pytest.raises(StoreError, match=f"holds {says}"):
-            AnswerStore(place, STUDY.model_copy(update=study), session("d", **environment))
