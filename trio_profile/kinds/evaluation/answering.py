@@ -70,7 +70,7 @@ class Answerer:
     """
 
     def __init__(self, plan: Plan, store: AnswerStore, clock: Clock | None = None):
-        self.plan, self.study, self.workload, self.store = plan, plan.study, plan.workload, store
+        self.study, self.workload, self.store = plan.study, plan.workload, store
         self.model: Any = plan.workload.model
         self.cells = [planned for planned in plan.cells if planned.cell.id not in store.contents.refused]
         # A picture keeps its number in a later session.
