@@ -78,6 +78,7 @@ neutral = {name: st.sampled_from([None, *values]) for name, values in Body.neutr
 bodies = st.fixed_dictionaries({"messages": messages}, optional=FIELDS | neutral)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(body=bodies)
 def test_no_accepted_field_opens_a_file_or_a_connection(server, body):
