@@ -80,13 +80,15 @@ class Words:
     """How a kind names its candidates and their gain.
 
     one: the noun: `cell`, `load`.
-    gain: what becomes faster: `the prefill`.
+    gain: what a gain is, with a place for the factor: `the prefill is {} times as fast`.
+    together: with a place for names, if the candidates are not alternatives: pruning pays at one load and at another.
     next: returns the command that would decide, with its time, from the word and the candidate; empty if there is none.
     """
 
     one: str
     gain: str
     next: Callable[[str, Candidate], str] = lambda *_: ""
+    together: str = ""
 
 
 def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) -> tuple[Conclusion, Candidate | None]:
@@ -118,10 +120,12 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         text = f"{best.name} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best)}"
         found = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
     else:
-        word, best = "do" if sure else "try", _best(sure or hopeful)
+        word, chosen = "do" if sure else "try", sure or hopeful
+        best = _together(chosen, words) if words.together else _best(chosen)
         text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
         found = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
-        found["reasons"] += tuple(_alike(best, hopeful))
+        others = [other for other in candidates if other.gain[1] < 1] if words.together else hopeful
+        found["reasons"] += tuple(_slower(others) if words.together else _alike(best, others))
     loss = None if best.loss is None else max(best.loss[1], 0.0)
     conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **found)
     return conclusion.model_copy(update={"next": words.next(word, best)}), best
@@ -140,7 +144,7 @@ def _best(faster: Sequence[Candidate]) -> Candidate:
 
 def _bounds(best: Candidate, words: Words) -> Iterator[str]:
     """Yield what is gained at least, and what is lost at most."""
-    yield f"{words.gain} is at least {units.at_least(best.gain[0])} times as fast"
+    yield words.gain.format(f"at least {units.at_least(best.gain[0])}")
     if best.whole is not None:
         low, high = best.whole
         shown = (
@@ -187,6 +191,23 @@ def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
         yield Weakness("medium" if level == 1 else "low", f"the questions do not exclude a loss of {most} points")
     if best.whole is not None and best.whole[0] <= 1:
         yield Weakness("medium", "it is not shown that prefill and decoding together are faster")
+
+
+def _together(chosen: Sequence[Candidate], words: Words) -> Candidate:
+    """Candidates that hold at once, as one: the least of their gains, and the most."""
+    return Candidate(
+        name=words.together.format(listed([candidate.name for candidate in chosen])),
+        gain=(min(candidate.gain[0] for candidate in chosen), max(candidate.gain[1] for candidate in chosen)),
+        loss=chosen[0].loss,
+        lost=chosen[0].lost,
+        weaknesses=tuple(_weaknesses(chosen)),
+    )
+
+
+def _slower(others: Sequence[Candidate]) -> Iterator[str]:
+    """Yield where pruning is shown to be slower."""
+    if others:
+        yield f"it is shown to be slower at {listed([other.name for other in others])}"
 
 
 def _alike(best: Candidate, others: Sequence[Candidate]) -> Iterator[str]:

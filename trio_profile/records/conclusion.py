@@ -33,4 +33,12 @@ class Conclusion(Record):
     @property
     def line(self) -> str:
         """The word and the sentence: `Do: trio at 33.0 %. …`."""
-        return f"{self.word[:1].upper()}{self.word[1:]}: {self.sentence}"
+        return f"{self.word.capitalize()}: {self.sentence}"
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """What a reader is told, line by line: its head and its text."""
+        sure = f"{self.sureness}, because {'; '.join(self.reasons)}." if self.reasons else f"{self.sureness}."
+        lines = [(self.word.capitalize(), self.sentence)]
+        lines += [("How sure", sure)] if self.sureness else []
+        return lines + ([("Next", self.next)] if self.next else [])

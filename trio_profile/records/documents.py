@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from trio_profile.errors import StoreError
 from trio_profile.reading import parse_json, read_bytes
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.record import FORMAT, VERSION, Record, Version, first_problem, is_newer_minor
 from trio_profile.records.schema import Environment, Session
 from trio_profile.records.study import Kept, Study
@@ -22,11 +23,13 @@ class Document(Record):
 
     format, version: the format of the document.
     sessions: when, where and by what it was measured, or written if nothing was measured.
+    conclusion: what follows. It is derived from the other fields whenever a document is read, and no file has it.
     """
 
     format: Literal["trio-profile"] = FORMAT
     version: Version = VERSION
     sessions: tuple[Session, ...] = ()
+    conclusion: Conclusion | None = None
 
     def _repr_html_(self) -> str | None:
         """The first sentences and the first table, for a notebook. None if the document has no report."""
@@ -49,7 +52,7 @@ _Document = TypeVar("_Document", bound=Record)
 
 def write_document(path: Path, document: Record) -> None:
     """Write a document as JSON. Raises StoreError if it cannot be written."""
-    write_whole(path, document.model_dump_json(indent=2) + "\n")
+    write_whole(path, document.model_dump_json(indent=2, exclude={"conclusion"}) + "\n")
 
 
 def read_document(path: Path, kind: type[_Document]) -> _Document:

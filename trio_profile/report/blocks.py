@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
 from trio_profile.quantities.entries import Entry, Tone
+from trio_profile.records.conclusion import Conclusion
 
 Item = TypeVar("Item")
 Dash = Literal["solid", "dash", "dot"]
@@ -320,31 +321,13 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Confidence:
-    """How far the numbers of a report can be trusted.
-
-    why: the reason, in a few words.
-    about: a part of the report, such as one of several studies; empty for all of it.
-    """
-
-    level: Literal["high", "medium", "low"]
-    why: str
-    about: str = ""
-
-    @property
-    def title(self) -> str:
-        """Its subject and its level."""
-        return f"Confidence{self.about and f' in the {self.about}'}: {self.level}"
-
-
-@dataclass(frozen=True)
 class Report:
     """A whole report.
 
     subject, preposition, model: the heading, in three parts: `trio`, `on`, `pocket`.
     facts: the line below the heading.
     banner: what readers must know before they read on; empty if there is nothing.
-    confidence: badges below the first sentences.
+    conclusion: what follows, on top of the first page; None for a report of facts alone.
     data: the document as JSON, embedded in the page; empty for what is not kept.
     """
 
@@ -355,4 +338,4 @@ class Report:
     data: str = ""
     preposition: str = "on"
     banner: str = ""
-    confidence: Sequence[Confidence] = ()
+    conclusion: Conclusion | None = None

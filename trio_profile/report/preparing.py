@@ -15,6 +15,7 @@ from typing import TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.report import columns
 from trio_profile.report.blocks import Block, Entry, Report, Table, Waterfall
 from trio_profile.text import printable
@@ -95,6 +96,8 @@ def _cleaned(part: _Part) -> _Part:
         cleaned = [_cleaned(item) for item in part]
         same = all(new is old for new, old in zip(cleaned, part, strict=True))
         return part if same else type(part)(cleaned)  # pyright: ignore[reportReturnType]
+    if isinstance(part, Conclusion):
+        return part.model_copy(update={name: _cleaned(value) for name, value in part})
     if is_dataclass(part) and not isinstance(part, type):
         values = ((name, getattr(part, name)) for name in _names_of(type(part)))
         changed = {name: new for name, old in values if (new := _cleaned(old)) is not old}

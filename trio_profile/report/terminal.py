@@ -17,10 +17,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from trio_profile import units
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.report.blocks import (
     Block,
     Chart,
-    Confidence,
     Entry,
     Page,
     Report,
@@ -36,7 +36,7 @@ from trio_profile.report.preparing import lines, prepare
 
 HINT = "trio-profile show DIR --all prints every table."
 _STYLES = {"gain": "green", "loss": "red", "absent": "dim"}
-_CONFIDENCE = {"high": "green", "medium": "yellow", "low": "red"}
+_SURE = {"high": "green", "medium": "yellow", "low": "red"}
 _NARROWEST = 20
 """A terminal that says it is narrower gets lines of this many columns."""
 _LONG = 30
@@ -54,6 +54,7 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
     console = console or Console(highlight=False)
     console.width = max(console.width, _NARROWEST)
     _show_head(report, console)
+    _show_conclusion(report.conclusion, console)
     left_out = False
     for page in report.pages:
         blocks = (
@@ -63,8 +64,7 @@ def show(report: Report, *, everything: bool = False, hint: str = HINT, console:
         )
         left_out = left_out or blocks != list(page.blocks)
         if blocks or (everything and not page.blocks):
-            sure = report.confidence if page is report.pages[0] else ()
-            _show_page(page, blocks, console, sure, titled=everything or page.title != "Verdict")
+            _show_page(page, blocks, console, titled=everything or page.title != "Verdict")
     if left_out:
         console.print("", Text(hint, style="dim"), sep="\n")
 
@@ -76,6 +76,14 @@ def _show_head(report: Report, console: Console) -> None:
         console.print(_text(" · ".join(report.facts), console.width, "dim"))
     if report.banner:
         console.print(_text(report.banner, console.width, "bold yellow"))
+
+
+def _show_conclusion(conclusion: Conclusion | None, console: Console) -> None:
+    """The word of the conclusion in bold, its sentence, how sure it is, and the next command."""
+    for head, text in conclusion.lines if conclusion else ():
+        line = _text(f"{head}: {text}", console.width)
+        line.stylize(f"bold {_SURE.get(conclusion.sureness if head == 'How sure' else None, '')}", 0, len(head) + 1)
+        console.print(line)
 
 
 def _first(block: Block, width: int) -> Block:
@@ -95,17 +103,12 @@ def _first(block: Block, width: int) -> Block:
     return with_columns(table, range(len(first)))
 
 
-def _show_page(
-    page: Page, blocks: Sequence[Block], console: Console, sure: Sequence[Confidence], *, titled: bool
-) -> None:
-    """Print a page. sure: the confidence that follows its first block."""
+def _show_page(page: Page, blocks: Sequence[Block], console: Console, *, titled: bool) -> None:
+    """Print a page."""
     if titled:
         console.print("", Text(page.title, style="bold underline"), sep="\n")
-    first, *others = [["", *drawn(block, console.width)] for block in blocks] or [[_text(page.empty, console.width)]]
-    badges = [_text(f"{badge.title}, because {badge.why}.", console.width, _CONFIDENCE[badge.level]) for badge in sure]
-    for drawing in (first, badges, *others):
-        if drawing:
-            console.print(*drawing, sep="\n")
+    for drawing in [["", *drawn(block, console.width)] for block in blocks] or [[_text(page.empty, console.width)]]:
+        console.print(*drawing, sep="\n")
 
 
 def drawn(block: Block, width: int = 80) -> list[RenderableType]:

@@ -18,7 +18,7 @@ Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
 
 Part = Literal[
     "study", "runner", "document", "report", "preview", "preview_report", "prepare", "so_far",
-    "instead", "with_claims", "rows", "pairs", "requests", "paper_tables",
+    "conclude", "instead", "with_claims", "rows", "pairs", "requests", "paper_tables",
 ]  # fmt: skip
 """The fields of a Kind that name a function or a class."""
 
@@ -51,6 +51,7 @@ class Kind:
     document: the class of the document. For a kind that is measured cell by cell: the function that makes the document
         from the contents of the store.
     report: the function that makes a Report from the document.
+    conclude: the function that returns the Conclusion of a document; empty if the document is made with one.
     fields: fields of Study that it takes and that have no option of their own.
     file: the file that the study writes to its directory.
     unfinished: the file of an unfinished study, from which the same command goes on; empty if `file` is this file, and
@@ -103,6 +104,7 @@ class Kind:
     paper_tables: str = ""
     with_claims: str = ""
     instead: str = ""
+    conclude: str = ""
     extra: str = ""
     place: int = 99
 

@@ -66,7 +66,7 @@ def run(
     kind = find(study.verb)
     out = Path(kind.out) if out is None and kind.out else out
     if out is None:
-        return Finished(kind, kind.load("runner")(study, None, watch))
+        return _finished(kind, kind.load("runner")(study, None, watch))
     _require_free(out, kind, resume=resume)
     with _own_directory(out):
         require_writable(out, (kind.file, STUDY, REPORT, TRACE, ANSWERS, REQUESTS))
@@ -133,9 +133,16 @@ def read(directory: Path) -> Finished:
     if file == MEASUREMENTS:
         contents = Store(directory).read()
         kind = find(contents.study.verb)
-        return Finished(kind, kind.load("document")(contents), tuple(contents.dropped))
+        return _finished(kind, kind.load("document")(contents), tuple(contents.dropped))
     kind = next(kind for kind in KINDS.values() if kind.file == file)
-    return Finished(kind, read_document(directory / kind.file, kind.load("document")))
+    return _finished(kind, read_document(directory / kind.file, kind.load("document")))
+
+
+def _finished(kind: Kind, document: Any, warnings: tuple[str, ...] = ()) -> Finished:
+    """Return a study with the conclusion of its document."""
+    if kind.conclude:
+        document = document.model_copy(update={"conclusion": kind.load("conclude")(document)})
+    return Finished(kind, document, warnings)
 
 
 def write_report_again(directory: Path, out: Path | None = None, claims: str | None = None) -> Finished:
@@ -156,7 +163,7 @@ def write_report_again(directory: Path, out: Path | None = None, claims: str | N
 def findings(finished: Finished, **display: Any) -> Report:
     """Return the report of a document. display: options of the display, such as `unit="flops"` for the kind `flops`."""
     document = finished.document
-    report = finished.kind.load("report")(document, **display)
+    report = replace(finished.kind.load("report")(document, **display), conclusion=document.conclusion)
     if finished.kind.runs_a_model:
         from trio_profile.report.page import with_banner  # an audit need not import this
 

@@ -10,7 +10,7 @@ from trio_profile.judge.evidence import Evidence
 from trio_profile.judge.sureness import Weakness
 from trio_profile.records.conclusion import Conclusion
 
-WORDS = Words("cell", "the prefill")
+WORDS = Words("cell", "the prefill is {} times as fast")
 SEEN = Evidence()
 LOW = Weakness("low", "other programs used 23 % of the processors")
 

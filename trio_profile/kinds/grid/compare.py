@@ -12,7 +12,6 @@ from trio_profile.kinds.grid.sweep import summarise
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING, Entry
 from trio_profile.quantities.quantity import Column
-from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
 from trio_profile.records.facts import source_of
@@ -40,12 +39,11 @@ class Comparison(GridDocument):
 
     reference: the method that the other methods are compared with: trio, or the first method if trio is not measured.
     rows: sorted by retention, then by prefill speed-up, the fastest first. Cells that failed or were refused follow.
-    conclusion, pick: as in a sweep.
+    pick: as in a sweep.
     """
 
     reference: str
     rows: list[Row]
-    conclusion: Conclusion
     pick: Cell | None = None
 
     @property

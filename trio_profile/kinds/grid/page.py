@@ -36,7 +36,6 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         facts=facts,
         pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
         data=json_with_pairs(document),
-        conclusion=getattr(document, "conclusion", None),
     )
 
 

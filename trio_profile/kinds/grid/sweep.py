@@ -11,7 +11,6 @@ from trio_profile.kinds.grid.page import reminders, report_of
 from trio_profile.kinds.grid.verdict import conclude
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.quantities.summary import DenseSummary
-from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Dense, Measurement
 from trio_profile.report import break_even, charts, pareto
@@ -32,11 +31,10 @@ class SweepDocument(GridDocument):
     break_even: the break-even of the study's first method, by quantity.
     break_even_by_method: the same for each method.
     accuracy_kept_by_method: the least retention that keeps 0.99, 0.97 and 0.95 of the dense accuracy.
-    conclusion: what follows. pick: the cell that it is about; None if it is about none.
+    pick: the cell that the conclusion is about; None if it is about none.
     """
 
     cells: list[CellSummary]
-    conclusion: Conclusion
     pick: Cell | None = None
     break_even: dict[str, BreakEven]
     break_even_by_method: dict[str, dict[str, BreakEven]]

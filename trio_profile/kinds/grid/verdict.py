@@ -50,7 +50,7 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
     random = random_weights(study.model, contents.sessions)
     chance = None if dense is None else dense.chance
     evidence = Evidence(answers=why_no_answers(accuracy, chance, random))
-    words = Words("cell", "the prefill", _Next(contents).command)
+    words = Words("cell", "the prefill is {} times as fast", _Next(contents).command)
     conclusion, best = decide(list(candidates.values()), evidence, words)
     chosen = next((cell for cell in cells if best is not None and _name(cell) == best.name), None)
     return conclusion, None if chosen is None else chosen.cell
