@@ -53,7 +53,7 @@ def command(
     Exits with 1 if a quantity regressed (or is inconclusive, with --inconclusive fail), and with 2 if no verdict is
     possible.
     """
-    from trio_profile.kinds.gate.document import GateDocument
+    from trio_profile.kinds.gate.document import GateDocument, conclude
     from trio_profile.kinds.gate.evidence import compare
     from trio_profile.kinds.gate.report import report
     from trio_profile.kinds.gate.verdict import failures
@@ -71,6 +71,7 @@ def command(
         study=after.study,
         inconclusive=inconclusive,
         verdicts=tuple(verdicts),
+        conclusion=conclude(verdicts),
     )
     printing.show(form, lambda: document.model_dump_json(indent=2), lambda: report(document))
     if failures(verdicts, inconclusive):

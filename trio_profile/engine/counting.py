@@ -39,7 +39,7 @@ def measure_dense(workload: Workload) -> Dense:
         energy=power.measure(workload, None),
         kinds=tuple(question.kind for question in workload.questions),
         pictures=pictures_of(workload.questions),
-        chance=chance_of(workload.questions),
+        chance=chance_of([(question.kind, question.answer) for question in workload.questions]),
     )
 
 

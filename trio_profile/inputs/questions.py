@@ -281,17 +281,18 @@ def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     )
 
 
-def chance_of(questions: Sequence[Question]) -> float | None:
+def chance_of(known: Sequence[tuple[str, str | None]]) -> float | None:
     """Return the share of right answers of who always gives the most frequent known answer of a question's kind.
 
+    known: the kind and the known answer of each question.
     Returns None if an answer is not known.
     """
     by_kind: dict[str, Counter[str]] = {}
-    for question in questions:
-        if question.answer is None:
+    for kind, answer in known:
+        if not answer:
             return None
-        by_kind.setdefault(question.kind, Counter())[question.answer] += 1
-    return sum(max(answers.values()) for answers in by_kind.values()) / len(questions) if questions else None
+        by_kind.setdefault(kind, Counter())[answer] += 1
+    return sum(max(answers.values()) for answers in by_kind.values()) / len(known) if known else None
 
 
 def _question(line: str, where: str, directory: Path, read_video: ReadVideo | None, readable: set[Path]) -> Question:

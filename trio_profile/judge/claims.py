@@ -21,50 +21,40 @@ _MOST_NAMED = 3
 """A sentence names so many cases, and counts the others."""
 
 
-class Effect(NamedTuple):
-    """What one variant changes.
-
-    name: of the variant: `k_pos 1 at 11.1 %`.
-    answers: the interval of the change of the share of right answers; None if no answers are known.
-    speed: the interval of its speed-up over the unchanged method; None if it is not known.
-    """
-
-    name: str
-    answers: Interval | None
-    speed: Interval | None = None
-
-
-def of_effects(effects: Sequence[Effect], no_answers: str, weaknesses: Sequence[Weakness]) -> Conclusion:
+def of_effects(
+    answers: Mapping[str, Interval], speeds: Mapping[str, Interval], no_answers: str, weaknesses: Sequence[Weakness]
+) -> Conclusion:
     """Return whether variants differ from the unchanged method: `matters`, `matters by less than …`, `not decided`.
 
-    effects: their intervals hold for all of them together.
+    answers: the interval of the change of the share of right answers, by the name of the variant.
+    speeds: the interval of the variant's speed-up over the unchanged method's. All intervals hold together.
     no_answers: why nothing is said of answers; empty if something is said.
     """
-    known = [(effect.name, effect.answers) for effect in effects if effect.answers is not None and not no_answers]
-    if not known:
+    answers = {} if no_answers else answers
+    if not answers and not speeds:
         nothing = no_answers or "no variant was compared with the unchanged method"
         return Conclusion(word="nothing to decide", sentence=f"{nothing}.")
-    apart = [name for name, (low, high) in known if not low <= 0 <= high]
-    most = max(abs(end) for _, interval in known for end in interval)
-    compared = units.number_of(len(known), "comparison")
-    together = "at a level of 95 % for all of them together"
-    found = sureness(weaknesses, [f"the level of 95 % is that of all {compared} together"])
-    if apart:
-        sentence = f"of {compared} {len(apart)} differ{'s' if len(apart) == 1 else ''} in right answers, {together}: "
-        return Conclusion(word="matters", sentence=f"{sentence}{_named(apart)}.", **found)
-    if most <= TOLERATED:
-        points = units.at_most(100 * most)
-        sentence = (
-            f"none of {compared} with the default differs by more than {points} points of right answers, {together}."
-        )
-        return Conclusion(word=f"matters by less than {points} points", sentence=sentence, **found)
-    sentence = f"none of {compared} with the default differs in right answers, {together}, but one may by up to "
-    wide = Weakness("low", "the questions do not exclude a difference that matters")
-    return Conclusion(
-        word="not decided",
-        sentence=f"{sentence}{units.at_most(100 * most)} points.",
-        **sureness([wide, *weaknesses], ()),
-    )
+    wrong = [name for name, (low, high) in answers.items() if not low <= 0 <= high]
+    apart = [name for name, (low, high) in speeds.items() if not low <= 1 <= high]
+    compared = units.number_of(max(len(answers), len(speeds)), "comparison")
+    parts = [
+        f"{len(names)} in {what}: {_named(names)}" for what, names in (("answers", wrong), ("speed", apart)) if names
+    ]
+    silent = [Weakness("medium", f"nothing is said of answers: {no_answers}")] if no_answers else []
+    found = sureness([*weaknesses, *silent], [f"the level of 95 % is that of all {compared} together"])
+    if parts:
+        return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **found)
+    points = max((abs(end) for interval in answers.values() for end in interval), default=1.0)
+    factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
+    most = units.at_most(100 * points)
+    if points <= TOLERATED and factor <= MATTERS:
+        sentence = f"none of {compared} with the default differs by more, nor in speed by more than a factor of "
+        word = f"matters by less than {most} points"
+        return Conclusion(word=word, sentence=f"{sentence}{units.at_most(factor)}.", **found)
+    wide = Weakness("low", "the measurements do not exclude a difference that matters")
+    sentence = f"none of {compared} with the default is shown to differ"
+    sentence += f", but one may by {most} points of right answers" if answers else ""
+    return Conclusion(word="not decided", sentence=f"{sentence}.", **sureness([wide, *weaknesses, *silent], ()))
 
 
 def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
@@ -176,4 +166,4 @@ def of_bounds(stages: Mapping[str, Interval | None]) -> Conclusion:
 def _named(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     more = len(names) - _MOST_NAMED
-    return listed([*names[:_MOST_NAMED], *([f"{units.exact(more)} more"] if more > 0 else [])])
+    return "; ".join([*names[:_MOST_NAMED], *([f"{units.exact(more)} more"] if more > 0 else [])])

@@ -80,15 +80,19 @@ class Words:
     """How a kind names its candidates and their gain.
 
     one: the noun: `cell`, `load`.
+    named: with a place for the names of candidates: `a concurrency of {}`.
     gain: what a gain is, with a place for the factor: `the prefill is {} times as fast`.
     together: with a place for names, if the candidates are not alternatives: pruning pays at one load and at another.
+    loss: what is lost.
     next: returns the command that would decide, with its time, from the word and the candidate; empty if there is none.
     """
 
     one: str
     gain: str
+    named: str = "{}"
     next: Callable[[str, Candidate], str] = lambda *_: ""
     together: str = ""
+    loss: str = "points of right answers"
 
 
 def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) -> tuple[Conclusion, Candidate | None]:
@@ -110,14 +114,12 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         found = sureness(_weaknesses(candidates), ["the intervals exclude it"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
-        text = (
-            f"no {words.one} is shown to be faster. The largest gain is possible with {best.name}: {_range(best.gain)}"
-        )
+        text = f"no {words.one} is shown to be faster. The largest gain is possible with {words.named.format(best.name)}: {_range(best.gain)}"
         wide = Weakness("low", "the intervals hold both a gain and a loss")
         found = sureness([wide, *best.weaknesses], ())
     elif not hopeful:
         word, best = "not decided", min(faster, key=lambda candidate: candidate.lost)
-        text = f"{best.name} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best)}"
+        text = f"{words.named.format(best.name)} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best, words)}"
         found = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
     else:
         word, chosen = "do" if sure else "try", sure or hopeful
@@ -125,7 +127,7 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
         found = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
         others = [other for other in candidates if other.gain[1] < 1] if words.together else hopeful
-        found["reasons"] += tuple(_slower(others) if words.together else _alike(best, others))
+        found["reasons"] += tuple(_slower(others, words) if words.together else _alike(best, others))
     loss = None if best.loss is None else max(best.loss[1], 0.0)
     conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **found)
     return conclusion.model_copy(update={"next": words.next(word, best)}), best
@@ -154,7 +156,7 @@ def _bounds(best: Candidate, words: Words) -> Iterator[str]:
         )
         yield f"prefill and decoding together {shown}"
     if best.loss is not None:
-        most = f"{units.at_most(100 * max(best.loss[1], 0.0))} points of right answers"
+        most = f"{units.at_most(100 * max(best.loss[1], 0.0))} {words.loss}"
         yield f"at most {most} are lost" if best.loss[1] <= TOLERATED else f"up to {most} may be lost"
 
 
@@ -166,7 +168,7 @@ def _against(candidates: Sequence[Candidate], words: Words) -> str:
     reasons = {
         f"at most {units.percent(MATTERS - 1, 0)} faster": slow,
         "slower with decoding": slow_with_decoding,
-        f"faster at a loss of more than {units.plain(100 * TOLERATED)} points of right answers": losing,
+        f"faster at a loss of more than {units.plain(100 * TOLERATED)} {words.loss}": losing,
     }
     counted = [f"{units.exact(len(group))} {_are(group)} {text}" for text, group in reasons.items() if group]
     return f"of {units.number_of(len(candidates), words.one)} {listed(counted)}"
@@ -176,10 +178,10 @@ def _are(group: Sequence[Candidate]) -> str:
     return "is" if len(group) == 1 else "are"
 
 
-def _lost(best: Candidate) -> str:
+def _lost(best: Candidate, words: Words) -> str:
     """What a candidate may lose, with its interval."""
     assert best.loss is not None
-    return f"and it loses {units.points_lost(-best.lost, (-best.loss[1], -best.loss[0]))} points of right answers"
+    return f"and it loses {units.points_lost(-best.lost, (-best.loss[1], -best.loss[0]))} {words.loss}"
 
 
 def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
@@ -196,7 +198,7 @@ def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
 def _together(chosen: Sequence[Candidate], words: Words) -> Candidate:
     """Candidates that hold at once, as one: the least of their gains, and the most."""
     return Candidate(
-        name=words.together.format(listed([candidate.name for candidate in chosen])),
+        name=words.together.format(words.named.format(listed([candidate.name for candidate in chosen]))),
         gain=(min(candidate.gain[0] for candidate in chosen), max(candidate.gain[1] for candidate in chosen)),
         loss=chosen[0].loss,
         lost=chosen[0].lost,
@@ -204,10 +206,10 @@ def _together(chosen: Sequence[Candidate], words: Words) -> Candidate:
     )
 
 
-def _slower(others: Sequence[Candidate]) -> Iterator[str]:
+def _slower(others: Sequence[Candidate], words: Words) -> Iterator[str]:
     """Yield where pruning is shown to be slower."""
     if others:
-        yield f"it is shown to be slower at {listed([other.name for other in others])}"
+        yield f"it is shown to be slower at {words.named.format(listed([other.name for other in others]))}"
 
 
 def _alike(best: Candidate, others: Sequence[Candidate]) -> Iterator[str]:

@@ -6,8 +6,9 @@ from operator import attrgetter
 from typing import Any
 
 from trio_profile import units
+from trio_profile.inputs.pocket import TRAINED
+from trio_profile.judge.evidence import random_weights
 from trio_profile.records.schema import Record, Session, Study
-from trio_profile.report import recommendation
 from trio_profile.report.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.report.definitions import environment_terms
 from trio_profile.text import as_text
@@ -32,7 +33,15 @@ def notes(cells: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
 
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:
     """The report with what readers must know first of a built-in model: that it is a toy, or has random weights."""
-    return replace(report, banner=report.banner or recommendation.banner(model, sessions))
+    return replace(report, banner=report.banner or banner(model, sessions))
+
+
+def banner(model: str, sessions: Sequence[Session]) -> str:
+    """The warning about a built-in model: that it is a toy, or that its weights are random. Else empty."""
+    if model in TRAINED:
+        return f"{model} is a toy model that answers questions about drawn shapes: this says nothing of your model."
+    random = random_weights(model, sessions)
+    return f"{random[:1].upper()}{random[1:]}: times and work are those of its size." if random else ""
 
 
 def study_page(document: Any) -> Page:

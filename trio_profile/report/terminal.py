@@ -36,7 +36,6 @@ from trio_profile.report.preparing import lines, prepare
 
 HINT = "trio-profile show DIR --all prints every table."
 _STYLES = {"gain": "green", "loss": "red", "absent": "dim"}
-_SURE = {"high": "green", "medium": "yellow", "low": "red"}
 _NARROWEST = 20
 """A terminal that says it is narrower gets lines of this many columns."""
 _LONG = 30
@@ -82,7 +81,7 @@ def _show_conclusion(conclusion: Conclusion | None, console: Console) -> None:
     """The word of the conclusion in bold, its sentence, how sure it is, and the next command."""
     for head, text in conclusion.lines if conclusion else ():
         line = _text(f"{head}: {text}", console.width)
-        line.stylize(f"bold {_SURE.get(conclusion.sureness if head == 'How sure' else None, '')}", 0, len(head) + 1)
+        line.stylize("bold", 0, len(head) + 1)
         console.print(line)
 
 

@@ -218,6 +218,21 @@ def design_effect(values: NDArray[np.float64], clusters: Sequence[int]) -> float
     return float(np.clip(few * (cluster_spread(values, clusters) / alone) ** 2, 1.0, most))
 
 
+def widened(interval: Interval, comparisons: int, samples: int, *, of_ratio: bool = False) -> Interval:
+    """Return a 95 % interval widened so that it holds with all others of so many comparisons (Bonferroni).
+
+    Its half width grows as the quantiles of Student's t do. That of a ratio grows on the logarithmic scale.
+
+    samples: number of independent samples behind the interval.
+    of_ratio: whether its values are ratios.
+    """
+    freedom = max(samples - 1, 1)
+    factor = float(stdtrit(freedom, 1 - 0.025 / max(comparisons, 1)) / stdtrit(freedom, 0.975))
+    low, high = map(log, interval) if of_ratio else interval
+    middle, reach = (low + high) / 2, factor * (high - low) / 2
+    return (exp(middle - reach), exp(middle + reach)) if of_ratio else (middle - reach, middle + reach)
+
+
 def cluster_quantile(clusters: Sequence[int], confidence: float = 0.95) -> float:
     """Student's t for the number of clusters; the normal quantile if each sample stands alone."""
     tail = (1 + confidence) / 2

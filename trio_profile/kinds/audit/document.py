@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from trio_profile.inputs.claims.claims import Claims, Row
 from trio_profile.inputs.claims.facts import Facts
+from trio_profile.judge.claims import of_audit
 from trio_profile.kinds.audit.checks import (
     break_even,
     cache,
@@ -21,6 +22,7 @@ from trio_profile.kinds.audit.checks import (
     tower,
 )
 from trio_profile.kinds.audit.finding import INCONSISTENT, Finding, Verdict, merged
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Environment, Study
 
@@ -60,6 +62,13 @@ class AuditDocument(Document):
     def inconsistent(self) -> bool:
         """Whether any figures contradict each other."""
         return any(finding.inconsistent for finding in self.claims)
+
+
+def conclude(document: AuditDocument) -> Conclusion:
+    """Return whether the paper's figures follow from each other."""
+    contradict = sum(finding.inconsistent for finding in document.claims)
+    follow = sum(finding.verdict == "supported" for finding in document.claims)
+    return of_audit(follow, contradict, len(document.claims) - follow - contradict, document.figures)
 
 
 def audit(claims: Claims, device: str | None = None) -> AuditDocument:

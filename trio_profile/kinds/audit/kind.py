@@ -12,6 +12,7 @@ KIND = Kind(
     runner="trio_profile.kinds.audit.run:run",
     document="trio_profile.kinds.audit.document:AuditDocument",
     report="trio_profile.kinds.audit.report:report",
+    conclude="trio_profile.kinds.audit.document:conclude",
     file=DOCUMENTS["audit"],
     rows="claims",
     prepare="trio_profile.kinds.audit.run:prepare",

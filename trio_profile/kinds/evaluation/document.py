@@ -4,10 +4,16 @@ from typing import Annotated
 
 from pydantic import Field
 
+from trio_profile.judge.deploy import Candidate, Words, decide
+from trio_profile.judge.doubts import cell_name
+from trio_profile.judge.evidence import Evidence, random_weights
+from trio_profile.judge.front import CONTROL
 from trio_profile.judge.planned import Refusal
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record
+from trio_profile.stats.intervals import widened
 
 
 class BenchmarkTask(Record):
@@ -172,3 +178,34 @@ class Evaluation(StudyDocument):
     cells: tuple[EvaluatedCell, ...]
     refused: tuple[Refusal, ...] = ()
     report: str | None = None
+
+
+def conclude(document: Evaluation) -> Conclusion:
+    """Return whether to prune, and with which cell. A loss is that of the average, as a share of dense."""
+    rows = [row for row in document.cells if row.cell and row.prefill_speedup and row.remark != CONTROL]
+    candidates = []
+    for row in rows:
+        assert row.cell is not None
+        assert row.prefill_speedup is not None
+        questions = sum(task.questions for task in row.tasks)
+        low, high = row.average_ci95 or (0.0, 0.0)
+        candidates.append(
+            Candidate(
+                name=cell_name(row.cell),
+                gain=widened(row.prefill_speedup.ci95, len(rows), row.prefill_speedup.samples, of_ratio=True),
+                whole=row.total_speedup
+                and widened(row.total_speedup.ci95, len(rows), row.total_speedup.samples, of_ratio=True),
+                loss=None if row.average_ci95 is None else widened((1 - high, 1 - low), len(rows), questions),
+                lost=1 - (row.average if row.average is not None else 1.0),
+            )
+        )
+    dense = document.dense
+    reasons = {
+        random_weights(document.study.model, document.sessions): True,
+        "the dense model was not asked": dense is None,
+        "the dense model scores nothing": dense is not None and any(score.value <= 0 for score in dense.benchmarks),
+        "no average has an interval": all(candidate.loss is None for candidate in candidates),
+    }
+    evidence = Evidence(answers=next((reason for reason, holds in reasons.items() if reason and holds), ""))
+    words = Words("cell", "the prefill is {} times as fast", loss="points of the average score")
+    return decide(candidates, evidence, words)[0]

@@ -18,6 +18,7 @@ KIND = Kind(
     runner="trio_profile.kinds.evaluation.run:run",
     document="trio_profile.kinds.evaluation.document:Evaluation",
     report="trio_profile.kinds.evaluation.report:report",
+    conclude="trio_profile.kinds.evaluation.document:conclude",
     file=DOCUMENTS["evaluation"],
     unfinished=ANSWERS,
     rows="trio_profile.kinds.evaluation.rows:task_rows",

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 from trio_profile import units
 from trio_profile.cost.printed import ABLATIONS
-from trio_profile.judge.recommendation import CONTROL, MOST_LOST, POSSIBLE_LOSS
+from trio_profile.judge.front import CONTROL
 from trio_profile.kinds.evaluation.document import Benchmark, EvaluatedCell, Evaluation, Score
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING
@@ -16,7 +15,6 @@ from trio_profile.records.estimate import Interval
 from trio_profile.report import pareto
 from trio_profile.report.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms, tabulate
 from trio_profile.report.page import notes, pixel_facts
-from trio_profile.report.recommendation import licence
 from trio_profile.report.table import Key, grid, table
 from trio_profile.text import listed
 
@@ -78,9 +76,9 @@ def variants_page(document: Evaluation) -> Page:
 
 
 def scores_page(document: Evaluation) -> Page:
-    """The recommendation, and the table of all cells and benchmarks."""
+    """The table of all cells and benchmarks."""
     rows = rows_of(document)
-    blocks: list[Block] = [Sentences("", lines)] if (lines := [*_recommended(rows)]) else []
+    blocks: list[Block] = []
     if document.benchmarks:
         blocks += [chart] if (chart := speed_and_average(document)) is not None else []
         blocks.append(score_table(document))
@@ -191,21 +189,6 @@ def score_table(document: Evaluation) -> Table:
 # Sentences
 
 
-def _recommended(rows: Sequence[EvaluatedCell]) -> Iterator[str]:
-    """The cell to use, and how sure that is."""
-    pick = best_row(rows)
-    if pick is None:
-        judged = [row for row in rows if row.prefill_speedup and row.average_ci95 and row.remark != CONTROL]
-        yield from ["No method is measurably faster than dense in prefill."] if judged else []
-    elif keeps_scores(pick):
-        yield f"Use {_described(pick)}."
-        if pick.average_ci95 and (may_lose := 1 - pick.average_ci95[0]) > POSSIBLE_LOSS[0]:
-            yield f"This is uncertain: it may lose up to {units.percent(may_lose)}. Ask more questions."
-    else:
-        most = units.percent(MOST_LOST)
-        yield f"No cell is faster and loses at most {most} on average. The one that loses least is {_described(pick)}."
-
-
 def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[str]:
     """The things that are missing, and that weaken the findings."""
     tasks = rows[0].tasks if rows else ()
@@ -241,7 +224,7 @@ def _described(row: EvaluatedCell) -> str:
         parts.append(f"average {kept} of dense")
     if row.prefill_speedup is not None:
         parts.append(f"prefill {units.times_within(row.prefill_speedup.value, row.prefill_speedup.ci95)}")
-    return f"{name_of(row)}{licence(row.remark)}: {', '.join(parts)}"
+    return f"{name_of(row)}: {', '.join(parts)}"
 
 
 def _different(rows: Sequence[Any]) -> str:
@@ -347,22 +330,3 @@ def _column(column: Benchmark) -> str:
 def _printed_variant(group: str, name: str) -> Entry:
     printed = ABLATIONS.get(group, {})
     return Entry(units.score(printed[name])) if name in printed else NOTHING
-
-
-def best_row(rows: Sequence[EvaluatedCell]) -> EvaluatedCell | None:
-    """Return the fastest row that is faster than dense and keeps the scores; None if nothing can be said.
-
-    If no row keeps the scores, it is the one with the highest average. Controls are never picked.
-    """
-    judged = [row for row in rows if row.average_ci95 is not None and row.remark != CONTROL]
-    speedups = [
-        (row.prefill_speedup.value, row) for row in judged if row.prefill_speedup and row.prefill_speedup.ci95[0] > 1
-    ]
-    if kept := [(speedup, row) for speedup, row in speedups if keeps_scores(row)]:
-        return max(kept, key=itemgetter(0))[1]
-    return max((row for _, row in speedups), key=lambda row: row.average or 0.0, default=None)
-
-
-def keeps_scores(row: EvaluatedCell) -> bool:
-    """Whether the average of a row is at most two points below dense."""
-    return (row.average or 0.0) >= 1 - MOST_LOST

@@ -1,9 +1,12 @@
 """The document of `trio-profile flops`: the steps from the claimed work of one prefill to the counted work."""
 
+from trio_profile import units
 from trio_profile.cost.conventions import Match, figure, find
 from trio_profile.cost.factors import FormulaTotal, Gammas
 from trio_profile.cost.reconciliation import Term
 from trio_profile.errors import StudyError
+from trio_profile.judge.claims import of_work
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention, Study
@@ -145,3 +148,17 @@ def prepare(study: Study) -> Study:
     if study.convention is not None:
         find(study.convention)
     return study.model_copy(update={"methods": study.methods or ("trio",)}) if study.retentions else study
+
+
+def conclude(document: FlopsDocument) -> Conclusion:
+    """Return whether the claimed and the counted work were taken apart without a rest."""
+    residual, printed = document.residual_macs, document.printed
+    if printed is not None:
+        residual = residual or printed.residual_macs
+    return of_work(
+        claimed=f"{units.count(document.claimed.fastv_macs)} MACs",
+        counted=f"{units.count(document.counted.torch_flops // 2)} MACs",
+        terms=len(document.terms),
+        residual=f"{units.exact(residual)} MACs" if residual else "",
+        missed=[operator.op for operator in document.uncounted if operator.product],
+    )

@@ -16,6 +16,7 @@ KIND = Kind(
     runner="trio_profile.kinds.flops.run:run",
     document="trio_profile.kinds.flops.document:FlopsDocument",
     report="trio_profile.kinds.flops.report:report",
+    conclude="trio_profile.kinds.flops.document:conclude",
     file=DOCUMENTS["flops"],
     rows="terms",
     defaults={"methods": (), "retentions": (), "device": "cpu"},

@@ -1,7 +1,11 @@
 """The document of `trio-profile gate`: one verdict for each quantity that both sides have."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
+from trio_profile.judge.claims import of_gate
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import Document
 from trio_profile.records.schema import Record, Stopped, Study
 
@@ -63,3 +67,10 @@ class GateDocument(Document):
     study: Study | None
     inconclusive: OfInconclusive = "pass"
     verdicts: tuple[Verdict, ...]
+
+
+def conclude(verdicts: Sequence[Verdict]) -> Conclusion:
+    """Return what all verdicts together say."""
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    worst = [outcome for outcome in ("regression", "inconclusive", "improved") if counts[outcome]][:1]
+    return of_gate(counts, [f"{v.quantity} of {v.where}" for v in verdicts if v.verdict in worst])

@@ -29,6 +29,7 @@ def report(document: GateDocument) -> Report:
         facts=[str(device)] if device else [],
         pages=[verdicts_page(document)],
         data=document.model_dump_json(),
+        conclusion=document.conclusion,
     )
 
 

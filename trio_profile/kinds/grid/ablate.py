@@ -9,6 +9,7 @@ from trio_profile.judge.accuracy import paired_difference
 from trio_profile.kinds.grid.cells import CellSummary, summarise_cells
 from trio_profile.kinds.grid.document import GridDocument, fields_of
 from trio_profile.kinds.grid.page import reminders, report_of
+from trio_profile.kinds.grid.verdict import conclude_ablation
 from trio_profile.quantities import entries
 from trio_profile.quantities.quantity import Column, over_dense
 from trio_profile.records.contents import Contents
@@ -85,7 +86,21 @@ def ablate(contents: Contents) -> Ablation:
                 )
 
     groups = [Group(name=name, rows=list(rows_of(name, variants))) for name, variants in study.ablations.items()]
-    return Ablation(**fields_of(contents), groups=groups)
+    shared, several = fields_of(contents), len(set(study.retentions)) > 1
+    rows = {
+        f"{group.name} {row.variant}{f' at {units.percent(row.nominal_retention)}' if several else ''}": row
+        for group in groups
+        for row in group.rows
+    }
+    defaults = {row.nominal_retention: row.prefill_speedup for row in rows.values() if row.default}
+    answers = {name: row.default_difference for name, row in rows.items() if row.default_difference}
+    speeds = {
+        name: (row.prefill_speedup, default)
+        for name, row in rows.items()
+        if not row.default and row.prefill_speedup and (default := defaults.get(row.nominal_retention))
+    }
+    conclusion = conclude_ablation(contents, shared["doubts"], answers, speeds)
+    return Ablation(**shared, groups=groups, conclusion=conclusion)
 
 
 GROUPS = {
@@ -121,31 +136,8 @@ def report(document: Ablation) -> Report:
 
 def verdict_page(document: Ablation) -> Page:
     """Which variants differ from the default, and a table of all variants."""
-    findings = Sentences("", [*_answers(document), *_speeds(document)])
+    findings = Sentences("", list(_speeds(document)))
     return Page("verdict", "Verdict", "", [findings, _table(document), *reminders(document)])
-
-
-def _answers(document: Ablation) -> Iterator[str]:
-    """Which variants have measurably more or fewer right answers than the default."""
-    compared = [
-        (f"{group.name} {row.variant}{_at(document, row.nominal_retention)}", row.default_difference)
-        for group in document.groups
-        for row in group.rows
-        if row.default_difference is not None
-    ]
-    apart = [
-        f"{name} ({units.points_within(difference.value, difference.ci95)} points)"
-        for name, difference in compared
-        if entries.tone(difference.ci95, 0)
-    ]
-    if compared:
-        count = f"{len(apart) or 'none'} differ{'s' if len(apart) == 1 else ''} measurably in right answers"
-        yield f"Of {len(compared)} comparisons with the default, {count}{': ' if apart else ''}{'; '.join(apart)}."
-
-
-def _at(document: Ablation, retention: float) -> str:
-    """The retention of a variant, if the study has several."""
-    return f" at {units.percent(retention)}" if len(set(document.study.retentions)) > 1 else ""
 
 
 def _speeds(document: Ablation) -> Iterator[str]:

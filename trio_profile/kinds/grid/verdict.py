@@ -1,12 +1,13 @@
 """The conclusion of a sweep or a comparison: its cells as candidates, what they can show, and what comes next."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 
 from trio_profile import units
 from trio_profile.judge.accuracy import lost_answers
+from trio_profile.judge.claims import of_effects
 from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
@@ -16,8 +17,9 @@ from trio_profile.judge.times import speedup_centres
 from trio_profile.kinds.grid.cells import summarise_dense
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
+from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Cell, Measurement
-from trio_profile.stats.intervals import machine_spread
+from trio_profile.stats.intervals import machine_spread, quotient_interval, widened
 
 LONGEST = 30
 """A study that must be so many times as long is no advice."""
@@ -46,14 +48,45 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
             lost=lost,
             weaknesses=tuple(_weaknesses(cell, doubts)),
         )
-    accuracy = None if dense is None else summarise_dense(dense).accuracy
-    random = random_weights(study.model, contents.sessions)
-    chance = None if dense is None else dense.chance
-    evidence = Evidence(answers=why_no_answers(accuracy, chance, random))
+    evidence = Evidence(answers=no_answers(contents))
     words = Words("cell", "the prefill is {} times as fast", _Next(contents).command)
     conclusion, best = decide(list(candidates.values()), evidence, words)
     chosen = next((cell for cell in cells if best is not None and _name(cell) == best.name), None)
     return conclusion, None if chosen is None else chosen.cell
+
+
+def conclude_ablation(
+    contents: Contents,
+    doubts: Sequence[Doubt],
+    answers: Mapping[str, Difference],
+    speeds: Mapping[str, tuple[Ratio, Ratio]],
+) -> Conclusion:
+    """Return whether variants differ from the unchanged method.
+
+    answers: the difference of right answers to the unchanged method, by the name of the variant.
+    speeds: the speed-ups of the variant and of the unchanged method.
+    """
+    count = len(answers) + len(speeds)
+    changes = {name: widened(change.ci95, count, change.samples) for name, change in answers.items()}
+    factors = {
+        name: widened(
+            quotient_interval((default.value, own.value), (default.ci95, own.ci95)),
+            count,
+            min(default.samples, own.samples),
+            of_ratio=True,
+        )
+        for name, (own, default) in speeds.items()
+    }
+    weak = dict.fromkeys(weakness for cell in contents.done for weakness in _weaknesses(cell, doubts))
+    return of_effects(changes, factors, no_answers(contents), list(weak))
+
+
+def no_answers(contents: Contents) -> str:
+    """Return why a study says nothing of answers. Empty if it does."""
+    dense = contents.dense
+    accuracy = None if dense is None else summarise_dense(dense).accuracy
+    random = random_weights(contents.study.model, contents.sessions)
+    return why_no_answers(accuracy, None if dense is None else dense.chance, random)
 
 
 def _name(cell: Measurement) -> str:

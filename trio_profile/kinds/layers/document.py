@@ -4,12 +4,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from trio_profile import units
 from trio_profile.cost.factors import Factor, FormulaTotal, Gammas
 from trio_profile.judge.attribution import Step
+from trio_profile.judge.claims import Prefill, of_prefills
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention
+from trio_profile.stats.intervals import widened
 from trio_profile.study.table_rows import Flat, filled, flat
 
 STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
@@ -163,6 +167,12 @@ class PrefillTimes(Record):
     notes: tuple[str, ...] = ()
     efficiency: Efficiency
 
+    @property
+    def parts_over_whole(self) -> tuple[float, float]:
+        """The sum of the parts over the time of the whole prefill, dense and pruned."""
+        dense = self.attribution[0].added_ms * self.claimed_ratio / self.totals.dense_prefill_ms.value
+        return dense, sum(step.added_ms for step in self.attribution) / self.totals.prefill_ms.value
+
 
 class LayersDocument(PrefillTimes, StudyDocument):
     """The output of `trio-profile layers --json`.
@@ -188,3 +198,19 @@ def layer_rows(document: LayersDocument) -> list[Flat]:
             for layer in cell.layers
         ]
     )
+
+
+def conclude(document: LayersDocument) -> Conclusion:
+    """Return whether the prefill becomes faster by the factor by which its work falls."""
+    prefills = []
+    for cell in document.cells:
+        speedup = cell.totals.prefill_speedup
+        prefills.append(
+            Prefill(
+                name=f"{cell.method} at {units.percent(cell.retention.realised)}",
+                claimed=cell.claimed_ratio,
+                measured=widened(speedup.ci95, len(document.cells), speedup.samples, of_ratio=True),
+                parts=cell.parts_over_whole,
+            )
+        )
+    return of_prefills(prefills)

@@ -16,6 +16,7 @@ KIND = Kind(
     runner="trio_profile.kinds.layers.run:run",
     document="trio_profile.kinds.layers.document:LayersDocument",
     report="trio_profile.kinds.layers.report:report",
+    conclude="trio_profile.kinds.layers.document:conclude",
     file=DOCUMENTS["layers"],
     rows="trio_profile.kinds.layers.document:layer_rows",
     paper_tables="trio_profile.kinds.layers.report:paper_tables",

@@ -1,16 +1,29 @@
-"""The recommendation of a study of servers, and the words of its report for quantities and loads."""
+"""The conclusion of a study of servers, and the words of its report for quantities and loads."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
 from trio_profile import units
+from trio_profile.judge.deploy import Candidate, Words, decide
+from trio_profile.judge.doubts import TRANSPARENT
+from trio_profile.judge.evidence import Evidence, why_no_answers
+from trio_profile.judge.sureness import Weakness
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument
 from trio_profile.kinds.servers.doubts import FAILURES
 from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.study import Loop
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Gain
+from trio_profile.stats.intervals import widened
 from trio_profile.text import listed
 
+SERIOUS = (
+    *("client saturated", "queueing at the client", "unequal answers", "prefix cache", "prompt length"),
+    *("odd numbers of tokens", "limited answers"),
+)
+"""The kinds of doubt under which a gain may be wrong by more than its interval."""
+UNRELATED = (*FAILURES, "no right answers", TRANSPARENT)
+"""The kinds of doubt that say nothing of a gain, or that are said as evidence."""
 Gains = dict[float, Gain]
 """The gain in one quantity, by load."""
 
@@ -55,26 +68,68 @@ def failures(document: EndpointsDocument) -> list[str]:
     return sentences
 
 
-def recommendation(document: EndpointsDocument) -> Iterator[str]:
-    """Advice in a few sentences."""
-    if failed := failures(document):
-        yield from (f"Nothing is advised, because a server failed: {sentence}." for sentence in failed)
-        return
+def conclude(document: EndpointsDocument) -> Conclusion:
+    """Return the conclusion of a study of servers: whether pruning pays, and under which loads."""
+    loops = by_loop(document)
+    quantities = {loop: main_quantity(loop, loads) for loop, loads in loops.items()}
+    gains = [(at, gain) for at in document.loads if (gain := at.gains.get(quantities[at.loop])) is not None]
+    lost = None if document.answers is None else document.answers.difference
+    candidates = [
+        Candidate(
+            name=units.load(at.load) if len(loops) == 1 else f"a {load_word(at.loop)} of {units.load(at.load)}",
+            gain=widened(gain.ci95, len(gains), gain.samples, of_ratio=True),
+            loss=None if lost is None else (-lost.ci95[1], -lost.ci95[0]),
+            lost=0.0 if lost is None else -lost.value,
+            weaknesses=tuple(_weaknesses(document)),
+        )
+        for at, gain in gains
+    ]
+    labels = {QUANTITIES[name].label for name in quantities.values()}
+    words = Words(
+        one="load",
+        gain=f"the gain in {listed(sorted(labels))} is {{}}",
+        named=f"a {load_word(next(iter(loops)))} of {{}}" if len(loops) == 1 else "{}",
+        together="prune at {}",
+        next=_next(document),
+    )
+    return decide(candidates, _evidence(document), words)[0]
+
+
+def _evidence(document: EndpointsDocument) -> Evidence:
+    """Return what the study can say."""
+    nothing = [f"a server failed: {sentence}" for sentence in failures(document)]
     if is_unpruned(document):
-        yield (
-            "Nothing was pruned, as the servers report their prompts: the setting may be ignored for this model. Look "
-            "into the log of the pruned server. The two servers may do the same work."
-        )
-    if document.answers is not None and document.answers.lost:
-        lost = document.answers.difference
-        points, questions = units.points_lost(lost.value, lost.ci95), units.number_of(lost.samples, "question")
-        yield (
-            f"Do not use this pruning, however fast it is: it loses {points} points of right answers to {questions}. "
-            "Prune less, or ask more questions."
-        )
-        return
-    for loop, loads in by_loop(document).items():
-        yield _advice(document, loop, loads, main_quantity(loop, loads))
+        nothing.append("nothing was pruned: the pruned server reports prompts as long as the dense one's")
+    answers = None if document.answers is None else document.answers.dense
+    chance = None if document.answers is None else document.answers.chance
+    return Evidence(nothing="; ".join(nothing), answers=why_no_answers(answers, chance))
+
+
+def _weaknesses(document: EndpointsDocument) -> Iterator[Weakness]:
+    """Yield what makes the gains unsure."""
+    if document.pairs_left:
+        pairs = units.number_of(document.study.pairs, "pair")
+        yield Weakness("low", f"{units.exact(document.pairs_left)} of {pairs} of segments are not measured yet")
+    for doubt in document.doubts:
+        if doubt.kind not in UNRELATED:
+            yield Weakness("low" if doubt.kind in SERIOUS else "medium", doubt.sentence)
+
+
+def _next(document: EndpointsDocument) -> Callable[[str, Candidate], str]:
+    """Return what says the command that would decide."""
+    command = next((session.command for session in document.sessions if session.command), "")
+    study = document.study
+
+    def command_for(word: str, best: Candidate) -> str:
+        if not command or word == "do not":
+            return ""
+        if document.pairs_left:
+            return command
+        if best.gain[0] <= 1:
+            return f"{command} --rounds {2 * study.rounds}"
+        return f"{command} --questions FILE" if document.answers is None else ""
+
+    return command_for
 
 
 def main_quantity(loop: Loop, loads: Iterable[AtLoad]) -> str:
@@ -83,22 +138,6 @@ def main_quantity(loop: Loop, loads: Iterable[AtLoad]) -> str:
         return "goodput"
     # Below its limit, a server of the open loop answers as many requests as arrive.
     return "throughput" if loop == "closed" else "ttft_p95_ms"
-
-
-def _advice(document: EndpointsDocument, loop: Loop, loads: Iterable[AtLoad], quantity: str) -> str:
-    """Advice for the loads of one loop, by the own interval of each load and by the break-even."""
-    name, word = QUANTITIES[quantity].label, load_word(loop)
-    pays, loses, open_loads = sides(loads, quantity)
-    sentences: list[str] = []
-    for advice, gains in (("Use pruning", pays), ("Use the dense model", loses)):
-        if gains:
-            values = listed([units.times(gain.value, gain.ci95) for gain in gains.values()])
-            sentences.append(f"{advice} at a {word} of {loads_of(gains)}: the gain in {name} is {values}.")
-    if open_loads:
-        sentences.append(f"At a {word} of {loads_of(open_loads)} these rounds do not decide; measure longer.")
-    if crossing := crossing_of(document, loop, quantity):
-        sentences.append(f"The gain is 1 at a {word} of {units.load_within(*crossing)}.")
-    return " ".join(sentences) or f"Measure longer: no {word} has two rounds with a gain in {name}."
 
 
 def loads_of(loads: Iterable[float]) -> str:

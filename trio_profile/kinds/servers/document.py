@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from trio_profile.judge.doubts import Doubt
-from trio_profile.judge.recommendation import MOST_LOST
 from trio_profile.kinds.servers.requests import ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Loop
 from trio_profile.records.documents import Document
@@ -62,16 +61,13 @@ class ServedAnswers(Record):
     """The right answers of both servers to the same questions.
 
     difference: pruned minus dense, paired by question.
+    chance: share of right answers of who always gives the most frequent known answer; None in older studies.
     """
 
     dense: Accuracy
     pruned: Accuracy
     difference: Difference
-
-    @property
-    def lost(self) -> bool:
-        """Whether pruning loses more right answers than it may. Without any right answer, nothing can be lost."""
-        return self.dense.value > 0 and self.difference.value < -MOST_LOST - 1e-12
+    chance: float | None = None
 
 
 class LoadBreakEven(Record):

@@ -20,6 +20,7 @@ KIND = Kind(
     runner="trio_profile.kinds.servers.run:run",
     document="trio_profile.kinds.servers.document:EndpointsDocument",
     report="trio_profile.kinds.servers.report:report",
+    conclude="trio_profile.kinds.servers.advice:conclude",
     file=DOCUMENTS["endpoints"],
     unfinished=REQUESTS,
     so_far="trio_profile.kinds.servers.run:document_so_far",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket.grammar import exam
-from trio_profile.inputs.questions import FEWEST, Question, enough, judged_by, pictures_of, read
+from trio_profile.inputs.questions import FEWEST, Question, chance_of, enough, judged_by, pictures_of, read
 from trio_profile.judge.accuracy import accuracy, by_question, difference
 from trio_profile.kinds.servers.document import ServedAnswers
 from trio_profile.kinds.servers.requests import ARMS, Arm, RequestLog, RequestStore, ServedAnswer
@@ -59,6 +59,8 @@ async def ask_questions(
                     picture=pictures[number],
                     arm=arm,
                     text=reply.stream.text,
+                    known=questions[number].answer or "",
+                    kind=questions[number].kind,
                     right=reply.error is None and questions[number].is_answered_by(reply.stream.text),
                     error=reply.error,
                 )
@@ -87,4 +89,5 @@ def answers_of(log: RequestLog) -> ServedAnswers | None:
         dense=accuracy(dense, pictures),
         pruned=accuracy(pruned, pictures),
         difference=difference(pruned, dense, pictures),
+        chance=chance_of([(pair["dense"].kind, pair["dense"].known) for pair in pairs]),
     )

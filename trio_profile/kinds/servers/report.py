@@ -1,23 +1,18 @@
 """The report of a study of servers: whether pruning pays, up to which load, and what each arm does."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from trio_profile import units
-from trio_profile.judge.recommendation import POSSIBLE_LOSS
 from trio_profile.kinds.servers.advice import (
     by_loop,
     crossing_of,
     failures,
-    is_unpruned,
     load_word,
     loads_of,
-    main_quantity,
-    recommendation,
     sides,
 )
 from trio_profile.kinds.servers.document import ArmAtLoad, AtLoad, EndpointsDocument, EndpointsPreview
-from trio_profile.kinds.servers.doubts import FAILURES
 from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.requests import ARMS, ServerFacts
 from trio_profile.kinds.servers.study import Loop
@@ -27,7 +22,6 @@ from trio_profile.report.blocks import (
     Axis,
     Block,
     Chart,
-    Confidence,
     Entry,
     Page,
     Report,
@@ -42,11 +36,6 @@ from trio_profile.report.charts import highest, line
 from trio_profile.report.doubts import PUBLISHED, blocks_of
 from trio_profile.report.page import fields_of, sessions_table
 
-_SERIOUS = (
-    *("client saturated", "queueing at the client", "unequal answers", "prefix cache", "no right answers"),
-    *(*FAILURES, "odd numbers of tokens", "limited answers"),
-)
-"""The kinds of doubt under which a gain may be wrong by more than its interval."""
 _ROOM = 2.0
 """An axis reaches to this many times its highest value, even where an interval of few rounds reaches much further."""
 
@@ -64,7 +53,6 @@ def report(document: EndpointsDocument) -> Report:
         facts=facts,
         pages=[build(document) for build in PAGES],
         data=document.model_dump_json(),
-        confidence=[badge(document)],
     )
 
 
@@ -84,39 +72,10 @@ def preview_report(document: EndpointsPreview) -> Report:
     return Report("Dry run of endpoints", study.model or study.dense, [], [page])
 
 
-def badge(document: EndpointsDocument) -> Confidence:
-    """How far the findings can be trusted, and all reasons that make the level so low."""
-    reasons = list(_weaknesses(document))
-    for level in ("low", "medium"):
-        if own := [reason for weight, reason in reasons if weight == level]:
-            return Confidence(level, "; ".join(own))
-    rounds = units.number_of(min(at.rounds for at in document.loads), "round")
-    return Confidence("high", f"{rounds}, and nothing is doubted")
-
-
-def _weaknesses(document: EndpointsDocument) -> Iterator[tuple[Literal["low", "medium"], str]]:
-    """The weaknesses of the findings, each with the level of confidence that it leaves."""
-    kinds = dict.fromkeys(doubt.kind for doubt in document.doubts)
-    serious = [kind for kind in kinds if kind in _SERIOUS or (kind == "prompt length" and is_unpruned(document))]
-    if kinds:
-        yield "low" if serious else "medium", f"the study is doubted: {', '.join(serious or kinds)}"
-    if document.answers is not None and not document.answers.lost:
-        lost = document.answers.difference
-        if level := sum(-lost.ci95[0] > limit for limit in POSSIBLE_LOSS):
-            questions = units.number_of(lost.samples, "question")
-            reason = f"{questions} cannot exclude a loss of {units.score(-100 * lost.ci95[0])} points"
-            yield "medium" if level == 1 else "low", reason
-    for loop, loads in by_loop(document).items():
-        pays, loses, _ = sides(loads, main_quantity(loop, loads))
-        if not pays and not loses:
-            yield "medium", f"no {load_word(loop)} is decided"
-
-
 def findings_page(document: EndpointsDocument) -> Page:
-    """The recommendation, and where pruning pays in each quantity."""
+    """What was measured, and where pruning pays in each quantity."""
     blocks: list[Block] = [
-        Sentences("Recommendation", list(recommendation(document))),
-        Sentences("Findings", list(_findings(document))),
+        Sentences("", list(_findings(document))),
     ]
     for loop, loads in by_loop(document).items():
         if not failures(document):

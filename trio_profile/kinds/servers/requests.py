@@ -73,6 +73,7 @@ class ServedAnswer(Record):
     picture: number of its picture. Questions with one number are about one picture.
     text: the answer, as far as it came.
     right: whether it is the known answer.
+    known: the known answer; empty in older studies. kind: the kind of the question.
     error: why the request failed, in one line; None if it did not.
     """
 
@@ -82,6 +83,8 @@ class ServedAnswer(Record):
     arm: Arm
     text: str
     right: bool
+    known: str = ""
+    kind: str = ""
     error: str | None = None
     session: str = ""
 

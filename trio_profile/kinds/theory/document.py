@@ -15,9 +15,12 @@ from pydantic import Field
 from scipy.stats import pearsonr, rankdata
 
 from trio_profile.inputs.questions import FEWEST
+from trio_profile.judge.claims import of_bounds
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Estimate
 from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
+from trio_profile.stats.intervals import widened
 from trio_profile.stats.resampling import draws, percentile_interval
 
 TOP = 0.11
@@ -368,3 +371,15 @@ def _at_same_kept(bound: Values, kl: Values, kept: NDArray[np.intp]) -> Values:
         defined = each[~np.isnan(each)]
         correlations.append(float(defined.mean()) if len(defined) else np.nan)
     return np.array(correlations)
+
+
+def conclude(document: TheoryDocument) -> Conclusion:
+    """Return whether a larger term of the paper's bound goes with a larger divergence, after each stage."""
+    return of_bounds(
+        {
+            f"after layer {stage.layer}": None
+            if stage.same_kept is None
+            else widened(stage.same_kept.ci95, len(document.stages), stage.same_kept.samples)
+            for stage in document.stages
+        }
+    )

@@ -13,6 +13,7 @@ KIND = Kind(
     runner="trio_profile.kinds.theory.run:run",
     document="trio_profile.kinds.theory.document:TheoryDocument",
     report="trio_profile.kinds.theory.report:report",
+    conclude="trio_profile.kinds.theory.document:conclude",
     preview="trio_profile.kinds.theory.run:preview",
     file="theory.json",
     rows="layers",
