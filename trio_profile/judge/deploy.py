@@ -114,12 +114,13 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         found = sureness(_weaknesses(candidates), ["the intervals exclude it"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
-        text = f"no {words.one} is shown to be faster. The largest gain is possible with {words.named.format(best.name)}: {_range(best.gain)}"
+        text = f"no {words.one} is shown to be faster. The largest gain is possible with {_named(best, words)}: "
+        text += f"{units.at_least(best.gain[0])} to {units.at_most(best.gain[1])} times as fast"
         wide = Weakness("low", "the intervals hold both a gain and a loss")
         found = sureness([wide, *best.weaknesses], ())
     elif not hopeful:
         word, best = "not decided", min(faster, key=lambda candidate: candidate.lost)
-        text = f"{words.named.format(best.name)} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best, words)}"
+        text = f"{_named(best, words)} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best, words)}"
         found = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
     else:
         word, chosen = "do" if sure else "try", sure or hopeful
@@ -232,8 +233,8 @@ def _weaknesses(candidates: Sequence[Candidate]) -> list[Weakness]:
     return list(dict.fromkeys(weakness for candidate in candidates for weakness in candidate.weaknesses))
 
 
-def _range(gain: Interval) -> str:
-    return f"{units.at_least(gain[0])} to {units.at_most(gain[1])} times as fast"
+def _named(best: Candidate, words: Words) -> str:
+    return words.named.format(best.name)
 
 
 def _capital(text: str) -> str:

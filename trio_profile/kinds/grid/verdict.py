@@ -49,7 +49,7 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
             weaknesses=tuple(_weaknesses(cell, doubts)),
         )
     evidence = Evidence(answers=no_answers(contents))
-    words = Words("cell", "the prefill is {} times as fast", _Next(contents).command)
+    words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
     conclusion, best = decide(list(candidates.values()), evidence, words)
     chosen = next((cell for cell in cells if best is not None and _name(cell) == best.name), None)
     return conclusion, None if chosen is None else chosen.cell
