@@ -23,6 +23,7 @@ from trio_profile.kinds.servers.requests import ARMS, ServerFacts
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
+from trio_profile.report import doubts
 from trio_profile.report.blocks import (
     Axis,
     Block,
@@ -39,7 +40,6 @@ from trio_profile.report.blocks import (
     tabulate,
 )
 from trio_profile.report.charts import highest, line
-from trio_profile.report.doubts import PUBLISHED, blocks_of
 from trio_profile.report.page import fields_of, sessions_table
 
 _SERIOUS = (
@@ -62,7 +62,7 @@ def report(document: EndpointsDocument) -> Report:
         preposition="in a server of",
         model=document.model,
         facts=facts,
-        pages=[build(document) for build in PAGES],
+        pages=[findings_page(document), loads_page(document), doubts.page(document.doubts), study_page(document)],
         data=document.model_dump_json(),
         confidence=[badge(document)],
     )
@@ -162,12 +162,6 @@ def loads_page(document: EndpointsDocument) -> Page:
         blocks,
         folded="Show each server under each load",
     )
-
-
-def doubts_page(document: EndpointsDocument) -> Page:
-    """The doubts about the findings."""
-    blocks = list(blocks_of(document.doubts))
-    return Page("doubts", "Doubts", PUBLISHED, blocks or [Sentences("", ["Nothing is doubted."])])
 
 
 def study_page(document: EndpointsDocument) -> Page:
@@ -336,7 +330,3 @@ def _series(values: Sequence[tuple[float, OverRounds]], name: str, loop: Loop, *
         (load, value, f"{name} at {load_word(loop)} {units.load(load)}\n{text_of(value)}") for load, value in values
     ]
     return line(name, points, group=name, **look)
-
-
-PAGES: tuple[Callable[[EndpointsDocument], Page], ...] = (findings_page, loads_page, doubts_page, study_page)
-"""The pages of the report, in their order."""

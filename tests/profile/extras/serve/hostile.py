@@ -1,17 +1,12 @@
 """Hostile requests, eight at a time, to a server that reports its files and connections."""
 
 import json
-import time
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from itertools import cycle, islice
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from struct import pack
 from typing import NamedTuple
@@ -87,16 +82,16 @@ class Attack(NamedTuple):
     """The effects of hostile requests.
 
     statuses: how many requests were answered with each status of HTTP.
+    health: the status of an answer of `/health` beside them.
     events: files and connections, as `Audited.seen` lists them.
     peaks: the most bytes that the listener and the worker held; before are those without hostile requests.
-    waits: seconds of each answer of `/health`.
     """
 
     statuses: Counter[int]
+    health: int
     events: list[str]
     peaks: tuple[int, ...]
     before: tuple[int, ...]
-    waits: list[float]
 
 
 def attack(server: Audited, count: int) -> Attack:
@@ -106,34 +101,10 @@ def attack(server: Audited, count: int) -> Attack:
     def status(body: bytes) -> int:
         return httpx2.post(f"{server.url}/chat/completions", content=body, timeout=3000).status_code
 
-    with looking(server.url.replace("/v1", "/health")) as waits, ThreadPoolExecutor(AT_ONCE) as pool:
-        statuses = Counter(pool.map(status, islice(cycle(hostile().values()), count)))
-    return Attack(statuses, server.seen(), tuple(map(peak_bytes, server.pids)), before, waits)
-
-
-@contextmanager
-def looking(address: str) -> Iterator[list[float]]:
-    """Ask for an address again and again, in another process. The list has the seconds of each answer at the end."""
-    waits, (told, tell) = [], get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=look, args=(address, tell))
-    process.start()
-    told.recv()
-    yield waits
-    told.send("enough")
-    waits += told.recv()
-    process.join()
-
-
-def look(address: str, tell: Connection) -> None:
-    waits = []
-    with httpx2.Client(timeout=600) as client:
-        while not (waits and tell.poll(0.05)):
-            start = time.monotonic()
-            assert client.get(address).status_code == 200
-            waits.append(time.monotonic() - start)
-            if len(waits) == 1:
-                tell.send("the first answer has come")
-    tell.send(waits)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = pool.map(status, islice(cycle(hostile().values()), count))
+        health = httpx2.get(server.url.replace("/v1", "/health"), timeout=600).status_code
+    return Attack(Counter(answers), health, server.seen(), tuple(map(peak_bytes, server.pids)), before)
 
 
 def peak_bytes(pid: int) -> int:
