@@ -205,8 +205,8 @@ def arm_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
         "arm": lambda row: Entry(row[1], colour=0 if row[1] == "pruned" else None),
     }
     for name, quantity in QUANTITIES.items():
-        if any(getattr(at.dense, name, None) for at in loads):
-            columns[quantity.label] = lambda row, name=name: _value(getattr(row[2], name, None))
+        if any(getattr(at.dense, name) for at in loads):
+            columns[quantity.label] = lambda row, name=name: _value(getattr(row[2], name))
     columns |= {
         "prompt": lambda row: _count(row[2].prompt_tokens),
         "answer": lambda row: _count(row[2].output_tokens),
