@@ -12,7 +12,7 @@ from tests.profile.examples import (
     session,
     study,
 )
-from trio_profile.judge.doubts import ROWS, doubts, doubts_of
+from trio_profile.judge.doubts import doubts
 from trio_profile.records.schema import Disturbance, FileDigest, Round, Timed
 
 
@@ -56,9 +56,8 @@ def test_doubts_about_the_whole_study_come_before_those_about_cells():
 
 def found(kind: str, measurements=(), asked=None, sessions=(), rounds=()):
     """The doubts of one kind: number, threshold, sentence and next step."""
-    rows = [row for row in ROWS if row.kind == kind]
-    raised = doubts_of(rows, contents_of(asked or study(), measurements, None, sessions, rounds))
-    return [(doubt.found, doubt.threshold, doubt.sentence, doubt.next_step) for doubt in raised]
+    raised = doubts(contents_of(asked or study(), measurements, None, sessions, rounds))
+    return [(doubt.found, doubt.threshold, doubt.sentence, doubt.next_step) for doubt in raised if doubt.kind == kind]
 
 
 def a_round(*waits: Disturbance | None, **fields) -> Round:

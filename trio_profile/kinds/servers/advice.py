@@ -1,24 +1,16 @@
 """The recommendation of a study of servers, and the words of its report for quantities and loads."""
 
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from trio_profile import units
-from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, Quantity
+from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument
 from trio_profile.kinds.servers.doubts import FAILURES
+from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.estimate import Gain
 from trio_profile.text import listed
 
-NAMES: dict[Quantity, str] = {
-    "throughput": "throughput",
-    "goodput": "goodput",
-    "ttft_p50_ms": "TTFT p50",
-    "ttft_p95_ms": "TTFT p95",
-    "ttft_p99_ms": "TTFT p99",
-    "tpot_ms": "TPOT",
-    "total_ms": "total time",
-}
-"""The quantities in a sentence and at the head of a column."""
 Gains = dict[float, Gain]
 """The gain in one quantity, by load."""
 
@@ -30,13 +22,10 @@ def load_word(loop: Loop) -> str:
 
 def by_loop(document: EndpointsDocument) -> dict[Loop, list[AtLoad]]:
     """The loads of each loop that was measured."""
-    loops: dict[Loop, list[AtLoad]] = {}
-    for at in document.loads:
-        loops.setdefault(at.loop, []).append(at)
-    return loops
+    return {loop: loads for loop in get_args(Loop) if (loads := [at for at in document.loads if at.loop == loop])}
 
 
-def sides(loads: Iterable[AtLoad], quantity: Quantity) -> tuple[Gains, Gains, Gains]:
+def sides(loads: Iterable[AtLoad], quantity: str) -> tuple[Gains, Gains, Gains]:
     """The gain at the loads where pruning pays, where it does not, and where its interval contains 1."""
     gains = {at.load: at.gains[quantity] for at in loads if quantity in at.gains}
     pays = {load: gain for load, gain in gains.items() if gain.ci95[0] > 1}
@@ -44,9 +33,7 @@ def sides(loads: Iterable[AtLoad], quantity: Quantity) -> tuple[Gains, Gains, Ga
     return pays, loses, {load: gain for load, gain in gains.items() if load not in pays and load not in loses}
 
 
-def crossing_of(
-    document: EndpointsDocument, loop: Loop, quantity: Quantity
-) -> tuple[float, tuple[float, float]] | None:
+def crossing_of(document: EndpointsDocument, loop: Loop, quantity: str) -> tuple[float, tuple[float, float]] | None:
     """The load at which the gain in a quantity crosses 1, with its interval; None if it does not."""
     for line in document.break_even:
         if (line.loop, line.quantity) == (loop, quantity) and line.load is not None and line.ci95 is not None:
@@ -90,7 +77,7 @@ def recommendation(document: EndpointsDocument) -> Iterator[str]:
         yield _advice(document, loop, loads, main_quantity(loop, loads))
 
 
-def main_quantity(loop: Loop, loads: Iterable[AtLoad]) -> Quantity:
+def main_quantity(loop: Loop, loads: Iterable[AtLoad]) -> str:
     """The quantity that decides: the goodput, if there is one."""
     if any("goodput" in at.gains for at in loads):
         return "goodput"
@@ -98,9 +85,9 @@ def main_quantity(loop: Loop, loads: Iterable[AtLoad]) -> Quantity:
     return "throughput" if loop == "closed" else "ttft_p95_ms"
 
 
-def _advice(document: EndpointsDocument, loop: Loop, loads: Iterable[AtLoad], quantity: Quantity) -> str:
+def _advice(document: EndpointsDocument, loop: Loop, loads: Iterable[AtLoad], quantity: str) -> str:
     """Advice for the loads of one loop, by the own interval of each load and by the break-even."""
-    name, word = NAMES[quantity], load_word(loop)
+    name, word = QUANTITIES[quantity].label, load_word(loop)
     pays, loses, open_loads = sides(loads, quantity)
     sentences: list[str] = []
     for advice, gains in (("Use pruning", pays), ("Use the dense model", loses)):

@@ -1,6 +1,6 @@
-"""Doubts about a study of servers, as rows: a busy client, failures, odd counts, unequal answers, caches, overload."""
+"""Doubts about a study of servers: a busy client, failures, odd counts, unequal answers, caches, overload."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -8,18 +8,12 @@ from itertools import product
 import numpy as np
 
 from trio_profile import units
-from trio_profile.judge.doubts import Doubt, Facts, Row, doubts_of, of_transparent_pictures
+from trio_profile.judge.doubts import TRANSPARENT, Case, Cases, Doubt, Doubts, transparent_pictures
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
 from trio_profile.kinds.servers.traffic.stream import LIMITED
 
-BUSY = 0.7
-"""A client that uses more than this share of one CPU is saturated."""
-LATE = 0.05
-"""The client may be late by this share of the time to the first token."""
 FAILURES = ("failed requests", "unanswered questions")
 """The kinds of doubt about a server that failed. They take away every advice."""
-FEWEST = 100
-"""A 99th percentile of fewer requests in a segment is one of the largest values."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +37,12 @@ class Measured:
         return mean_of(self.of("dense"), field), mean_of(self.of("pruned"), field)
 
 
+DOUBTS = Doubts[Measured]()
+
+
 def doubts_about(log: RequestLog) -> Iterator[Doubt]:
     """Yield the doubts about a study of which a pair is finished."""
-    return doubts_of(ROWS, Measured(log, [segment for pair in log.pairs() for segment in pair]))
+    return DOUBTS.about(Measured(log, [segment for pair in log.pairs() for segment in pair]))
 
 
 def mean_of(requests: Sequence[Request], field: str) -> float | None:
@@ -55,244 +52,217 @@ def mean_of(requests: Sequence[Request], field: str) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _saturated(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("client saturated", 0.7)
+def saturated_client(seen: Measured) -> Cases:
+    """Is it the client that is slow? It uses most of one CPU."""
     busiest = max(seen.segments, key=lambda segment: segment.cpu_share)
-    yield {"found": busiest.cpu_share, "load": busiest.load.name, "share": units.percent(busiest.cpu_share, 0)}
+    share = units.percent(busiest.cpu_share, 0)
+    yield Case(
+        busiest.cpu_share,
+        f"at {busiest.load.name} the client uses {share} of a CPU, so it may be the client that is slow",
+        "run the client on another machine than the servers, or measure lower loads",
+    )
 
 
-def _late(seen: Measured) -> Iterator[Facts]:
-    """The segment in which the client is latest: its event loop, or the sending of requests."""
-    delays: list[tuple[float, float, Segment]] = []
+@DOUBTS.declare("queueing at the client", 0.05)
+def late_client(seen: Measured) -> Cases:
+    """Is the client late, by a share of the time to the first token? Its event loop may be, or the sending."""
+    delays: list[tuple[float, float, str]] = []
     for segment in seen.segments:
         requests = seen.requests[segment.number]
         if times := [r.ttft_ms for r in requests if r.ttft_ms]:
             sending = float(np.quantile([r.sent_ms - r.due_ms for r in requests], 0.99))
             ms = max(segment.lag_ms, sending)
-            delays.append((ms / float(np.median(times)), ms, segment))
+            delays.append((ms / float(np.median(times)), ms, segment.load.name))
     if delays:
-        share, ms, segment = max(delays, key=lambda delay: delay[0])
-        delay = f"{units.milliseconds(ms)} (99th percentile), {units.percent(share)}"
-        yield {"found": share, "load": segment.load.name, "delay": delay}
+        share, ms, load = max(delays, key=lambda delay: delay[0])
+        yield Case(
+            share,
+            f"at {load} the client is late by {units.milliseconds(ms)} (99th percentile), {units.percent(share)} of "
+            "the median time to the first token",
+            "stop other work on its machine, run it on another machine than the servers, or measure lower loads",
+        )
 
 
-def _requests_with(field: str) -> Callable[[Measured], Iterator[Facts]]:
-    """The test for requests, those of the warm-up included, in which a field says what is wrong."""
+def _faults(seen: Measured, field: str) -> Iterator[tuple[Arm, float, str, str]]:
+    """Yield each arm with requests, the warm-up included, in which a field says what is wrong.
 
-    def test(seen: Measured) -> Iterator[Facts]:
-        for arm in ARMS:
-            requests = [r for s in seen.segments if s.arm == arm for r in seen.log.requests[s.number]]
-            if faults := [fault for r in requests if (fault := getattr(r, field)) is not None]:
-                yield _fault(arm, faults, len(faults) / len(requests), units.number_of(len(requests), "request"))
-
-    return test
-
-
-def _unanswered(seen: Measured) -> Iterator[Facts]:
+    Also their share, their number in words, and what most of them say.
+    """
     for arm in ARMS:
-        answers = [pair[arm] for pair in seen.log.answers.values() if arm in pair]
-        if errors := [answer.error for answer in answers if answer.error is not None]:
-            yield _fault(arm, errors, len(errors), units.number_of(len(answers), "question"))
+        requests = [r for s in seen.segments if s.arm == arm for r in seen.log.requests[s.number]]
+        if faults := [fault for r in requests if (fault := getattr(r, field)) is not None]:
+            number = f"{units.exact(len(faults))} of {units.number_of(len(requests), 'request')}"
+            yield arm, len(faults) / len(requests), number, _most_frequent(faults)
 
 
-def _fault(arm: Arm, errors: Sequence[str], number: float, all_of_them: str) -> Facts:
-    """The facts about requests of an arm that failed."""
-    failed = f"{units.exact(len(errors))} of {all_of_them}"
-    return {"found": number, "arm": arm, "failed": failed, "error": max(set(errors), key=errors.count)}
+def _most_frequent(faults: Sequence[str]) -> str:
+    return max(set(faults), key=faults.count)
 
 
-def _limited(seen: Measured) -> Iterator[Facts]:
-    """Answers that ended at a limit below the other server's, so below the one that was asked for."""
+@DOUBTS.declare(FAILURES[0])
+def failed_requests(seen: Measured) -> Cases:
+    """Did a request fail?"""
+    for arm, share, number, error in _faults(seen, "error"):
+        yield Case(
+            share,
+            f"{number} to the {arm} server failed, warm-up included, most often: {error}. Times are those of the other "
+            "requests, so high percentiles may be too low",
+            "look into the log of the server, or measure lower loads",
+        )
+
+
+@DOUBTS.declare(FAILURES[1])
+def unanswered_questions(seen: Measured) -> Cases:
+    """Did a server not answer a question?"""
+    for arm in ARMS:
+        errors = [pair[arm].error for pair in seen.log.answers.values() if arm in pair]
+        if failed := [error for error in errors if error is not None]:
+            number = f"{units.exact(len(failed))} of {units.number_of(len(errors), 'question')}"
+            yield Case(
+                len(failed),
+                f"the {arm} server did not answer {number}, which count as wrong, most often: {_most_frequent(failed)}",
+                "give the same command again: it asks them again",
+            )
+
+
+@DOUBTS.declare("odd numbers of tokens")
+def odd_counts(seen: Measured) -> Cases:
+    """Does a server report numbers of tokens that cannot be?"""
+    for arm, share, number, counts in _faults(seen, "odd_counts"):
+        yield Case(
+            share,
+            f"in {number} the {arm} server reports numbers of tokens that cannot be, and that are not used, most "
+            f"often: {counts}",
+            "update the server, or ask it without the proxy that stands before it",
+        )
+
+
+@DOUBTS.declare("limited answers")
+def limited_answers(seen: Measured) -> Cases:
+    """Does a server end answers at a lower limit than the other one, so below the one that was asked for?"""
     for arm, other in (ARMS, ARMS[::-1]):
         requests, most = seen.of(arm), max((r.output_tokens or 0 for r in seen.of(other)), default=0)
         if short := sum(r.finish in LIMITED and 0 < (r.output_tokens or 0) < most for r in requests):
-            yield {"found": short, "arm": arm, "share": units.percent(short / len(requests)), "most": most}
+            yield Case(
+                short,
+                f"{units.percent(short / len(requests))} of the answers of the {arm} server reach its limit "
+                f"(finish_reason length) with fewer tokens than the {most} of the other server",
+                "raise the longest context of the server, or ask for fewer --new-tokens",
+            )
 
 
-def _no_right_answers(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("no right answers")
+def no_right_answers(seen: Measured) -> Cases:
+    """Does the dense server answer no question right?"""
     right = [pair["dense"].right for pair in seen.log.answers.values() if "dense" in pair]
     if right and not any(right):
-        yield {"found": 0.0, "threshold": 0.0, "questions": units.number_of(len(right), "question")}
+        questions = units.number_of(len(right), "question")
+        yield Case(
+            0.0,
+            f"the dense server answers none of {questions} right, so they do not say whether pruning keeps the answers",
+            "raise --new-tokens, or ask for answers in one word",
+            threshold=0.0,
+        )
 
 
-def _lengths(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("unequal answers", 0.02)
+def unequal_answers(seen: Measured) -> Cases:
+    """Do the mean lengths of answers differ?"""
     dense, pruned = seen.means("output_tokens")
     if dense and pruned:
-        yield {"found": abs(pruned / dense - 1), "dense": _tokens(dense), "pruned": _tokens(pruned)}
+        yield Case(
+            abs(pruned / dense - 1),
+            f"an answer has {_tokens(dense)} tokens dense and {_tokens(pruned)} pruned, on average, so throughput and "
+            "total time compare unequal work",
+            "ask for equal lengths: --body '{\"ignore_eos\": true}' if the servers know it, or fewer --new-tokens",
+        )
 
 
-def _prompts(seen: Measured) -> Iterator[Facts]:
-    """Whether the pruned server prunes.
+@DOUBTS.declare("prompt length")
+def unpruned_prompts(seen: Measured) -> Cases:
+    """Was nothing pruned?
 
     The requests that open a session show one picture to both servers. Means are over different pictures, so they count
     only if a server did not report the first prompt.
     """
-    opening = {facts.arm: facts.prompt_tokens for facts in seen.log.servers}
+    next_step, opening = "look into the log of the pruned server", {s.arm: s.prompt_tokens for s in seen.log.servers}
     dense, pruned = opening.get("dense"), opening.get("pruned")
     if dense is None or pruned is None:
         dense, pruned = seen.means("prompt_tokens")
     if dense is None or pruned is None:
         unknown = "a server does not report the tokens of its prompts, so it is not known whether anything was pruned"
-        yield {"found": 0.0, "threshold": 0.0, "fault": unknown}
+        yield Case(0.0, unknown, next_step, threshold=0.0)
     elif pruned >= dense:
         fault = f"the pruned server reports {_tokens(pruned)} prompt tokens, and the dense one {_tokens(dense)}: "
         fault += "nothing was pruned, or the server reports the prompt before pruning"
-        yield {"found": pruned / dense, "threshold": 1.0, "fault": fault}
+        yield Case(pruned / dense, fault, next_step, threshold=1.0)
 
 
 def _tokens(mean: float) -> str:
     return units.plain(round(mean, 1))
 
 
-def _overload(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("overload", 0.9, at_least=True)
+def overload(seen: Measured) -> Cases:
+    """Does a server end too few of the requests that arrive in the open loop?"""
     loads = dict.fromkeys(segment.load for segment in seen.segments if segment.load.loop == "open")
     for load, arm in product(loads, ARMS):
         own = [segment for segment in seen.segments if segment.load == load and segment.arm == arm]
         arrived = sum(len(seen.requests[segment.number]) for segment in own)
         ended = sum(s.start_ms < r.end_ms <= s.end_ms for s in own for r in seen.log.requests[s.number])
         if arrived:
-            share = ended / arrived
-            yield {"found": share, "load": load.name, "arm": arm, "share": units.percent(share, 0)}
+            yield Case(
+                ended / arrived,
+                f"at {load.name} the {arm} server answers {units.percent(ended / arrived, 0)} of what arrives, so its "
+                "queue grows, and its times depend on how long a segment is",
+                "compare times at lower rates; the throughput here is the most that the server can do",
+            )
 
 
-def _prefixes(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("prefix cache", 0.1)
+def prefix_cache(seen: Measured) -> Cases:
+    """Were more prompt tokens cached than the text that all requests share, about 10 %?"""
     for arm in ARMS:
         cached, prompt = (mean_of(seen.of(arm), field) for field in ("cached_tokens", "prompt_tokens"))
         if cached and prompt:
-            yield {"found": cached / prompt, "arm": arm, "share": units.percent(cached / prompt)}
+            share = units.percent(cached / prompt)
+            sentence = f"the {arm} server took {share} of the prompt tokens from its prefix cache"
+            yield Case(cached / prompt, sentence, "turn off prefix caching in both servers")
 
 
-def _percentiles(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("few requests", 100, at_least=True)
+def few_requests(seen: Measured) -> Cases:
+    """Is a percentile one of the largest values?"""
     fewest = min(sum(r.error is None for r in requests) for requests in seen.requests.values())
-    yield {"found": fewest, "answers": units.number_of(fewest, "answered request")}
+    yield Case(
+        fewest,
+        f"a segment has {units.number_of(fewest, 'answered request')}; of fewer than 100 the 99th percentile, and of "
+        "fewer than 20 the 95th, is one of the largest values",
+        "raise --requests and --seconds",
+    )
 
 
-def _pieces(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("one piece", 0.5)
+def whole_answers(seen: Measured) -> Cases:
+    """Did most of the answers come in one piece?"""
     for arm in ARMS:
         if long := [r for r in seen.of(arm) if r.error is None and (r.output_tokens or 0) > 2]:
             share = sum(r.pieces == 1 for r in long) / len(long)
-            yield {"found": share, "arm": arm, "share": units.percent(share)}
+            yield Case(
+                share,
+                f"{units.percent(share)} of the answers of the {arm} server came in one piece, so the time to the "
+                "first token is that of the whole answer",
+                "look for a proxy that buffers, or for a setting of the server",
+            )
 
 
-def _warm_ups(seen: Measured) -> Iterator[Facts]:
+@DOUBTS.declare("unsteady warm-up", 0.25)
+def unsteady_warm_ups(seen: Measured) -> Cases:
+    """Did the warm-up of many segments not become stable?"""
     share = sum(not segment.steady for segment in seen.segments) / len(seen.segments)
-    yield {"found": share, "share": units.percent(share)}
+    sentence = f"in {units.percent(share)} of the segments the times of the warm-up did not become stable"
+    yield Case(share, sentence, "raise --requests and --seconds, or stop other work on the servers")
 
 
-ROWS: tuple[Row[Measured], ...] = (
-    Row(
-        "client saturated",
-        "Is it the client that is slow?",
-        _saturated,
-        BUSY,
-        "at {load} the client uses {share} of a CPU, so it may be the client that is slow",
-        "run the client on another machine than the servers, or measure lower loads",
-    ),
-    Row(
-        "queueing at the client",
-        "Is the client late?",
-        _late,
-        LATE,
-        "at {load} the client is late by {delay} of the median time to the first token",
-        "stop other work on its machine, run it on another machine than the servers, or measure lower loads",
-    ),
-    Row(
-        FAILURES[0],
-        "Did a request fail?",
-        _requests_with("error"),
-        0,
-        "{failed} to the {arm} server failed, warm-up included, most often: {error}. Times are those of the other "
-        "requests, so high percentiles may be too low",
-        "look into the log of the server, or measure lower loads",
-    ),
-    Row(
-        FAILURES[1],
-        "Did a server not answer a question?",
-        _unanswered,
-        0,
-        "the {arm} server did not answer {failed}, which count as wrong, most often: {error}",
-        "give the same command again: it asks them again",
-    ),
-    Row(
-        "odd numbers of tokens",
-        "Does a server report numbers of tokens that cannot be?",
-        _requests_with("odd_counts"),
-        0,
-        "in {failed} the {arm} server reports numbers of tokens that cannot be, and that are not used, most often: "
-        "{error}",
-        "update the server, or ask it without the proxy that stands before it",
-    ),
-    Row(
-        "limited answers",
-        "Does a server end answers at a lower limit than the other one?",
-        _limited,
-        0,
-        "{share} of the answers of the {arm} server reach its limit (finish_reason length) with fewer tokens than the "
-        "{most} of the other server",
-        "raise the longest context of the server, or ask for fewer --new-tokens",
-    ),
-    Row(
-        "no right answers",
-        "Does the dense server answer no question right?",
-        _no_right_answers,
-        None,
-        "the dense server answers none of {questions} right, so they do not say whether pruning keeps the answers",
-        "raise --new-tokens, or ask for answers in one word",
-    ),
-    Row(
-        "unequal answers",
-        "Do the mean lengths of answers differ by more than 2 %?",
-        _lengths,
-        0.02,
-        "an answer has {dense} tokens dense and {pruned} pruned, on average, so throughput and total time compare "
-        "unequal work",
-        "ask for equal lengths: --body '{{\"ignore_eos\": true}}' if the servers know it, or fewer --new-tokens",
-    ),
-    Row("prompt length", "Was nothing pruned?", _prompts, None, "{fault}", "look into the log of the pruned server"),
-    Row(
-        "overload",
-        "Does a server end less than 90 % of the requests that arrive in the open loop?",
-        _overload,
-        0.9,
-        "at {load} the {arm} server answers {share} of what arrives, so its queue grows, and its times depend on how "
-        "long a segment is",
-        "compare times at lower rates; the throughput here is the most that the server can do",
-        at_least=True,
-    ),
-    Row(
-        "prefix cache",
-        "Were more prompt tokens cached than the text that all requests share, about 10 %?",
-        _prefixes,
-        0.1,
-        "the {arm} server took {share} of the prompt tokens from its prefix cache",
-        "turn off prefix caching in both servers",
-    ),
-    Row(
-        "few requests",
-        "Is a percentile one of the largest values?",
-        _percentiles,
-        FEWEST,
-        "a segment has {answers}; of fewer than 100 the 99th percentile, and of fewer than 20 the 95th, is one of the "
-        "largest values",
-        "raise --requests and --seconds",
-        at_least=True,
-    ),
-    Row(
-        "one piece",
-        "Did most of the answers come in one piece?",
-        _pieces,
-        0.5,
-        "{share} of the answers of the {arm} server came in one piece, so the time to the first token is that of the "
-        "whole answer",
-        "look for a proxy that buffers, or for a setting of the server",
-    ),
-    Row(
-        "unsteady warm-up",
-        "Did the warm-up of more than a quarter of the segments not become stable?",
-        _warm_ups,
-        0.25,
-        "in {share} of the segments the times of the warm-up did not become stable",
-        "raise --requests and --seconds, or stop other work on the servers",
-    ),
-    of_transparent_pictures(lambda seen: seen.log.sessions),
-)
-"""The doubts about a study of servers."""
+DOUBTS.declare(TRANSPARENT)(lambda seen: transparent_pictures(seen.log.sessions))

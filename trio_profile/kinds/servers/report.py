@@ -1,12 +1,11 @@
 """The report of a study of servers: whether pruning pays, up to which load, and what each arm does."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from trio_profile import units
 from trio_profile.judge.recommendation import POSSIBLE_LOSS
 from trio_profile.kinds.servers.advice import (
-    NAMES,
     by_loop,
     crossing_of,
     failures,
@@ -17,22 +16,30 @@ from trio_profile.kinds.servers.advice import (
     recommendation,
     sides,
 )
-from trio_profile.kinds.servers.charts import charts, text_of
-from trio_profile.kinds.servers.document import (
-    BREAK_EVENS,
-    QUANTITIES,
-    ArmAtLoad,
-    AtLoad,
-    EndpointsDocument,
-    EndpointsPreview,
-)
+from trio_profile.kinds.servers.document import ArmAtLoad, AtLoad, EndpointsDocument, EndpointsPreview
 from trio_profile.kinds.servers.doubts import FAILURES
+from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.requests import ARMS, ServerFacts
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
-from trio_profile.report.blocks import Block, Confidence, Entry, Page, Report, Sentences, Table, Terms, tabulate
-from trio_profile.report.doubts import PUBLISHED, blocks_of
+from trio_profile.report import doubts
+from trio_profile.report.blocks import (
+    Axis,
+    Block,
+    Chart,
+    Confidence,
+    Entry,
+    Page,
+    Report,
+    Sentences,
+    Series,
+    Table,
+    Terms,
+    Upright,
+    tabulate,
+)
+from trio_profile.report.charts import highest, line
 from trio_profile.report.page import fields_of, sessions_table
 
 _SERIOUS = (
@@ -40,6 +47,8 @@ _SERIOUS = (
     *(*FAILURES, "odd numbers of tokens", "limited answers"),
 )
 """The kinds of doubt under which a gain may be wrong by more than its interval."""
+_ROOM = 2.0
+"""An axis reaches to this many times its highest value, even where an interval of few rounds reaches much further."""
 
 
 def report(document: EndpointsDocument) -> Report:
@@ -53,7 +62,7 @@ def report(document: EndpointsDocument) -> Report:
         preposition="in a server of",
         model=document.model,
         facts=facts,
-        pages=[build(document) for build in PAGES],
+        pages=[findings_page(document), loads_page(document), doubts.page(document.doubts), study_page(document)],
         data=document.model_dump_json(),
         confidence=[badge(document)],
     )
@@ -127,12 +136,12 @@ def findings_page(document: EndpointsDocument) -> Page:
 def _sides_table(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Table:
     """Where pruning pays under the loads of one loop: a row for each quantity."""
     rows: list[list[Entry]] = []
-    for name in BREAK_EVENS:
-        if any(name in at.gains for at in loads):
+    for name, quantity in QUANTITIES.items():
+        if quantity.has_break_even and any(name in at.gains for at in loads):
             crossing = crossing_of(document, loop, name)
             places = [Entry(loads_of(gains)) if gains else NOTHING for gains in sides(loads, name)]
             places += [Entry(units.load_within(*crossing)) if crossing else NOTHING]
-            rows.append([Entry(NAMES[name]), *places])
+            rows.append([Entry(quantity.label), *places])
     columns = ("", "pays at", "does not pay at", "undecided at", "break-even")
     return Table(f"Where pruning pays, by {load_word(loop)}", columns, rows, compact=True)
 
@@ -153,12 +162,6 @@ def loads_page(document: EndpointsDocument) -> Page:
         blocks,
         folded="Show each server under each load",
     )
-
-
-def doubts_page(document: EndpointsDocument) -> Page:
-    """The doubts about the findings."""
-    blocks = list(blocks_of(document.doubts))
-    return Page("doubts", "Doubts", PUBLISHED, blocks or [Sentences("", ["Nothing is doubted."])])
 
 
 def study_page(document: EndpointsDocument) -> Page:
@@ -189,9 +192,9 @@ def study_page(document: EndpointsDocument) -> Page:
 def gain_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
     """The gains under each load of one loop."""
     columns: dict[str, Callable[[AtLoad], Entry]] = {load_word(loop): _load}
-    for name in QUANTITIES:
+    for name, quantity in QUANTITIES.items():
         if any(name in at.gains for at in loads):
-            columns[NAMES[name]] = lambda at, name=name: speedup(at.gains.get(name))
+            columns[quantity.label] = lambda at, name=name: speedup(at.gains.get(name))
     return tabulate(f"Gain of pruning by {load_word(loop)}", columns, loads)
 
 
@@ -201,9 +204,9 @@ def arm_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
         load_word(loop): lambda row: _load(row[0]),
         "arm": lambda row: Entry(row[1], colour=0 if row[1] == "pruned" else None),
     }
-    for name in QUANTITIES:
+    for name, quantity in QUANTITIES.items():
         if any(getattr(at.dense, name) for at in loads):
-            columns[NAMES[name]] = lambda row, name=name: _value(getattr(row[2], name))
+            columns[quantity.label] = lambda row, name=name: _value(getattr(row[2], name))
     columns |= {
         "prompt": lambda row: _count(row[2].prompt_tokens),
         "answer": lambda row: _count(row[2].output_tokens),
@@ -251,5 +254,79 @@ def _value(estimate: OverRounds | None) -> Entry:
     return Entry(text_of(estimate), title=f"95 % interval {low} to {high}", order=estimate.value)
 
 
-PAGES: tuple[Callable[[EndpointsDocument], Page], ...] = (findings_page, loads_page, doubts_page, study_page)
-"""The pages of the report, in their order."""
+def charts(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Iterator[Chart]:
+    """The charts of one loop. Nothing with one load, or with one round."""
+    if len(loads) > 1 and any(at.gains for at in loads):
+        yield _gains(document, loop, loads)
+        yield _throughput(loop, loads)
+
+
+def _gains(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Chart:
+    """The gain of pruning over the load, with the break-even of each quantity."""
+    series: list[Series] = []
+    uprights: list[Upright] = []
+    for name, quantity in QUANTITIES.items():
+        values = [(at.load, at.gains[name]) for at in loads if name in at.gains]
+        if values and quantity.has_break_even:
+            if crossing := crossing_of(document, loop, name):
+                load, ci95 = crossing
+                text = f"{quantity.label} breaks even at {units.load_within(load, ci95)}"
+                uprights.append(Upright(load, *ci95, text, len(series)))
+            series.append(_series(values, quantity.label, loop, colour=len(series), quiet=quantity.quiet))
+    low = min([0.9, *(bound for curve in series for bound in curve.low)])
+    return Chart(
+        id=f"gains-{loop}",
+        caption=f"Gain of pruning over {load_word(loop)}",
+        label="Each quantity with its interval. The table has the numbers",
+        x=_axis(loop, loads),
+        y=Axis("Gain of pruning (above 1 it pays)", low - 0.05, max(1.1, _top(series)) + 0.05, "×"),
+        series=series,
+        levels=(1.0,),
+        uprights=uprights,
+        picker=True,
+    )
+
+
+def _throughput(loop: Loop, loads: Sequence[AtLoad]) -> Chart:
+    """The throughput of each arm over the load: where a server stops growing."""
+    series: list[Series] = []
+    for colour, arm in enumerate(reversed(ARMS)):
+        known = [(at.load, getattr(at, arm).throughput) for at in loads]
+        values = [(load, value) for load, value in known if value is not None]
+        series.append(_series(values, arm, loop, colour=colour, band=True))
+    return Chart(
+        id=f"throughput-{loop}",
+        caption=f"Throughput over {load_word(loop)}",
+        label="Both arms with their intervals. The table has the numbers",
+        x=_axis(loop, loads),
+        y=Axis("Requests per second", 0, _top(series)),
+        series=series,
+        detail=True,
+    )
+
+
+def text_of(value: OverRounds) -> str:
+    """A value over rounds in words, in its own unit. A gain has its interval."""
+    if value.unit == "×":
+        return units.times_within(value.value, value.ci95)
+    return units.per_second(value.value) if value.unit == "/s" else units.milliseconds(value.value)
+
+
+def _axis(loop: Loop, loads: Sequence[AtLoad]) -> Axis:
+    ticks = [at.load for at in loads]
+    title = "Requests under way" if loop == "closed" else "Requests that arrive per second"
+    return Axis(title, min(ticks) / 1.15, max(ticks) * 1.15, log=True, ticks=ticks, digits=1)
+
+
+def _top(series: Sequence[Series]) -> float:
+    """The highest end of an axis that shows these series."""
+    ends = highest((bound for curve in series for bound in curve.high), least=0.0)
+    return min(ends, _ROOM * max((value for curve in series for value in curve.y), default=0.0))
+
+
+def _series(values: Sequence[tuple[float, OverRounds]], name: str, loop: Loop, **look: Any) -> Series:
+    """Values with their intervals over the loads."""
+    points = [
+        (load, value, f"{name} at {load_word(loop)} {units.load(load)}\n{text_of(value)}") for load, value in values
+    ]
+    return line(name, points, group=name, **look)

@@ -147,7 +147,6 @@ class Segment(Record):
     """A finished segment: one arm under one load.
 
     number: its number in the file; its requests name it.
-    test, repeated: of an earlier version, which could also repeat one picture.
     round: number of the round, from 0.
     place: 0 if it is the first segment of its pair, 1 if it is the second.
     start_ms, end_ms: the measured part of the segment.
@@ -161,9 +160,7 @@ class Segment(Record):
 
     record: Literal["segment"] = "segment"
     number: ZeroOrMore
-    test: Literal["pruning"] = "pruning"
     arm: Arm
-    repeated: Literal[False] = False
     load: Load
     round: ZeroOrMore
     place: Annotated[int, Field(ge=0, le=1)]
@@ -211,20 +208,6 @@ class RequestLog:
             pairs[segment.load, segment.round, segment.session][segment.arm] = segment
         return [(arms["dense"], arms["pruned"]) for arms in pairs.values() if len(arms) == 2]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The requests of finished segments: each with its segment, its own fields, and the times since it was due."""
-        return [
-            {
-                **{name: getattr(segment, name) for name in ("session", "arm", "round")},
-                "loop": segment.load.loop,
-                "load": segment.load.value,
-                **request.model_dump(exclude={"record"}),
-                **{name: getattr(request, name) for name in ("ttft_ms", "total_ms", "tpot_ms")},
-            }
-            for segment in self.segments
-            for request in self.requests[segment.number]
-        ]
-
     def add(self, record: Record) -> None:
         """Add a record, as it is in the file."""
         match record:
@@ -240,20 +223,26 @@ class RequestLog:
                 self.segments.append(record)
             case Request():
                 self.requests[record.segment].append(record)
-            case _:
-                pass
-
-
-def read_requests(directory: Path) -> RequestLog:
-    """Return the requests that a directory holds. Raises StoreError if they cannot be read."""
-    log = RequestLog()
-    LogReader(directory / REQUESTS, RECORDS).read(log.add)
-    return log
 
 
 def request_rows(directory: Path) -> list[dict[str, Any]]:
-    """Return the requests that a directory holds, as rows. Raises StoreError if they cannot be read."""
-    return read_requests(directory).rows()
+    """Return the requests of finished segments as rows: each with its segment, its fields, and its times since due.
+
+    Raises StoreError if the directory holds no requests that can be read.
+    """
+    log = RequestLog()
+    LogReader(directory / REQUESTS, RECORDS).read(log.add)
+    return [
+        {
+            **{name: getattr(segment, name) for name in ("session", "arm", "round")},
+            "loop": segment.load.loop,
+            "load": segment.load.value,
+            **request.model_dump(exclude={"record"}),
+            **{name: getattr(request, name) for name in ("ttft_ms", "total_ms", "tpot_ms")},
+        }
+        for segment in log.segments
+        for request in log.requests[segment.number]
+    ]
 
 
 class RequestStore(ContinuedLog):

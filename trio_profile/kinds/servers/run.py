@@ -8,7 +8,6 @@ segment was measured is measured again.
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -20,13 +19,12 @@ from trio_profile.inputs.questions import Question
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.plan import PlannedPair, limits_of, most_requests, planned_pairs
 from trio_profile.kinds.servers.questions import ask_questions, questions_of, unanswered
-from trio_profile.kinds.servers.requests import ARMS, Arm, PicturesUsed, RequestStore, Segment, ServerFacts
+from trio_profile.kinds.servers.requests import Arm, PicturesUsed, RequestStore, Segment
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.kinds.servers.traffic.opening import ArmServer, open_arms, try_arm
 from trio_profile.kinds.servers.traffic.pictures import Pictures
 from trio_profile.kinds.servers.traffic.segment import run_segment
-from trio_profile.kinds.servers.traffic.server import Server
 from trio_profile.progress import Step, Watch, ignore
 
 
@@ -52,7 +50,7 @@ def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
 
     Raises MeasurementError if no pair is finished. Raises StoreError if the directory holds another study.
     """
-    return document_of(study, RequestStore(directory, study, host.session(host.without_torch())).contents)
+    return document_of(study, store_of(study, directory).contents)
 
 
 def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
@@ -71,39 +69,24 @@ def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:
 
 
 async def _measure(
-    study: EndpointStudy,
-    store: RequestStore,
-    left: Sequence[PlannedPair],
-    questions: Sequence[Question],
-    watch: Watch,
+    study: EndpointStudy, store: RequestStore, left: Sequence[PlannedPair], questions: Sequence[Question], watch: Watch
 ) -> None:
     """Open the servers, ask the questions and measure the pairs. Raises as `run` does."""
-    key = _key(study.key_variable)
-    pictures = pictures_of(study, store)
-    async with AsyncExitStack() as stack:
-        servers: dict[Arm, Server] = {
-            arm: await stack.enter_async_context(Server(address_of(study, arm), key, study.timeout_seconds))
-            for arm in ARMS
-        }
-        watch(Step("opening the servers"))
-        arms = await open_arms(study, servers)
+    key, pictures = _key(study.key_variable), pictures_of(study, store)
+    watch(Step("opening the servers"))
+    async with open_arms(study, key) as arms:
         picture = pictures.take()
         facts = [await try_arm(arm, picture) for arm in arms.values()]
-        _require_one_model(store, facts)
+        for earlier in store.contents.servers:
+            if (now := facts[0].model) != earlier.model:  # both arms have one model
+                raise StudyError(
+                    f"the servers have the model {now!r}, and an earlier session of this study asked "
+                    f"{earlier.model!r}; choose another --out"
+                )
         store.start()
         store.append(*facts)
         await ask_questions(study, store, arms, questions, watch)
         await measure_pairs(study, store, arms, pictures, left, watch)
-
-
-def _require_one_model(store: RequestStore, facts: Sequence[ServerFacts]) -> None:
-    """Raise StudyError if the servers have another model than in an earlier session."""
-    for earlier in store.contents.servers:
-        if (now := facts[0].model) != earlier.model:  # both arms have one model
-            raise StudyError(
-                f"the servers have the model {now!r}, and an earlier session of this study asked {earlier.model!r}; "
-                "choose another --out"
-            )
 
 
 async def measure_pairs(
@@ -134,11 +117,6 @@ async def measure_pairs(
         times = {name: value for name, value in vars(measured).items() if name in Segment.model_fields}
         segment = Segment(number=number, arm=arm.arm, load=pair.load, round=pair.round, place=place, **times)
         store.append(*measured.requests, segment)
-
-
-def address_of(study: EndpointStudy, arm: Arm) -> str:
-    """Return the address of the server of an arm."""
-    return study.pruned if arm == "pruned" and study.pruned is not None else study.dense
 
 
 def pictures_of(study: EndpointStudy, store: RequestStore) -> Pictures:

@@ -32,6 +32,13 @@ def said(response: httpx2.Response) -> str:
     return found["error"]["message"] if "error" in found else found["choices"][0]["message"]["content"]
 
 
+def anew(server: Running) -> str:
+    """The text of the first answer after the process was started anew."""
+    while (answer := server.post(say("a"))).status_code == 503:
+        assert said(answer) == "the model is being loaded anew; ask later" and answer.headers["Retry-After"]
+    return said(answer)
+
+
 def begun(server: Running, text: str) -> openai.Stream:
     """A stream whose first piece has come."""
     stream = server.client.chat.completions.create(**say(text), model="pocket", stream=True)
@@ -52,17 +59,13 @@ def sent(server: Running, text: str) -> socket.socket:
 def test_a_process_that_dies_is_started_anew(server):
     dead = server.post(say("die"))
     assert dead.status_code == 503 and "has ended, often because memory ran out; it is started anew" in said(dead)
-    while (answer := server.post(say("a"))).status_code == 503:  # until then
-        assert said(answer) == "the model is being loaded anew; ask later" and answer.headers["Retry-After"]
-    assert said(answer) == "a"
+    assert anew(server) == "a"
 
 
 def test_a_start_that_fails_is_tried_again(tmp_path):
     with running(partial(works.once, tmp_path / "starts")) as server:
         server.post(say("die"))
-        while (answer := server.post(say("a"))).status_code == 503:
-            pass
-        assert said(answer) == "a" and (tmp_path / "starts").read_text() == "..."
+        assert anew(server) == "a" and (tmp_path / "starts").read_text() == "..."
 
 
 def test_a_request_whose_time_is_over_stops_at_its_next_token(server, monkeypatch):
@@ -78,9 +81,7 @@ def test_a_request_that_does_not_stop_ends_with_its_process(server, monkeypatch)
     late = server.post(say("hang"))
     assert (late.status_code, said(late)) == (504, "the answer took too long; ask for fewer tokens, or send less")
     monkeypatch.undo()
-    while (answer := server.post(say("a"))).status_code == 503:
-        pass
-    assert said(answer) == "a"
+    assert anew(server) == "a"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the memory of a process")

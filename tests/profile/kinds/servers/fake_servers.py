@@ -11,8 +11,11 @@ import json
 import random
 import selectors
 import threading
+import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
 from trio_profile.kinds.servers.plan import prepare
@@ -156,119 +159,89 @@ class FakeServer:
     url: str = ""
 
     def __enter__(self) -> "FakeServer":
-        self._loop = asyncio.new_event_loop()
-        started = threading.Event()
-
-        def serve() -> None:
-            asyncio.set_event_loop(self._loop)
-            self._encoder = asyncio.Lock()
-            server = self._loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0))
-            self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            started.set()
-            self._loop.run_forever()
-            server.close()
-            for task in asyncio.all_tasks(self._loop):
-                task.cancel()
-            self._loop.run_until_complete(asyncio.sleep(0))
-            self._loop.close()
-
-        self._thread = threading.Thread(target=serve, daemon=True)
-        self._thread.start()
-        started.wait()
+        self.encoder = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("_OwnHandler", (_Handler,), {"fake": self}))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._server.shutdown()
+        self._server.server_close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while (request := await self._read(reader)) is not None:
-                path, headers, body = request
-                if path.endswith("/models"):
-                    data = {"data": [{"id": name, "owned_by": "fakes"} for name in self.models]}
-                    _write(writer, 200, "application/json", json.dumps(data))
-                elif not await self._answer(writer, headers, json.loads(body)):
-                    break
-                await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
 
-    async def _read(self, reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes] | None:
-        line = await reader.readline()
-        if not line:
-            return None
-        headers: dict[str, str] = {}
-        while header := (await reader.readline()).decode().strip():
-            name, _, value = header.partition(":")
-            headers[name.lower()] = value.strip()
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-        return line.decode().split()[1], headers, body
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection as its server says."""
 
-    async def _answer(self, writer: asyncio.StreamWriter, headers: dict[str, str], body: dict[str, Any]) -> bool:
-        """Answer one request. Return whether the connection stays open."""
-        self.requests.append((body, headers))
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+    fake: FakeServer
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the client has left
+            super().handle()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._say(200, {"data": [{"id": name, "owned_by": "fakes"} for name in self.fake.models]})
+
+    def do_POST(self) -> None:
+        body, fake = json.loads(self.rfile.read(int(self.headers["content-length"]))), self.fake
+        fake.requests.append((body, {name.lower(): value for name, value in self.headers.items()}))
         seen = any(part["type"] != "text" for part in body["messages"][0]["content"])
-        fault = self.fault if len(self.requests) >= self.broken_from else ""
+        fault = fake.fault if len(fake.requests) >= fake.broken_from else ""
         if fault.startswith("status"):
-            said = {"error": {"message": f"no\nluck with {headers.get('authorization', 'no key')}"}}
-            _write(writer, int(fault.split()[1]), "application/json", json.dumps(said))
+            said = {"error": {"message": f"no\nluck with {self.headers.get('authorization', 'no key')}"}}
+            self._say(int(fault.split()[1]), said)
         elif fault == "redirect":
-            writer.write(b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:1/elsewhere\r\nContent-Length: 0\r\n\r\n")
+            self._say(307, {}, location="http://127.0.0.1:1/elsewhere")
         elif fault == "blind" and seen:
-            _write(writer, 400, "application/json", json.dumps({"detail": "this model takes no image"}))
+            self._say(400, {"detail": "this model takes no image"})
         elif fault == "json":
-            _write(writer, 200, "application/json", json.dumps({"choices": [{"message": {"content": "one"}}]}))
+            self._say(200, {"choices": [{"message": {"content": "one"}}]})
         else:
-            return await self._stream(writer, body, seen=seen, fault=fault)
-        return True
+            self.close_connection = True  # unless the answer comes to its end
+            self._stream(body, seen=seen, fault=fault)
 
-    async def _stream(self, writer: asyncio.StreamWriter, body: dict[str, Any], *, seen: bool, fault: str) -> bool:
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nServer: fake/1\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-            b"Transfer-Encoding: chunked\r\n\r\n"
-        )
+    def _say(self, status: int, value: Any, **headers: str) -> None:
+        data = json.dumps(value).encode()
+        self._begin(status, **{"content-type": "application/json", "content-length": str(len(data)), **headers})
+        self.wfile.write(data)
+
+    def _begin(self, status: int, **headers: str) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _stream(self, body: dict[str, Any], *, seen: bool, fault: str) -> None:
+        fake, kind = self.fake, "text/event-stream; charset=utf-8"
+        self._begin(200, **{"server": "fake/1", "content-type": kind, "transfer-encoding": "chunked"})
         if fault == "silent":
-            await asyncio.sleep(60)
-        async with self._encoder:
-            await asyncio.sleep(self.encode_s)
-        kept = round(self.kept * body.get("ratio", 1.0)) if seen and fault != "ignores" else 0
-        for number in range(self.tokens):
+            time.sleep(60)
+        with fake.encoder:
+            time.sleep(fake.encode_s)
+        kept = round(fake.kept * body.get("ratio", 1.0)) if seen and fault != "ignores" else 0
+        prompt = "".join(part.get("text", "") for part in body["messages"][0]["content"])
+        for number in range(fake.tokens):
             if number:
-                await asyncio.sleep(self.rest_s / max(self.tokens - 1, 1))
-            text = f"{number} " if self.says is None else self.says(_prompt(body)) if number == 0 else " "
-            _event(writer, {"choices": [{"delta": {"content": text}, "finish_reason": None}]})
-            await writer.drain()
+                time.sleep(fake.rest_s / max(fake.tokens - 1, 1))
+            text = f"{number} " if fake.says is None else fake.says(prompt) if number == 0 else " "
+            self._send({"choices": [{"delta": {"content": text}, "finish_reason": None}]})
             if fault == "early":
-                return False
+                return
             if fault == "error":
-                _event(writer, {"error": {"message": "out of memory"}})
+                self._send({"error": {"message": "out of memory"}})
         if fault == "dies":
-            _event(writer, {"text": "out of memory", "error_code": 50002})
-            _chunk(writer, b"data: [DONE]\n\n")
-            return False
-        _event(writer, {"choices": [{"delta": {}, "finish_reason": "stop"}]})
-        _event(writer, {"choices": [], "usage": {"prompt_tokens": 10 + kept, "completion_tokens": self.tokens}})
-        _chunk(writer, b"data: [DONE]\n\n")
-        writer.write(b"0\r\n\r\n")
-        return True
+            self._send({"text": "out of memory", "error_code": 50002}, "[DONE]")
+            return
+        self._send({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+        self._send({"choices": [], "usage": {"prompt_tokens": 10 + kept, "completion_tokens": fake.tokens}}, "[DONE]")
+        self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = False
 
-
-def _prompt(body: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for part in body["messages"][0]["content"])
-
-
-def _event(writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
-    _chunk(writer, f"data: {json.dumps(event)}\n\n".encode())
-
-
-def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-
-
-def _write(writer: asyncio.StreamWriter, status: int, kind: str, text: str) -> None:
-    data = text.encode()
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n\r\n"
-    writer.write(head.encode() + data)
+    def _send(self, event: dict[str, Any], *more: str) -> None:
+        """Send an event, and further ones as text, in one piece."""
+        data = "".join(f"data: {text}\n\n" for text in (json.dumps(event), *more)).encode()
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.profile.documents import asked_of, endpoints_document
+from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.pocket.grammar import exam
-from trio_profile.judge.doubts import doubts_of
 from trio_profile.kinds.servers.advice import recommendation
 from trio_profile.kinds.servers.document import EndpointsDocument
-from trio_profile.kinds.servers.doubts import ROWS, Measured
+from trio_profile.kinds.servers.doubts import doubts_about
 from trio_profile.kinds.servers.plan import preview
 from trio_profile.kinds.servers.questions import answers_of, questions_of, unanswered
 from trio_profile.kinds.servers.report import report
@@ -27,7 +26,7 @@ SMALL: Mapping[str, Any] = {"concurrency": (1,), "rounds": 2, "requests": 4, "se
 
 def log_of(dense: str, pruned: str) -> RequestLog:
     """Answers to questions, a letter each: `r` right, `w` wrong, `x` a failed request. Each has its own picture."""
-    found = asked_of(study(), [])
+    found = asked_of(study(), [segment_with(study(), n, arm, study().loads[0], 2.0) for n, arm in enumerate(ARMS)])
     for arm, letters in zip(ARMS, (dense, pruned), strict=True):
         for number, letter in enumerate(letters):
             error = "HTTP 503" if letter == "x" else None
@@ -119,5 +118,5 @@ def test_questions_without_answers_or_too_few_are_refused(file):
 
 def _doubts(log: RequestLog) -> list[str]:
     """The sentences of the doubts about questions."""
-    rows = [row for row in ROWS if row.kind in ("unanswered questions", "no right answers")]
-    return [doubt.sentence for doubt in doubts_of(rows, Measured(log, []))]
+    kinds = ("unanswered questions", "no right answers")
+    return [doubt.sentence for doubt in doubts_about(log) if doubt.kind in kinds]

@@ -3,7 +3,7 @@
 from tests.profile import examples
 from tests.profile.documents import segment_with
 from tests.profile.kinds.servers.fake_servers import study
-from trio_profile.kinds.servers.requests import PicturesUsed, RequestStore, ServerFacts, read_requests
+from trio_profile.kinds.servers.requests import PicturesUsed, RequestStore, ServerFacts, request_rows
 from trio_profile.kinds.servers.study import Load
 from trio_profile.records.files import REQUESTS
 
@@ -26,10 +26,9 @@ def stored(directory, *, arms=("dense", "pruned"), name: str = "first") -> Reque
 
 
 def test_each_request_of_a_finished_segment_is_a_row(tmp_path):
-    log = stored(tmp_path).contents
-    log.add(log.requests[1][0].model_copy(update={"segment": 2}))  # of a segment that was broken off
-    rows = read_requests(tmp_path).rows()
-    assert rows == log.rows()
+    store = stored(tmp_path)
+    store.append(store.contents.requests[1][0].model_copy(update={"segment": 2}))  # of a segment that was broken off
+    rows = request_rows(tmp_path)
     assert [row["arm"] for row in rows] == ["dense"] * 20 + ["pruned"] * 20
     assert (rows[0]["loop"], rows[0]["load"], rows[0]["ttft_ms"], rows[0]["total_ms"]) == ("closed", 2.0, 250.0, 500.0)
 

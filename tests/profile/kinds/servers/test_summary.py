@@ -6,9 +6,8 @@ from scipy import stats
 
 from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import study
-from trio_profile.kinds.servers.break_even import break_even
 from trio_profile.kinds.servers.study import Load
-from trio_profile.kinds.servers.summary import document_of, values_of
+from trio_profile.kinds.servers.summary import break_even, document_of, values_of
 
 ONE = Load(loop="closed", value=1)
 

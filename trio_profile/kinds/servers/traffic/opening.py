@@ -4,11 +4,12 @@ Each server gets two requests: one with text alone and one with a picture. Both 
 numbers of tokens that they report can be compared.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from trio_profile.errors import StudyError
-from trio_profile.kinds.servers.requests import Arm, ServerFacts
+from trio_profile.kinds.servers.requests import ARMS, Arm, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.traffic.pictures import Picture
 from trio_profile.kinds.servers.traffic.server import Server
@@ -62,32 +63,36 @@ class ArmServer:
         }
 
 
-async def open_arms(study: EndpointStudy, servers: Mapping[Arm, Server]) -> dict[Arm, ArmServer]:
-    """Return the two arms of a study.
+@asynccontextmanager
+async def open_arms(study: EndpointStudy, key: str | None) -> AsyncIterator[dict[Arm, ArmServer]]:
+    """Yield the two arms of a study, whose connections are closed at the end.
 
-    servers: the client of each arm's server.
+    key: of both servers; None for none.
     Raises StudyError if a server cannot be reached, if it is not clear which model to ask, or if the two have different
     models.
     """
     arms: dict[Arm, ArmServer] = {}
-    for arm, server in servers.items():
-        name = f"the {arm} server {server.url}"
-        models, reply = await server.models()
-        if reply.error is not None and reply.status not in _UNLISTED:
-            raise StudyError(failed(name, reply))
-        model = study.model or _only(name, models)
-        if models and model not in models:
-            raise StudyError(f"{name} has no model {model!r}; it lists {', '.join([*models][:5])}")
-        bodies = (study.body, study.pruned_body if arm == "pruned" else None)
-        fields = {field: value for body in bodies if body for field, value in parse_json(body).items()}
-        arms[arm] = ArmServer(arm, server, name, model, study.new_tokens, fields, owner=models.get(model, ""))
-    dense, pruned = arms["dense"].model, arms["pruned"].model
-    if dense != pruned:
-        raise StudyError(
-            f"the two servers have different models: {dense!r} (dense) and {pruned!r} (pruned); serve one model under "
-            "one name"
-        )
-    return arms
+    async with AsyncExitStack() as stack:
+        for arm in ARMS:
+            url = study.pruned if arm == "pruned" and study.pruned is not None else study.dense
+            server = await stack.enter_async_context(Server(url, key, study.timeout_seconds))
+            name = f"the {arm} server {url}"
+            models, reply = await server.models()
+            if reply.error is not None and reply.status not in _UNLISTED:
+                raise StudyError(_failed(name, reply))
+            model = study.model or _only(name, models)
+            if models and model not in models:
+                raise StudyError(f"{name} has no model {model!r}; it lists {', '.join([*models][:5])}")
+            bodies = (study.body, study.pruned_body if arm == "pruned" else None)
+            fields = {field: value for body in bodies if body for field, value in parse_json(body).items()}
+            arms[arm] = ArmServer(arm, server, name, model, study.new_tokens, fields, owner=models.get(model, ""))
+        dense, pruned = arms["dense"].model, arms["pruned"].model
+        if dense != pruned:
+            raise StudyError(
+                f"the two servers have different models: {dense!r} (dense) and {pruned!r} (pruned); serve one model "
+                "under one name"
+            )
+        yield arms
 
 
 async def try_arm(arm: ArmServer, picture: Picture) -> ServerFacts:
@@ -102,7 +107,7 @@ async def try_arm(arm: ArmServer, picture: Picture) -> ServerFacts:
             raise StudyError(
                 f"{arm.name} answers text, but no picture: {reply.error}; serve a model that sees pictures"
             )
-        raise StudyError(failed(arm.name, reply))
+        raise StudyError(_failed(arm.name, reply))
     names = (arm.owner, reply.stream.engine, reply.software)  # vLLM's header says `uvicorn`
     facts = ServerFacts(
         arm=arm.arm,
@@ -121,7 +126,7 @@ async def try_arm(arm: ArmServer, picture: Picture) -> ServerFacts:
     return facts
 
 
-def failed(name: str, reply: Reply) -> str:
+def _failed(name: str, reply: Reply) -> str:
     """Return the line for a request that failed: the server, the reason and the way out.
 
     name: of the server.

@@ -59,6 +59,7 @@ class Pictures:
     frames: 1 for pictures, more for videos.
     needed: how many pictures the whole study needs. It decides how much the cut-outs lose.
     first: the first number that is still free.
+    next_number: the first number of which no picture was made, prepared ones included.
     Raises StudyError if the directory has no pictures, or too few for so many requests.
     """
 
@@ -72,7 +73,7 @@ class Pictures:
         needed: int = 1,
         first: int = 0,
     ) -> None:
-        self._prompt, self._seed, self._frames, self._next = prompt, seed, frames, first
+        self._prompt, self._seed, self._frames, self.next_number = prompt, seed, frames, first
         self._ready: deque[Picture] = deque()
         self._known: set[bytes] = set()
         self._files = [] if directory is None else picture_files(directory, "--pictures")
@@ -92,11 +93,6 @@ class Pictures:
                     "--requests or --seconds, lower loads, or smaller pictures"
                 )
 
-    @property
-    def next_number(self) -> int:
-        """The first number of which no picture was made, prepared ones included."""
-        return self._next
-
     def take(self) -> Picture:
         """Return the next picture. One that was not prepared is made now."""
         return self._ready.popleft() if self._ready else self._make()
@@ -104,17 +100,14 @@ class Pictures:
     def _make(self) -> Picture:
         """Return a new picture with the next number. Numbers whose picture equals an earlier one are left out."""
         while True:
-            number = self._next
-            self._next += 1
+            number, self.next_number = self.next_number, self.next_number + 1
             image, question = self._drawn(number) if self._directory is None else (self._cut_out(number), "")
-            data = _encoded(image)
-            digest = sha256(data).digest()
+            prompt = self._prompt or question or DEFAULT_PROMPT
+            picture = as_picture(number, image, prompt, self._frames, form="JPEG")
+            digest = sha256(picture.url.encode()).digest()
             if digest not in self._known:
                 self._known.add(digest)
-                prompt = self._prompt or question or DEFAULT_PROMPT
-                if self._frames == 1:
-                    return Picture(number, f"data:image/jpeg;base64,{b64encode(data).decode()}", prompt)
-                return as_picture(number, image, prompt, self._frames)
+                return picture
 
     def _drawn(self, number: int) -> tuple[Image.Image, str]:
         """Return a drawn picture and a question about it."""
@@ -145,17 +138,17 @@ class Pictures:
         return lost
 
 
-def as_picture(number: int, image: Image.Image, prompt: str, frames: int = 1) -> Picture:
-    """Return a picture without loss, or the video of it, as a request shows it."""
+def as_picture(number: int, image: Image.Image, prompt: str, frames: int = 1, form: str = "PNG") -> Picture:
+    """Return a picture, or the video of it, as a request shows it. form: of the file of a picture; PNG has no loss."""
     if frames == 1:
-        return Picture(number, f"data:image/png;base64,{b64encode(_encoded(image, 'PNG')).decode()}", prompt)
+        return Picture(number, f"data:image/{form.lower()};base64,{_encoded(image, form)}", prompt)
     moved = (ImageChops.offset(image, pixels, 0) for pixels in range(frames))  # to the right
-    video = ",".join(b64encode(_encoded(frame)).decode() for frame in moved)
+    video = ",".join(_encoded(frame, "JPEG") for frame in moved)
     return Picture(number, f"data:video/jpeg;base64,{video}", prompt, "video_url")
 
 
-def _encoded(image: Image.Image, form: str = "JPEG") -> bytes:
-    """Return a picture as a file."""
+def _encoded(image: Image.Image, form: str) -> str:
+    """Return a picture as a file in base64."""
     file = io.BytesIO()
     image.save(file, form, quality=_QUALITY)
-    return file.getvalue()
+    return b64encode(file.getvalue()).decode()

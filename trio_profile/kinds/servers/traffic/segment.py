@@ -18,7 +18,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Literal
 
@@ -79,36 +79,9 @@ class Limits:
         return warm_up + self.measured(load)
 
 
-@dataclass
-class Measured:
-    """The requests of one segment, and its measured part. Times are in milliseconds since the segment began.
-
-    requests: all of its requests, in the order in which they ended.
-    start_ms, end_ms: the measured part.
-    failure: why it was broken off, or why no measured request was answered; None if neither is so.
-    The other fields are those of `records.requests.Segment`.
-    """
-
-    requests: list[Request] = field(default_factory=list)
-    start_ms: float = 0.0
-    end_ms: float = 0.0
-    warm_ups: int = 0
-    steady: bool = False
-    stopped: Literal["requests", "seconds"] = "requests"
-    lag_ms: float = 0.0
-    cpu_share: float = 0.0
-    failure: str | None = None
-
-
 async def run_segment(
-    ask: Ask,
-    bodies: Iterator[tuple[int, Body]],
-    load: Load,
-    limits: Limits,
-    *,
-    number: int = 0,
-    seed: str = "0",
-) -> Measured:
+    ask: Ask, bodies: Iterator[tuple[int, Body]], load: Load, limits: Limits, *, number: int = 0, seed: str = "0"
+) -> "Measured":
     """Send requests under one load, and return them with their answers.
 
     ask: sends one request.
@@ -116,19 +89,18 @@ async def run_segment(
     number: of the segment.
     seed: of the arrivals. Two segments with one seed have the same arrivals; their warm-ups may end at different ones.
     """
-    run = _Run(ask, bodies, load, limits, number)
+    measured = Measured(ask, bodies, load, limits, number)
     cpu, wall = time.process_time(), time.perf_counter()
-    watching = asyncio.create_task(run.watch_lag())
+    watching = asyncio.create_task(measured.watch_lag())
     try:
         async with asyncio.TaskGroup() as tasks:
-            await (run.closed_loop(tasks) if load.loop == "closed" else run.open_loop(tasks, seed))
+            await (measured.closed_loop(tasks) if load.loop == "closed" else measured.open_loop(tasks, seed))
     except ExceptionGroup as group:  # it holds what ended the segment first
         if not isinstance(group.exceptions[0], _BrokenOff):
             raise group.exceptions[0] from None
     finally:
         watching.cancel()
-    measured = run.measured
-    measured.lag_ms = round(float(np.quantile(run.lags, 0.99)), 3) if run.lags else 0.0
+    measured.lag_ms = round(float(np.quantile(measured.lags, 0.99)), 3) if measured.lags else 0.0
     measured.cpu_share = round((time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9), 4)
     errors = [request.error for request in measured.requests if request.measured]
     if measured.failure is None and None not in errors:
@@ -140,16 +112,24 @@ class _BrokenOff(Exception):
     """The segment is broken off. It never leaves this module."""
 
 
-class _Run:
-    """A segment while it runs."""
+class Measured:
+    """The requests of one segment, while it runs and afterwards. Times are in milliseconds since the segment began.
+
+    requests: all of its requests, in the order in which they ended.
+    failure: why it was broken off, or why no measured request was answered; None if neither is so.
+    The other fields are those of `requests.Segment`.
+    """
 
     def __init__(self, ask: Ask, bodies: Iterator[tuple[int, Body]], load: Load, limits: Limits, number: int) -> None:
+        self.requests: list[Request] = []
+        self.failure: str | None = None
+        self.start_ms = self.end_ms = self.lag_ms = self.cpu_share = 0.0
+        self.warm_ups, self.steady, self.stopped = 0, False, "requests"
         self._ask, self._bodies, self._load, self._limits, self._number = ask, bodies, load, limits, number
         self._loop = asyncio.get_running_loop()
         self._began = self._start = self._loop.time()
         self._over = asyncio.Event()
         self._measuring, self._arrived, self._counted, self._failures = False, 0, 0, 0
-        self.measured = Measured()
         self.lags: list[float] = []
 
     async def watch_lag(self) -> None:
@@ -175,11 +155,11 @@ class _Run:
 
     def _see_answers(self) -> None:
         """Begin to measure a closed loop if the times of its last two windows agree, or if the time is over."""
-        ended, window = self.measured.requests, window_of(self._load)
+        ended, window = self.requests, window_of(self._load)
         windows, rest = divmod(len(ended), window)
         if not rest and windows >= 2:
-            self.measured.steady = agree(ended[-2 * window : -window], ended[-window:])
-        if self._time_is_over() or self.measured.steady or windows >= MOST_WINDOWS:
+            self.steady = agree(ended[-2 * window : -window], ended[-window:])
+        if self._time_is_over() or self.steady or windows >= MOST_WINDOWS:
             self._begin_measuring()
 
     async def open_loop(self, tasks: asyncio.TaskGroup, seed: str) -> None:
@@ -210,9 +190,9 @@ class _Run:
         marks = [(0, 0)]
         for _ in range(int(seconds / window)):
             await asyncio.sleep(window)
-            marks.append((self._arrived, len(self.measured.requests)))
-            self.measured.steady = keeps_up(marks, self.measured.requests)
-            if self.measured.steady:
+            marks.append((self._arrived, len(self.requests)))
+            self.steady = keeps_up(marks, self.requests)
+            if self.steady:
                 break
         else:
             await asyncio.sleep(self._began + seconds - self._loop.time())
@@ -226,7 +206,7 @@ class _Run:
 
     def _begin_measuring(self) -> None:
         self._measuring, self._start = True, self._loop.time()
-        self.measured.warm_ups, self.measured.start_ms = len(self.measured.requests), self._ms(self._start)
+        self.warm_ups, self.start_ms = len(self.requests), self._ms(self._start)
 
     def _count(self) -> None:
         """Count a measured request. The measured part ends with enough of them, in a closed loop also after its time.
@@ -241,7 +221,7 @@ class _Run:
 
     def _stop(self, why: Literal["requests", "seconds"]) -> None:
         self._over.set()
-        self.measured.stopped, self.measured.end_ms = why, self._ms(self._loop.time())
+        self.stopped, self.end_ms = why, self._ms(self._loop.time())
 
     async def _send(self, arrival: float, content: tuple[int, Body], *, counts: bool | None = None) -> Request:
         """Send one request, and record its answer or its error. Raises _BrokenOff after too many failures in a row.
@@ -267,10 +247,10 @@ class _Run:
             odd_counts="; ".join(stream.odd_counts.values()) or None,
             **{name: getattr(stream, name) for name in _KEPT},
         )
-        self.measured.requests.append(request)
+        self.requests.append(request)
         self._failures = self._failures + 1 if reply.error is not None else 0
         if self._failures >= max(MOST_FAILURES, 2 * self._load.at_once):
-            self.measured.failure = str(reply.error)
+            self.failure = str(reply.error)
             raise _BrokenOff
         return request
 

@@ -1,28 +1,22 @@
 """Opening the servers of a study: each fault is one line that names the server, the fault and the way out."""
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
 from trio_profile.errors import StudyError
-from trio_profile.kinds.servers.requests import ARMS, Arm, ServerFacts
-from trio_profile.kinds.servers.run import address_of
+from trio_profile.kinds.servers.requests import ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.traffic.opening import open_arms, try_arm
 from trio_profile.kinds.servers.traffic.pictures import Pictures
-from trio_profile.kinds.servers.traffic.server import Server
 
 
 def opened(asked: EndpointStudy) -> list[ServerFacts]:
     async def main() -> list[ServerFacts]:
         pictures = Pictures(None, None, frames=asked.frames)
-        async with AsyncExitStack() as stack:
-            servers: dict[Arm, Server] = {
-                arm: await stack.enter_async_context(Server(address_of(asked, arm), None, 20.0)) for arm in ARMS
-            }
-            return [await try_arm(arm, pictures.take()) for arm in (await open_arms(asked, servers)).values()]
+        async with open_arms(asked, None) as arms:
+            return [await try_arm(arm, pictures.take()) for arm in arms.values()]
 
     return asyncio.run(main())
 
