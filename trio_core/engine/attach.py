@@ -18,10 +18,12 @@ from torch import distributed, nn
 
 from trio_core.engine import cache
 from trio_core.engine.calls import (
+    arguments_of,
     cache_of,
     check_decoder_call,
     check_decoder_output,
     check_filled,
+    check_names,
     check_same_cache,
     hidden_of,
 )
@@ -85,6 +87,7 @@ class Attachment:
         self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self._layers = [id(layer) for layer in setup.adapter.layers]
         self._parameters = list(signature(self.model.forward).parameters)
+        self._known = arguments_of(self.model)
 
     def open(self, entries: Sequence[nn.Module], compiled: Sequence[nn.Module]) -> None:
         """Register all hooks. The arguments are modules around the model that a user may call instead of it.
@@ -163,6 +166,7 @@ class Attachment:
             )
         if now.prunes:
             check_decoder_call(decoder, args, kwargs)
+            check_names(self.model, {}, self._inputs, self._known)
         now.additions = self.setup.adapter.take_additions(kwargs)
         return args, kwargs
 

@@ -70,6 +70,16 @@ def test_a_layer_that_renames_what_describes_the_sequence_is_refused(old, attent
         tiny.generate(model, both, 2)
 
 
+@pytest.mark.parametrize("part", (decoder_of, lambda model: model), ids=("decoder", "model"))
+@pytest.mark.parametrize("old", ("attention_mask", "use_cache"))
+def test_another_name_is_refused_beside_one_unpadded_prompt(old, part):
+    """Also for a mask that is None, as without padding."""
+    model, one = tiny.variant("llava"), {**tiny.sample("llava"), "attention_mask": None, "use_cache": True}
+    renamed(part(model), *swap(old, f"new_{old}"))
+    with tiny.refused(UnsupportedInput, f"new_{old}: prune"), prune(model, METHOD):
+        model(**one)
+
+
 def test_a_mask_that_is_none_under_another_name_is_missed():
     """Without padding sdpa gets no mask, and unequal pictures need one after pruning."""
     model = tiny.variant("llava")
