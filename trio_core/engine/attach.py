@@ -27,16 +27,15 @@ from trio_core.engine.calls import (
     check_same_cache,
     hidden_of,
 )
-from trio_core.engine.decode import Decode
 from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
-from trio_core.engine.passes import Pass, Setup
+from trio_core.engine.passes import Decode, Pass, Setup
 from trio_core.engine.places import HeadAtPlaces, restore
 from trio_core.engine.prefill import OrderCheck, Prefill
 from trio_core.engine.prompt import Prompt, check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.models.layer import Replacement, check_whole
-from trio_core.models.thin_tower import ThinTower
+from trio_core.models.qwen_tower import ThinTower
 from trio_core.releases import USE_TESTED
 from trio_core.trace import Trace
 

@@ -1,4 +1,7 @@
-"""A model family as pruning knows it: who it is, where its parts are, and how it differs from most."""
+"""A model family as pruning knows it: who it is, where its parts are, and how it differs from most.
+
+`Generic` is the adapter of a model class that no file here names. It finds the parts by the model's structure.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -338,3 +341,51 @@ def cache_layers(model: PreTrainedModel) -> list[Any]:
             "choose a model whose decoder layers all have ordinary attention"
         )
     return layers
+
+
+class Generic(Adapter):
+    """A model whose decoder is the module that holds the word embeddings. The other parts are Adapter's defaults.
+
+    `known` is False, so the model is tried before it is pruned. Raises UnsupportedModel that names a missing part.
+    """
+
+    decoders = ()
+    has_grids = False
+
+    def __init__(self, model: PreTrainedModel):
+        super().__init__(model)
+        config = model.config.get_text_config()
+        # Class facts of a family are here facts of one model.
+        vars(self).update(
+            family=type(model).__name__,
+            multi_axis_positions="mrope_section" in (getattr(config, "rope_parameters", None) or {}),
+        )
+        for name in ("layers", "norm", "rotary_emb"):
+            if not hasattr(self.decoder, name):
+                raise self._without(f"its decoder {type(self.decoder).__name__} has no {name!r}")
+        if model.get_output_embeddings() is None:
+            raise self._without("it has no output embeddings")
+        if not self.placeholder_ids():
+            raise self._without("its configuration names no image_token_id")
+
+    @property
+    def decoder(self) -> nn.Module:
+        """The module that holds the word embeddings."""
+        try:
+            words = self.model.get_input_embeddings()
+        except NotImplementedError:
+            words = None
+        for module in self.model.modules():
+            if any(child is words for child in module.children()):
+                return cast(nn.Module, module)
+        raise self._without("it has no input embeddings")
+
+    def head(self, normed: HiddenBSD) -> LogitsBPV:
+        """The head, and Granite's scale of the logits: [B, P, D] → [B, P, V]."""
+        return super().head(normed) / (getattr(self.model.config.get_text_config(), "logits_scaling", None) or 1)
+
+    def _without(self, lack: str) -> UnsupportedModel:
+        return UnsupportedModel(
+            f"model class {type(self.model).__name__} is not known, and {lack}; known: {', '.join(sorted(adapters))}; "
+            "a family is one file in trio_core/models"
+        )

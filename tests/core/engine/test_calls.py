@@ -45,16 +45,11 @@ def decoder_of(model: PreTrainedModel) -> Any:
     return model.get_submodule("model.language_model")
 
 
-def cache_name() -> str:
-    """The release's own name for the cache."""
-    return calls.cache_argument(decoder_of(tiny.model("llava")))
-
-
 @pytest.mark.parametrize("method", ("random", "divprune", "trio"))
 def test_a_layer_that_calls_its_cache_by_another_name_is_refused(method):
     model = tiny.variant("llava")
     for layer in decoder_of(model).layers:
-        renamed(layer, *swap(cache_name(), "kv"))
+        renamed(layer, *swap(tiny.CACHE, "kv"))
     with tiny.refused(UnsupportedInput, "kv: prune"), prune(model, method, retention=0.5):
         tiny.generate(model, tiny.sample("llava"), 2)
 
@@ -163,7 +158,7 @@ def test_a_cache_that_the_layers_filled_unseen_is_refused():
     """As if a decoder gave its layers the cache past their arguments."""
     model = tiny.variant("llava")
     hidden = DynamicCache(config=model.config)
-    name = cache_name()
+    name = tiny.CACHE
 
     def replace(output: Any) -> Any:
         output[name] = hidden
@@ -200,13 +195,13 @@ def test_a_cache_that_the_model_ignores_is_refused(method):
     """5.23 takes `cache=` without a word and leaves it aside, so that a step on it would be a new prompt."""
     model, one = tiny.variant("llava"), tiny.sample("llava")
     renamed(decoder_of(model), calls.without_cache, lambda kwargs: kwargs)
-    given = {cache_name(): DynamicCache(config=model.config)}
-    message = f"decoder layer 1 of .* gets another cache .*: pass it as {cache_name()!r}"
+    given = {tiny.CACHE: DynamicCache(config=model.config)}
+    message = f"decoder layer 1 of .* gets another cache .*: pass it as {tiny.CACHE!r}"
     with tiny.refused(UnsupportedModel, message), prune(model, method, retention=0.5):
         model(**one, **given)
 
 
-@pytest.mark.skipif(cache_name() == "cache", reason="5.24 reads both names")
+@pytest.mark.skipif(tiny.CACHE == "cache", reason="5.24 reads both names")
 def test_a_step_on_a_cache_under_the_later_name_is_refused():
     model, one = tiny.model("llava"), tiny.sample("llava")
     with torch.no_grad(), prune(model, METHOD):
@@ -215,7 +210,7 @@ def test_a_step_on_a_cache_under_the_later_name_is_refused():
             model(input_ids=torch.tensor([[5]]), cache=cache)
 
 
-@pytest.mark.skipif(cache_name() == "cache", reason="5.24 keeps the cache where nothing needs a gradient")
+@pytest.mark.skipif(tiny.CACHE == "cache", reason="5.24 keeps the cache where nothing needs a gradient")
 def test_a_cache_that_gradient_checkpointing_takes_away_is_refused():
     model = tiny.variant("llava").train()
     model.gradient_checkpointing_enable()
@@ -233,14 +228,14 @@ def test_a_step_of_which_a_layer_gets_no_cache_is_refused(number):
         cache = calls.cache_of(model(**one, use_cache=True))
         renamed(decoder_of(model).layers[number - 1], calls.without_cache, lambda kwargs: kwargs)
         with tiny.refused(UnsupportedModel, f"decoder layer {number} of .* gets another cache"):
-            model(input_ids=torch.tensor([[5]]), **{cache_name(): cache})
+            model(input_ids=torch.tensor([[5]]), **{tiny.CACHE: cache})
 
 
 @pytest.mark.parametrize("name", calls.CACHE)
 def test_a_step_by_hand_works_by_the_old_name_and_by_the_new_one(name):
     """Unless the release has only the other one."""
     model, one = tiny.model("llava"), tiny.sample("llava")
-    if name not in ("past_key_values", cache_name()):
+    if name not in ("past_key_values", tiny.CACHE):
         pytest.skip("this release has only the other name")
     with torch.no_grad(), prune(model, "divprune", retention=0.5) as trace:
         cache = calls.cache_of(model(**one, use_cache=True))
@@ -292,7 +287,7 @@ def test_a_tokenizer_that_generate_passes_on_is_no_cache():
 def test_a_step_on_a_cache_that_the_model_keeps_itself_is_no_new_prompt():
     model = tiny.variant("llava")
     own: Any = type(model)
-    name, kept = cache_name(), list[Any]()
+    name, kept = tiny.CACHE, list[Any]()
 
     class KeepsItsCache(own):
         def forward(self, **kwargs: Any) -> Any:
