@@ -220,19 +220,30 @@ class Adapter(ToyFamily):
         """Queries, keys, cosines or sines [..., E] in the order of Llama, which turns the halves of a head."""
         return turned
 
+    norms: ClassVar[tuple[str, str, str] | None] = None
+    """A layer's norms behind its attention, before its FFN and behind it. A layer without the second has none of them."""
+
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
-        """The part of a layer that follows attention: add, norm, FFN, add.
+        """The part of a layer that follows attention: add, norm, FFN, add; and `norms` if the layer has them.
 
         residual: [B, P, D], the rows that entered the layer.
         attended: [B, P, D], the output of its attention.
         Returns [B, P, D], the rows that leave the layer.
         """
+        if self.norms is not None and hasattr(layer, self.norms[1]):
+            after_attention, before, after = (part(layer, name) for name in self.norms)
+            middle = residual + after_attention(attended)
+            return middle + after(self.feed_forward(layer, before, part(layer, "mlp"), middle))
         multiplier = getattr(layer, "residual_multiplier", None)  # Granite has one
         if multiplier is not None:
             attended = attended * multiplier
         middle = residual + attended
         made = feed_forward(part(layer, "post_attention_layernorm"), part(layer, "mlp"), middle)
         return middle + (made if multiplier is None else made * multiplier)
+
+    def feed_forward(self, layer: nn.Module, norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:  # noqa: ARG002
+        """[B, P, D], the output of a layer's norm and FFN."""
+        return feed_forward(norm, ffn, rows)
 
     @property
     def layer_shape(self) -> LayerShape:
