@@ -125,7 +125,7 @@ def attached(handles: Iterable[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def refused(error: type[Exception], message: str) -> Iterator[None]:
+def refused(error: type[Exception] | tuple[type[Exception], ...], message: str) -> Iterator[None]:
     """The block raises the error, whose message has one line and matches."""
     with pytest.raises(error, match=message) as caught:
         yield

@@ -221,7 +221,7 @@ class Adapter(ToyFamily):
         return turned
 
     norms: ClassVar[tuple[str, str, str] | None] = None
-    """A layer's norms behind its attention, before its FFN and behind it. A layer without the second has none of them."""
+    """A layer's norms behind its attention, before its FFN and behind it. A layer without the second one has none."""
 
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
         """The part of a layer that follows attention: add, norm, FFN, add; and `norms` if the layer has them.

@@ -34,7 +34,6 @@ class Gemma(Adapter):
         return logits if limit is None or not self.limits_logits else (logits / limit).tanh() * limit
 
 
-
 class Gemma3(Gemma):
     """Gemma 3: five layers with a sliding window, then one without, and so on.
 

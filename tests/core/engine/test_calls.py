@@ -45,47 +45,27 @@ def decoder_of(model: PreTrainedModel) -> Any:
     return model.get_submodule("model.language_model")
 
 
-@pytest.mark.parametrize("method", ("random", "divprune", "trio"))
-def test_a_layer_that_calls_its_cache_by_another_name_is_refused(method):
-    model = tiny.variant("llava")
-    for layer in decoder_of(model).layers:
-        renamed(layer, *swap(tiny.CACHE, "kv"))
-    with tiny.refused(UnsupportedInput, "kv: prune"), prune(model, method, retention=0.5):
-        tiny.generate(model, tiny.sample("llava"), 2)
+def layers_of(model: PreTrainedModel) -> Any:
+    return decoder_of(model).layers
 
 
-@pytest.mark.parametrize("attention", ("eager", "sdpa"))
-@pytest.mark.parametrize("old", ("attention_mask", "position_embeddings", "position_ids"))
-def test_a_layer_that_renames_what_describes_the_sequence_is_refused(old, attention):
-    model = tiny.variant("llava", attention)
-    for layer in decoder_of(model).layers:
-        renamed(layer, *swap(old, f"new_{old}"))
-    both = tiny.batch(tiny.pair("llava"))
-    with tiny.refused(UnsupportedInput, f"new_{old}: prune"), prune(model, "random", retention=0.5):
-        tiny.generate(model, both, 2)
-
-
-@pytest.mark.parametrize("part", (decoder_of, lambda model: model), ids=("decoder", "model"))
-@pytest.mark.parametrize("old", ("attention_mask", "use_cache"))
-def test_another_name_is_refused_beside_one_unpadded_prompt(old, part):
-    """Also for a mask that is None, as without padding."""
-    model, one = tiny.variant("llava"), {**tiny.sample("llava"), "attention_mask": None, "use_cache": True}
-    renamed(part(model), *swap(old, f"new_{old}"))
-    with tiny.refused(UnsupportedInput, f"new_{old}: prune"), prune(model, METHOD):
-        model(**one)
-
-
-def test_a_mask_that_is_none_under_another_name_is_missed():
-    """Without padding sdpa gets no mask, and unequal pictures need one after pruning."""
-    model = tiny.variant("llava")
-    for layer in decoder_of(model).layers:
-        renamed(layer, *swap("attention_mask", "mask"))
-    one = tiny.sample("llava")
-    with (
-        tiny.refused(UnsupportedModel, "gets no 'attention_mask'"),
-        prune(model, "random", retention=0.5),
-    ):
-        model(**one)
+@pytest.mark.parametrize(
+    ("parts", "old"),
+    (
+        *((layers_of, name) for name in (tiny.CACHE, "attention_mask", "position_embeddings", "position_ids")),
+        *((lambda model: [decoder_of(model)], name) for name in ("attention_mask", "use_cache")),
+        *((lambda model: [model], name) for name in ("attention_mask", "use_cache")),
+    ),
+)
+@pytest.mark.parametrize("padded", (False, True))
+def test_a_part_that_renames_an_argument_is_refused(parts, old, padded):
+    """Also a mask that is None: without padding sdpa gets none, and unequal pictures need one after pruning."""
+    model, one = tiny.variant("llava"), {**tiny.sample("llava"), "attention_mask": None}
+    for part in parts(model):
+        renamed(part, *swap(old, f"new_{old}"))
+    message = f"new_{old}: prune|gets no '{old}'"
+    with tiny.refused((UnsupportedInput, UnsupportedModel), message), prune(model, METHOD):
+        model(**tiny.batch(tiny.pair("llava")) if padded else one, use_cache=True)
 
 
 def test_hidden_states_under_another_name_are_missed():
