@@ -95,8 +95,6 @@ def test_only_what_runs_a_model_imports_torch():
 CRUMB = 40
 """A module with fewer lines of code is merged into the module that uses it, if only one does."""
 CRUMBS = {
-    "trio_core.rules.equations",  # the paper's equations as printed
-    "trio_core.engine.decode",
     "trio_profile.profilers.kept_tokens",
     "trio_profile.report.snippet",
     "trio_profile.report.token_data",
