@@ -14,7 +14,7 @@ from tests.fuzz.in_process import ended
 every_kind = pytest.mark.parametrize("kind", KINDS)
 few, many = (
     settings(max_examples=examples, derandomize=True, suppress_health_check=list(HealthCheck), print_blob=False)
-    for examples in (12, 300)
+    for examples in (4, 300)
 )
 
 

@@ -25,6 +25,20 @@ class View:
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
+    def open(self, path: Path, *, width: int = 1280, height: int = 900, color_scheme: str = "light") -> None:
+        """Open a file in this page, and forget the one before. A new page takes three times as long.
+
+        width, height: of the window, in pixels.
+        """
+        self.page.goto("about:blank")
+        self.page.mouse.move(0, 0)
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(media="null", color_scheme=color_scheme)
+        self.errors.clear()
+        self.requests.clear()
+        self.page.goto(path.as_uri())
+        self.requests.remove(path.as_uri())
+
     def scroll_through(self, *, unfold: bool = True) -> None:
         """Scroll to the end of the page, as a reader does, until every figure is drawn.
 
@@ -78,20 +92,22 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(browser: Any, path: Path, *, width: int = 1280, height: int = 900, **settings: Any) -> Iterator[View]:
-    """A page of a file.
-
-    width, height: of the window, in pixels.
-    settings: of Playwright's context, such as color_scheme="dark" or has_touch=True.
-    """
-    context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+def window(browser: Any, **settings: Any) -> Iterator[View]:
+    """An empty page. settings: of Playwright's context, such as has_touch=True."""
+    context = browser.new_context(**settings)
     try:
         view = View(context.new_page())
         view.page.on("console", lambda said: view.errors.append(said.text) if said.type == "error" else None)
         view.page.on("pageerror", lambda error: view.errors.append(str(error)))
         view.page.on("request", lambda request: view.requests.append(request.url))
-        view.page.goto(path.as_uri())
-        view.requests.remove(path.as_uri())
         yield view
     finally:
         context.close()
+
+
+@contextmanager
+def opened(browser: Any, path: Path, **settings: Any) -> Iterator[View]:
+    """A new page of a file. settings: as in `View.open`."""
+    with window(browser) as view:
+        view.open(path, **settings)
+        yield view

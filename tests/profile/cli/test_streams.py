@@ -7,6 +7,7 @@ from shlex import quote
 
 import pytest
 
+from tests.core.tiny import fast_first
 from tests.places import PYTHONPATH
 
 
@@ -29,7 +30,8 @@ def test_a_closed_pipe_is_no_error_and_a_judge_still_says_no():
 
 
 @pytest.mark.parametrize(
-    ("redirection", "says"), [("> /dev/full", "No space left on device"), (">&-", "it is closed; `> /dev/null`")]
+    ("redirection", "says"),
+    fast_first([("> /dev/full", "No space left on device"), (">&-", "it is closed; `> /dev/null`")], "> /dev/full"),
 )
 def test_output_that_is_lost_is_one_line_and_exit_2(redirection, says):
     code, _, err = shell(f"trio-profile methods {redirection}")
@@ -38,7 +40,7 @@ def test_output_that_is_lost_is_one_line_and_exit_2(redirection, says):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("place", ["&-", " /dev/full"])
+@pytest.mark.parametrize("place", fast_first(["&-", " /dev/full"], "&-"))
 def test_a_closed_or_full_standard_error_does_not_change_the_code(place):
     assert shell(f"trio-profile show nowhere 2>{place}")[0] == 2
 

@@ -76,7 +76,7 @@ def test_an_answer_equals_that_of_generate_on_one_question(
 ):
     """In a batch and pruned, as one question at a time through the processor."""
     method, found, measured = Grid(retention=0.4), answered, answered_pruned
-    for number, question in [*enumerate(quiz.questions)][:3]:
+    for number, question in [*enumerate(quiz.questions)][:1]:
         inputs = ask(quiz.processor, [question.picture()], question.text)
         texts, logs = [], []
         for pruned in (False, True):
@@ -100,10 +100,15 @@ def test_an_answer_equals_that_of_generate_on_one_question(
         )
 
 
+def test_full_retention_gives_the_same_distribution(against: fidelity.Reference):
+    whole = fidelity.measure(Grid(retention=1.0), against)
+    assert all(whole.top1) and max(whole.kl_nats) == 0.0 and whole.draws == 1
+
+
+@pytest.mark.slow
 def test_full_retention_gives_the_same_answers(answered: fidelity.Reference):
     whole = fidelity.measure(Grid(retention=1.0), answered)
-    assert all(whole.same) and whole.correct == answered.correct and max(whole.kl_nats) == 0.0
-    assert whole.draws == 1
+    assert all(whole.same) and whole.correct == answered.correct
 
 
 def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkeypatch: pytest.MonkeyPatch):
@@ -123,6 +128,7 @@ def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkey
     assert len(seeds) == len(set(seeds)) == fidelity.SEEDS * len(answered.batches)
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_fit_is_halved(
     answered: fidelity.Reference, answered_pruned: Fidelity, monkeypatch: pytest.MonkeyPatch
 ):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.profile.browser import CHROMIUM, MISSING, View, chromium, opened
+from tests.profile.browser import CHROMIUM, MISSING, View, chromium, window
 from trio_profile.report import html
 from trio_profile.report.blocks import Block, Page, Report, Sentences
 
@@ -22,15 +22,27 @@ def browser():
         yield found
 
 
+@pytest.fixture(scope="module")
+def shared_window(browser) -> Iterator[View]:
+    """The page that all tests of a module open their files in."""
+    with window(browser) as view:
+        yield view
+
+
 @pytest.fixture
-def show(browser, tmp_path: Path) -> Iterator[Callable[..., View]]:
-    """A function that writes a report, or a page of these blocks and a page of doubts, and opens it."""
+def show(browser, shared_window: View, tmp_path: Path) -> Iterator[Callable[..., View]]:
+    """A function that writes a report, or a page of these blocks and a page of doubts, and opens it.
+
+    context: settings of a window of its own; None opens it in the shared one.
+    """
     with ExitStack() as stack:
 
-        def run(*shown: Report | Block, **settings) -> View:
+        def run(*shown: Report | Block, context: dict[str, bool] | None = None, **settings) -> View:
             doubts = Page("doubts", "Doubts", "", [Sentences("", ["one"])])
             pages = [Page("page", "Page", "How to read.", shown), doubts]
             report = shown[0] if isinstance(shown[0], Report) else Report("all", "kinds", [], pages)
-            return stack.enter_context(opened(browser, html.write(report, tmp_path), **settings))
+            view = stack.enter_context(window(browser, **context)) if context else shared_window
+            view.open(html.write(report, tmp_path), **settings)
+            return view
 
         yield run

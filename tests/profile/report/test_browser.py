@@ -275,7 +275,7 @@ def test_the_keyboard_reaches_what_an_entry_tells_and_the_reason_of_a_doubt(show
 
 
 def test_a_touch_tells_what_an_entry_tells_and_the_first_touch_of_a_mark_its_reason(show: Open):
-    view = show(titled(), width=390, has_touch=True)
+    view = show(titled(), width=390, context={"has_touch": True})
     view.page.locator("tbody td").nth(3).tap()
     assert told(view) == "fastv b"
     box = view.page.locator(".tip").bounding_box()
@@ -347,7 +347,7 @@ def test_a_print_has_every_figure_and_the_head_of_a_table_on_each_sheet(show: Op
 
 
 def test_a_page_without_scripts_shows_every_column_and_every_number(show: Open):
-    view = show(folded(), java_script_enabled=False)
+    view = show(folded(), context={"java_script_enabled": False})
     assert view.page.get_by_text("9 GiB").is_visible()
     assert view.page.locator("td[title]").first.get_attribute("title") == "[1.4, 1.6]"
     assert not view.page.get_by_role("button", name="more columns").is_visible()

@@ -12,7 +12,6 @@ from trio_profile.kinds.evaluation.preview import preview_tasks
 from trio_profile.records.schema import Study
 from trio_profile.report.blocks import Table
 from trio_profile.report.preview import report
-from trio_profile.study import preview as previews
 from trio_profile.study.preview import preview
 
 
@@ -71,7 +70,7 @@ def test_a_model_that_cannot_be_reached_leaves_out_what_the_cells_cost(monkeypat
     def unreachable(*_):
         raise StudyError("model 'owner/name' cannot be loaded: no network.")
 
-    monkeypatch.setattr(previews, "preview", unreachable)
+    monkeypatch.setattr("trio_profile.kinds.evaluation.preview.preview", unreachable)
     found = report(planned(model="owner/name", tasks=("pope", "gqa"), dense=False))
     assert sentences(found)[-1].startswith("What they cost is not known: model 'owner/name' cannot be loaded")
     (only,) = blocks(found, Table)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.tiny import fast_first
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.command import complaint
 from tests.profile.documents import KEPT
@@ -123,7 +124,7 @@ VERBS = (
 )
 
 
-@pytest.mark.parametrize("kind", KEPT)
+@pytest.mark.parametrize("kind", fast_first(KEPT, "sweep", "audit", "endpoints"))
 def test_a_reader_imports_nothing_that_a_study_names(kind, mark, capsys):
     """Every method of the study, of its records and of its document lies in the module, and so does the rule."""
     (kept := Path("kept")).mkdir()

@@ -5,7 +5,7 @@ here.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -18,21 +18,25 @@ from trio_core.engine.calls import cache_of
 from trio_core.errors import TrioError
 from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable, prune
-from trio_core.trace import Trace
 from trio_profile.cost import formula
 from trio_profile.engine.plan import Plan, PlannedCell
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.chat import Message, ask_in_messages
 from trio_profile.inputs.workload import padding, placed
-from trio_profile.kinds.evaluation.answers import DENSE, Answer, AnsweredQuestion, PrunedAnswer
+from trio_profile.kinds.evaluation.answers import (
+    DENSE,
+    Answer,
+    AnsweredQuestion,
+    AnswerStore,
+    PrunedAnswer,
+    RefusedCell,
+)
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.profilers.fidelity import selects_at_random
 from trio_profile.profilers.generation import timed
 from trio_profile.profilers.memory import held_bytes
-
-Refuse = Callable[[PlannedCell, str], None]
-"""Called with a cell that cannot run, and with the reason."""
+from trio_profile.records.schema import Cell
 
 
 @dataclass(frozen=True)
@@ -58,21 +62,25 @@ class Question:
 
 
 class Answerer:
-    """Answers questions with the model of a plan.
+    """Answers questions with the model of a plan, and keeps the answers.
 
+    store: gets each answered question, and the cells that are refused.
     cells: the cells that can run. A cell that is refused is taken out.
-    refuse: called with a cell that is refused.
-    pictures: the number of each picture by its hash.
+    Raises a TrioError if no cell can run.
     """
 
-    def __init__(self, plan: Plan, cells: Sequence[PlannedCell], refuse: Refuse, clock: Clock | None = None):
-        self.plan, self.study, self.workload = plan, plan.study, plan.workload
+    def __init__(self, plan: Plan, store: AnswerStore, clock: Clock | None = None):
+        self.study, self.workload, self.store = plan.study, plan.workload, store
         self.model: Any = plan.workload.model
-        self.cells = list(cells)
-        self.refuse = refuse
-        self.pictures: dict[str, int] = {}
+        self.cells = [planned for planned in plan.cells if planned.cell.id not in store.contents.refused]
+        # A picture keeps its number in a later session.
+        self._pictures = {
+            known.pixels: known.picture for known in store.contents.questions.values() if known.picture is not None
+        }
         self._clock = clock or clock_for(plan.workload.device)
         self._is_warm = False
+        for record in plan.refused:
+            self._refuse(record.cell, record.reason or "")
         for planned in tuple(self.cells):
             try:
                 check_prunable(self.model, planned.method)
@@ -85,7 +93,7 @@ class Answerer:
         return [*([DENSE] if self.study.dense else []), *(planned.cell.id for planned in self.cells)]
 
     def answer(self, question: Question) -> AnsweredQuestion:
-        """Answer a question by all.
+        """Answer a question by all, and keep the answers.
 
         Raises MeasurementError if it does not fit into memory. Raises a TrioError if no cell can run.
         """
@@ -94,7 +102,8 @@ class Answerer:
             if not self._is_warm:
                 self._answer_in_turn(question, inputs)
                 self._is_warm = True
-            return self._answer_in_turn(question, inputs)
+            [answered] = self.store.append(self._answer_in_turn(question, inputs))
+            return answered
         except torch.OutOfMemoryError as error:
             raise MeasurementError(
                 f"document {question.document} of task {question.task!r} does not fit into the memory of "
@@ -107,7 +116,10 @@ class Answerer:
         order = self.rows if has_picture else [DENSE]
         random.Random(f"{self.study.seed} {question.task} {question.split} {question.document}").shuffle(order)
         by_id = {planned.cell.id: planned for planned in self.cells}
-        visual = int(self.workload.adapter.visual_tokens(inputs["input_ids"]).sum()) if has_picture else 0
+        visual, shape = 0, self.workload.shape
+        if has_picture:
+            visual = int(self.workload.adapter.visual_tokens(inputs["input_ids"]).sum())
+        dense_macs = formula.fastv_inference([visual] * shape.num_layers, shape.hidden, shape.intermediate)
         dense: Answer | None = None
         answers: dict[str, PrunedAnswer] = {}
         for row in order:
@@ -115,7 +127,7 @@ class Answerer:
                 dense = self._generate(question, inputs)
                 continue
             try:
-                answers[row] = self._pruned(by_id[row], question, inputs)
+                answers[row] = self._pruned(by_id[row], question, inputs, dense_macs)
             except TrioError as error:
                 where = f"document {question.document} of task {question.task!r}: {error}"
                 self._leave_out(by_id[row], type(error)(where))
@@ -125,49 +137,46 @@ class Answerer:
             split=question.split,
             document=question.document,
             prompt=question.prompt,
-            picture=self._number_of(pixels) if has_picture else None,
+            picture=self._number_of(pixels),
             pixels=pixels,
             visual_tokens=visual,
             order=tuple(row for row in order if row == DENSE or row in answers),
             dense=dense,
-            dense_fastv_macs=self._fastv_macs([visual] * self.workload.shape.num_layers),
+            dense_fastv_macs=dense_macs,
             answers=tuple(answers[planned.cell.id] for planned in self.cells if has_picture),
         )
 
-    def _number_of(self, pixels: str) -> int:
-        """Return the number of a picture. A new picture gets the next number."""
+    def _number_of(self, pixels: str) -> int | None:
+        """Return the number of a picture; None without one. A new picture gets the next number."""
         # A damaged store has gaps, so the next number is not the number of pictures.
-        return self.pictures.setdefault(pixels, 1 + max(self.pictures.values(), default=-1))
+        return self._pictures.setdefault(pixels, 1 + max(self._pictures.values(), default=-1)) if pixels else None
+
+    def _refuse(self, cell: Cell, reason: str) -> None:
+        """Keep why a cell cannot run. A later session has the reason of the first."""
+        if cell.id not in self.store.contents.refused:
+            self.store.append(RefusedCell(cell=cell, reason=reason))
 
     def _leave_out(self, planned: PlannedCell, error: TrioError) -> None:
         """Refuse a cell. Raises the error if it was the last one."""
         self.cells.remove(planned)
         if not self.cells:
             raise error
-        self.refuse(planned, str(error))
+        self._refuse(planned.cell, str(error))
 
-    def _fastv_macs(self, tokens_by_layer: Sequence[int]) -> int:
-        shape = self.workload.shape
-        return formula.fastv_inference(tokens_by_layer, shape.hidden, shape.intermediate)
-
-    def _pruned(self, planned: PlannedCell, question: Question, inputs: Inputs) -> PrunedAnswer:
-        """Return the answer of one cell."""
+    def _pruned(self, planned: PlannedCell, question: Question, inputs: Inputs, dense_macs: int) -> PrunedAnswer:
+        """Return the answer of one cell. Its MACs are F_inf + F_ov of the paper, from the stages that ran."""
         with prune(self.model, drawn_for(planned.method, question.document)) as trace:
             answer = self._generate(question, inputs)
+        macs, shape = dense_macs, self.workload.shape.model_copy(update={"batch": 1})
+        if trace.stages:
+            macs = replace(planned, schedule=trace.schedules[0]).fastv_macs(shape, self.study.gamma)
         return PrunedAnswer(
             **dict(answer),
             cell=planned.cell,
             retention=trace.realised_retention,
-            fastv_macs=self._macs_that_ran(planned, trace),
+            fastv_macs=macs,
             notes=trace.notes,
         )
-
-    def _macs_that_ran(self, planned: PlannedCell, trace: Trace) -> int:
-        """Return F_inf + F_ov of the paper, from the stages that ran."""
-        if not trace.stages:
-            return self._fastv_macs([trace.visual_tokens[0]] * self.workload.shape.num_layers)
-        ran = replace(planned, schedule=trace.schedules[0])
-        return ran.fastv_macs(self.workload.shape.model_copy(update={"batch": 1}), self.study.gamma)
 
     def _generate(self, question: Question, inputs: Inputs) -> Answer:
         """Return one answer of the model in its present state, pruned or dense."""
@@ -175,13 +184,12 @@ class Answerer:
         held: list[int] = []
 
         def after_prefill(_module: Any, _args: Any, output: Any) -> None:
-            hook.remove()
-            held.append(sum(held_bytes(cache_of(output))))
+            if not held:
+                held.append(sum(held_bytes(cache_of(output))))
 
         def generate() -> None:
-            nonlocal hook
             # `timed` has marked the end of the prefill when this hook runs, because its own hook is older.
-            with self.model.register_forward_hook(after_prefill) as hook:
+            with self.model.register_forward_hook(after_prefill):
                 # A checkpoint may set a temperature, but greedy answers have none.
                 generated.append(
                     self.model.generate(
@@ -196,7 +204,6 @@ class Answerer:
                     )
                 )
 
-        hook: Any = None
         times = timed(self.model, self.workload.adapter, generate, self._clock)
         new = generated[0][0, inputs["input_ids"].shape[1] :]
         return Answer(
@@ -225,9 +232,5 @@ def drawn_for(method: Method, document: int) -> Method:
 
 def _hash_of(pictures: Sequence[Image.Image]) -> str:
     """Return a hash of the pixels of all pictures together; empty without pictures."""
-    if not pictures:
-        return ""
-    hashed = sha256()
-    for picture in pictures:
-        hashed.update(f"{picture.size}".encode() + picture.tobytes())
-    return hashed.hexdigest()[:32]
+    hashed = sha256(b"".join(f"{picture.size}".encode() + picture.tobytes() for picture in pictures))
+    return hashed.hexdigest()[:32] if pictures else ""

@@ -84,6 +84,11 @@ class AnsweredQuestion(Record):
     session: str = ""
 
     @property
+    def key(self) -> "Key":
+        """The identity of a question."""
+        return self.task, self.split, self.document, self.prompt
+
+    @property
     def timed(self) -> bool:
         """Whether the question has a picture. Only then do its times show the effect of pruning."""
         return bool(self.answers)
@@ -125,22 +130,14 @@ class Answered:
     questions: dict[Key, AnsweredQuestion] = field(default_factory=dict)
     refused: dict[str, RefusedCell] = field(default_factory=dict)
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Session | AnsweredQuestion | RefusedCell) -> None:
         """Add a record, as it is in the file."""
-        match record:
-            case Session():
-                self.sessions.append(record)
-            case AnsweredQuestion():
-                self.questions[key_of(record)] = record
-            case RefusedCell():
-                self.refused[record.cell.id] = record
-            case _:
-                pass
-
-
-def key_of(answered: AnsweredQuestion) -> Key:
-    """Return what identifies a question."""
-    return answered.task, answered.split, answered.document, answered.prompt
+        if isinstance(record, Session):
+            self.sessions.append(record)
+        elif isinstance(record, AnsweredQuestion):
+            self.questions[record.key] = record
+        else:
+            self.refused[record.cell.id] = record
 
 
 class AnswerStore(ContinuedLog):

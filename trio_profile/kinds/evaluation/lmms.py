@@ -6,6 +6,7 @@ task's description and examples.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -24,7 +25,7 @@ from trio_profile.errors import ProfileError, StudyError
 from trio_profile.inputs.chat import Message
 from trio_profile.inputs.questions import on_white, open_picture
 from trio_profile.kinds.evaluation.answering import Answerer, Question
-from trio_profile.kinds.evaluation.answers import DENSE, AnsweredQuestion, AnswerStore, key_of
+from trio_profile.kinds.evaluation.answers import DENSE, AnsweredQuestion
 from trio_profile.kinds.evaluation.question_scores import Results
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.text import first_line
@@ -58,27 +59,20 @@ class Tasks(TaskManager):
 
         Raises StudyError if a task cannot be loaded, or if it does not generate text.
         """
-        if self._loaded is not None:
-            return self._loaded
-        try:
-            loaded: dict[Any, Any] = super().load_task_or_group(task_list, task_type)
-        # A task may raise any error while it is loaded.
-        except Exception as error:
-            cause = error.__cause__ or error  # lmms-eval wraps the error when it tries again
-            raise StudyError(f"tasks {', '.join(self.names)} cannot be loaded: {first_line(cause)}") from error
-        for task in _leaves(loaded):
-            if task.OUTPUT_TYPE != "generate_until":
-                raise StudyError(
-                    f"task {task.config.task!r} is of the kind {task.OUTPUT_TYPE!r}; only generate_until can be run"
-                )
-        self._loaded = loaded
-        return loaded
-
-    def makes_messages(self, name: str) -> bool:
-        """Return whether a task has messages of its own."""
-        return any(
-            task.config.task == name and task.config.doc_to_messages is not None for task in _leaves(self._loaded or {})
-        )
+        if self._loaded is None:
+            try:
+                loaded: dict[Any, Any] = super().load_task_or_group(task_list, task_type)
+            # A task may raise any error while it is loaded.
+            except Exception as error:
+                cause = error.__cause__ or error  # lmms-eval wraps the error when it tries again
+                raise StudyError(f"tasks {', '.join(self.names)} cannot be loaded: {first_line(cause)}") from error
+            for task in _leaves(loaded):
+                if task.OUTPUT_TYPE != "generate_until":
+                    raise StudyError(
+                        f"task {task.config.task!r} is of the kind {task.OUTPUT_TYPE!r}; only generate_until can be run"
+                    )
+            self._loaded = loaded
+        return self._loaded
 
 
 class Model(lmms):
@@ -88,34 +82,40 @@ class Model(lmms):
     scored. The rows that are scored later answer from memory.
 
     answerer: answers the questions.
-    store: holds the answers.
     tasks: the tasks.
     watch: called with each step.
+    answers: the answers so far, by document, task and split.
     """
 
     is_simple = False
 
-    def __init__(self, answerer: Answerer, store: AnswerStore, tasks: Tasks, watch: Watch = ignore):
+    def __init__(self, answerer: Answerer, tasks: Tasks, watch: Watch = ignore):
         super().__init__()
-        self.answerer, self.store, self.tasks, self.watch = answerer, store, tasks, watch
-        self.row = DENSE
-        self.answers: dict[tuple[str, str, int, str], AnsweredQuestion] = {}
+        self.answerer, self.tasks, self.watch = answerer, tasks, watch
+        self.answers: dict[tuple[int, str, str], AnsweredQuestion] = {}
+        self._row = DENSE
         self._options = SimpleNamespace(output_path=None, process_with_media=True)
-        self._submissions = Path()
         self._is_asked = False
 
-    def score(self, row: str, submissions: Path, limit: int | None, seed: int) -> tuple[str, Results]:
-        """Return lmms-eval's results for the answers of one row, and the row.
+    def score(self, submissions: Path, limit: int | None, seed: int) -> dict[str, Results]:
+        """Return lmms-eval's results for the answers of each row that can run, by `dense` or the id of the cell.
 
-        row: `dense` or the id of a cell. If the cell is refused while it answers, another row is scored.
         submissions: a directory for the files that tasks write. Each row has a directory in it.
         Raises StudyError if the code of a task, or lmms-eval, fails.
         """
-        self.row, self._submissions = row, submissions
+        self._submissions = submissions
+        results: dict[str, Results] = {}
+        while left := [row for row in self.answerer.rows if row not in results]:
+            self._row = left[0]
+            of_row = self._scored(limit, seed)
+            results[self._row] = of_row  # of another row, if this one was refused while it answered
+        return results
+
+    def _scored(self, limit: int | None, seed: int) -> Results:
         # lmms-eval prints, but standard output is only for the document.
         with redirect_stdout(sys.stderr):
             try:
-                results = simple_evaluate(
+                return simple_evaluate(
                     self,
                     tasks=list(self.tasks.names),
                     task_manager=self.tasks,
@@ -133,80 +133,71 @@ class Model(lmms):
                     raise
                 names = ", ".join(self.tasks.names)
                 raise StudyError(f"lmms-eval or the code of a task ({names}) fails: {_first_words(error)}") from error
-        return self.row, results
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
         """Return the scored row's answer to each request. A new question is first answered by all rows."""
         self._is_asked = True
         for request in requests:
             _require_greedy(request.args[4], request.args[2])
-        answered: list[AnsweredQuestion] = []
         for number, request in enumerate(requests):
-            context, _, _, document, task, split = request.args
-            key = (task, split, document, context)
-            if key not in self.answers:
-                self.watch(Step(f"{task}: {number} of {len(requests)} questions", number, len(requests)))
-                self.answers[key] = self._answered(*request.args)
-            answered.append(self.answers[key])
-        if self.row not in self.answerer.rows:
-            self.row = self.answerer.rows[0]
-        self._options.output_path = str(self._submissions / self._name())
-        self.watch(Step(f"scoring {self._name()}", len(requests), len(requests)))
+            place = request.args[3:]
+            if place not in self.answers:
+                self.watch(Step(f"{place[1]}: {number} of {len(requests)} questions", number, len(requests)))
+                self.answers[place] = self._answered(*request.args)
+        if self._row not in self.answerer.rows:
+            self._row = self.answerer.rows[0]
+        name = self._name()
+        self._options.output_path = str(self._submissions / name)
+        self.watch(Step(f"scoring {name}", len(requests), len(requests)))
         self._is_asked = False
-        return [answer.text for question in answered if (answer := question.answer_of(self.row)) is not None]
+        answers = [self.answers[request.args[3:]].answer_of(self._row) for request in requests]
+        return [answer.text for answer in answers if answer is not None]
 
-    def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
-        """Raise StudyError. The prompt contains the answer, so the answer would influence the selection."""
-        raise StudyError(f"task {requests[0].args[4]!r} asks for likelihoods; only tasks that generate text can be run")
+    def loglikelihood(self, requests: Sequence[Any]) -> Any:
+        """Raise NotImplementedError. `Tasks` refuses such tasks: the prompt would contain the answer."""
+        raise NotImplementedError
 
-    def generate_until_multi_round(self, requests: Sequence[Any]) -> list[str]:
-        """Raise StudyError. A later round would start with a KV cache that pruning has shortened."""
-        raise StudyError(f"task {requests[0].args[-2]!r} has several rounds; only tasks with one answer can be run")
+    generate_until_multi_round = loglikelihood  # a later round would start with a KV cache that pruning has shortened
 
     def clean(self) -> None:
         """Keep the model. lmms-eval calls this after each scoring."""
 
     def _name(self) -> str:
         """Return the scored row as the name of a directory: `dense`, `trio-0.111`, `trio-k_pos=1-0.111`."""
-        for planned in self.answerer.cells:
-            if planned.cell.id == self.row:
-                options = [f"{name}={value}" for name, value in planned.cell.options.items()]
-                name = "-".join([planned.cell.method, *options, f"{planned.cell.retention:g}"])
-                return "".join(sign if sign.isalnum() or sign in "-_.=" else "_" for sign in name)
-        return self.row
+        cell = next((planned.cell for planned in self.answerer.cells if planned.cell.id == self._row), None)
+        if cell is None:
+            return self._row
+        options = [f"{name}={value}" for name, value in cell.options.items()]
+        return re.sub(r"[^\w.=-]", "_", "-".join([cell.method, *options, f"{cell.retention:g}"]))
 
     def _answered(
         self, context: str, to_messages: Any, options: Mapping[str, Any], document: int, task: str, split: str
     ) -> AnsweredQuestion:
         """Return the answers to the question of a request: those of the store, or new ones."""
         until = options.get("until") or ()
-        most_new_tokens = int(options.get("max_new_tokens") or MOST_NEW_TOKENS)
         ends = tuple(filter(None, [until] if isinstance(until, str) else until))
-        made: list[Any] | None = None
-        if own := self.tasks.makes_messages(task):
-            made = _messages_of(task, to_messages, self.task_dict[task][split][document], document)
-        text = _texts(made) if made is not None else context
-        prompt = sha256(json.dumps([text, most_new_tokens, ends]).encode()).hexdigest()[:16]
-        known = self.store.contents.questions.get((task, split, document, prompt))
-        if known is not None and self._is_complete(known):
-            return known
-        if made is None:
-            made = _messages_of(task, to_messages, self.task_dict[task][split][document], document)
-        messages, pictures = read_messages(task, made)
-        if not own:
-            content = ({"type": "image"},) * len(pictures) + ({"type": "text", "text": context.strip()},)
+        most_new_tokens = int(options.get("max_new_tokens") or MOST_NEW_TOKENS)
+        try:
+            messages, pictures = _read_messages(task, to_messages(self.task_dict[task][split][document]))
+        except ProfileError:
+            raise
+        # The code of a task may raise any error.
+        except Exception as error:
+            raise StudyError(
+                f"document {document} of task {task!r} makes no messages: {_first_words(error)}"
+            ) from error
+        if to_messages.__self__.config.doc_to_messages is None:
+            # Messages that lmms-eval makes have neither the task's description nor its examples.
+            content = (*[{"type": "image"}] * len(pictures), {"type": "text", "text": context.strip()})
             messages = ({"role": "user", "content": content},)
-        question = Question(task, split, document, prompt, messages, pictures, most_new_tokens, ends)
-        answered = self.answerer.answer(question)
-        self.store.append(answered)
-        return self.store.contents.questions[key_of(answered)]
-
-    def _is_complete(self, answered: AnsweredQuestion) -> bool:
-        """Return whether every row has answered a question."""
-        return all(answered.answer_of(row) is not None for row in self.answerer.rows)
+        prompt = sha256(json.dumps([messages, most_new_tokens, ends]).encode()).hexdigest()[:16]
+        known = self.answerer.store.contents.questions.get((task, split, document, prompt))
+        if known is not None and None not in map(known.answer_of, self.answerer.rows):
+            return known
+        return self.answerer.answer(Question(task, split, document, prompt, messages, pictures, most_new_tokens, ends))
 
 
-def read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], tuple[Image.Image, ...]]:
+def _read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], tuple[Image.Image, ...]]:
     """Return a task's messages without the pictures, and the pictures in their order.
 
     made: as `doc_to_messages` returns them. A picture is a PIL image or a path.
@@ -222,7 +213,7 @@ def read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], tuple[Imag
                 content.append({"type": "text", "text": part["text"]})
                 continue
             if part["type"] != "image":
-                raise StudyError(f"task {task!r} shows {_a(part['type'])}; only pictures can be asked about")
+                raise StudyError(f"task {task!r} shows {part['type']!r}; only pictures can be asked about")
             content.append({"type": "image"})
             pictures.append(_picture(task, part.get("url", part.get("image"))))
         messages.append({"role": message["role"], "content": tuple(content)})
@@ -231,50 +222,20 @@ def read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], tuple[Imag
     return tuple(messages), tuple(pictures)
 
 
-def _messages_of(task: str, to_messages: Any, question: Any, document: int) -> list[Any]:
-    """Return the messages that a task, or lmms-eval for it, makes of a question.
-
-    document: number of the question.
-    Raises StudyError if they cannot be made, or are no messages.
-    """
-    try:
-        made = [dict(message) for message in to_messages(question) or ()]
-        _texts(made)
-    # The code of a task may raise any error.
-    except Exception as error:
-        raise StudyError(f"document {document} of task {task!r} makes no messages: {_first_words(error)}") from error
-    return made
-
-
 def _picture(task: str, picture: Any) -> Image.Image:
     if isinstance(picture, str):
         return open_picture(picture)
     if not isinstance(picture, Image.Image):
-        raise StudyError(f"task {task!r} shows {_a(type(picture).__name__)}; only pictures can be asked about")
+        raise StudyError(f"task {task!r} shows {type(picture).__name__!r}; only pictures can be asked about")
     try:
         return on_white(picture)
     except ValueError as error:
         raise StudyError(f"task {task!r} shows a picture with {error}") from error
 
 
-def _texts(made: Sequence[Any]) -> list[Any]:
-    """Return what messages say, with the kind of each part, without the pictures."""
-    return [
-        (message["role"], [[part["type"], part.get("text", "")] for part in message["content"]])
-        if not isinstance(message["content"], str)
-        else (message["role"], message["content"])
-        for message in made
-    ]
-
-
 def _first_words(error: BaseException) -> str:
     """Return the type of an error and the first line of its message."""
     return f"{type(error).__name__}: {first_line(error)}"
-
-
-def _a(noun: str) -> str:
-    """Return a noun with its indefinite article."""
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def _leaves(tasks: Mapping[Any, Any]) -> Iterator[Any]:

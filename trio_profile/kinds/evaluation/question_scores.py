@@ -6,7 +6,7 @@ yes and no (POPE), the total of MME, and the letters of MMBench.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose, isfinite
 from typing import Any
@@ -18,22 +18,23 @@ Results = Mapping[str, Any]
 """lmms-eval's results for one model: `results`, `samples`, `higher_is_better` and `configs`, each by task."""
 Logged = Mapping[int, Any]
 """The values that lmms-eval logs for a metric, by the number of the question."""
-_OPTIONS = "ABCDE"
 _ROTATED = 1_000_000
 """MMBench adds this to the number of a question that it asks again with its options in another order."""
 
 
 @dataclass(frozen=True)
 class QuestionScores:
-    """The effects of all questions on one score.
+    """A score, and the effects of all questions on it.
 
     documents: [n] numbers of the questions.
-    each: [n] how much each moves the score. They sum to 0.
+    value: the score.
+    each: [n] how much each question moves the score. They sum to 0.
     step: how far one question can move the score.
     whole: for a mean of scores between 0 and 1, the score if all are 1; otherwise None.
     """
 
     documents: tuple[int, ...]
+    value: float
     each: NDArray[np.float64]
     step: float
     whole: float | None = None
@@ -49,11 +50,9 @@ def question_scores(results: Results, task: str, key: str) -> QuestionScores | N
     value = number(results["results"][task].get(key))
     if value is None or not logged:
         return None
-    for rule in (_f1, _mme_total, _letters, _mean):
-        for again, effects in rule(metric, logged):
-            if isclose(again, value, rel_tol=1e-9, abs_tol=1e-9) and _is_plain(effects, results, task, metric):
-                return effects
-    return None
+    rules = (rule(metric, logged) for rule in (_f1, _mme_total, _letters, _mean))
+    known = (rule for rule in rules if rule is not None and isclose(rule.value, value, rel_tol=1e-9, abs_tol=1e-9))
+    return next((rule for rule in known if _is_plain(rule, results, task, metric)), None)
 
 
 def number(value: Any) -> float | None:
@@ -84,89 +83,91 @@ def _logged(results: Results, task: str, key: str) -> Logged:
     return {row["doc_id"]: row[metric] for row in kept if metric in row}
 
 
-_Found = Iterator[tuple[float, QuestionScores]]
-
-
-def _mean(_: str, logged: Logged) -> _Found:
+def _mean(_: str, logged: Logged) -> QuestionScores | None:
     """The mean of the questions' scores."""
     scores = [number(value.get("score") if isinstance(value, Mapping) else value) for value in logged.values()]
-    known = np.array([score for score in scores if score is not None])
-    if len(known) == len(scores):
-        is_share = bool(((known >= 0) & (known <= 1)).all())
-        each = (known - known.mean()) / len(known)
-        step = max(1.0, float(np.abs(known).max())) / len(known)
-        yield float(known.mean()), QuestionScores(tuple(logged), each, step, 1.0 if is_share else None)
+    if None in scores:
+        return None
+    values = np.array(scores, dtype=float)
+    is_share = bool(((values >= 0) & (values <= 1)).all())
+    step = max(1.0, float(np.abs(values).max())) / len(values)
+    each = (values - values.mean()) / len(values)
+    return QuestionScores(tuple(logged), float(values.mean()), each, step, 1.0 if is_share else None)
 
 
-def _f1(metric: str, logged: Logged) -> _Found:
+def _f1(metric: str, logged: Logged) -> QuestionScores | None:
     """F1 of the answer yes, as POPE counts it. Answers that are neither yes nor no do not count."""
-    pairs = [_fields(value, "prediction", "ground_truth") for value in logged.values()]
-    if "f1" not in metric or not all(pairs):
-        return
-    yes, right = (np.array([pair[place] for pair in pairs]) == "yes" for place in (0, 1))
-    missed = right & (np.array([pair[0] for pair in pairs]) == "no")
-    hits = 2.0 * (yes & right)
-    counted = hits + (yes & ~right) + missed
-    if counted.sum():
-        value = float(hits.sum() / counted.sum())
-        each = (hits - value * counted) / counted.sum()
-        yield value, QuestionScores(tuple(logged), each, 2 / float(counted.sum()))
+    pairs = _fields(logged, "prediction", "ground_truth")
+    if "f1" not in metric or not pairs:
+        return None
+    answers, truth = (np.array(side) for side in zip(*pairs, strict=True))
+    hits = 2.0 * ((answers == "yes") & (truth == "yes"))
+    counted = 1.0 * (answers == "yes") + ((answers == "yes") | (answers == "no")) * (truth == "yes")
+    if not counted.sum():
+        return None
+    value = float(hits.sum() / counted.sum())
+    each = (hits - value * counted) / counted.sum()
+    return QuestionScores(tuple(logged), value, each, step=2 / float(counted.sum()))
 
 
-def _mme_total(_: str, logged: Logged) -> _Found:
+def _mme_total(_metric: str, logged: Logged) -> QuestionScores | None:
     """MME's total: the sum over categories of the mean points of a picture."""
-    fields = [_fields(value, "category", "question_id", "score") for value in logged.values()]
-    if not all(fields):
-        return
-    categories: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for category, picture, score in fields:
-        categories[category][picture].append(float(score))
-    means: dict[str, float] = {}
-    for category, pictures in categories.items():
-        means[category] = float(np.mean([_of_picture(scores) for scores in pictures.values()]))
-    each = [
-        (_of_picture(categories[category][picture]) - means[category])
-        / (len(categories[category]) * len(categories[category][picture]))
-        for category, picture, _ in fields
-    ]
-    pictures = sum(len(pictures) for pictures in categories.values())
+    fields = _fields(logged, "category", "question_id", "score")
+    categories: defaultdict[str, list[int]] = defaultdict(list)
+    for place, (category, *_others) in enumerate(fields):
+        categories[category].append(place)
+    if not categories:
+        return None
+    total, pictures, each = 0.0, 0, np.zeros(len(fields))
+    for places in categories.values():
+        _, names, scores = zip(*(fields[place] for place in places), strict=True)
+        mean, count, each[places] = _mean_of_groups(names, [*map(float, scores)], _points_of_picture)
+        total, pictures = total + mean, pictures + count
     # One wrong answer of two costs a picture 150 of 200 points.
-    step = 150.0 * len(categories) / pictures
-    yield sum(means.values()), QuestionScores(tuple(logged), np.array(each), step)
+    return QuestionScores(tuple(logged), total, each, step=150.0 * len(categories) / pictures)
 
 
-def _of_picture(scores: Sequence[float]) -> float:
+def _points_of_picture(scores: Sequence[float]) -> float:
     """The points of one picture of MME: 200 if both answers are right, 50 for one."""
     return 100 * sum(scores) / len(scores) + 100 * (sum(scores) == 2)
 
 
-def _letters(_: str, logged: Logged) -> _Found:
+def _letters(_: str, logged: Logged) -> QuestionScores | None:
     """The share of right letters in per cent, as MMBench counts them where it needs no judge.
 
     A question may be asked several times with its options in another order. Then it counts if all letters are right.
     """
-    fields = [_fields(value, "prediction", "answer", "index") for value in logged.values()]
-    if not all(fields):
-        return
-    questions = [int(index) % _ROTATED for *_, index in fields]
-    right = np.array([float(_letter(str(prediction)) == answer) for prediction, answer, _ in fields])
-    names, places, sizes = np.unique(questions, return_inverse=True, return_counts=True)
-    hits = np.ones(len(names))
-    np.minimum.at(hits, places, right)
-    each = 100 * (hits - hits.mean())[places] / (len(names) * sizes[places])
-    alone = len(names) == len(questions)
-    yield 100 * float(hits.mean()), QuestionScores(tuple(logged), each, 100 / len(names), 100.0 if alone else None)
+    fields = _fields(logged, "prediction", "answer", "index")
+    if not fields:
+        return None
+    right = [100.0 * (_letter(str(prediction)) == answer) for prediction, answer, _ in fields]
+    mean, count, each = _mean_of_groups([int(index) % _ROTATED for *_, index in fields], right, min)
+    return QuestionScores(tuple(logged), mean, each, 100 / count, 100.0 if count == len(fields) else None)
 
 
 def _letter(answer: str) -> str:
     """The option that an answer names first: `B`, `B.`, `(B)`; empty if it names none."""
-    words = answer.split()
-    letter = words[0].strip("().,:") if words else ""
-    return letter if letter in tuple(_OPTIONS) else ""
+    letter = next(iter(answer.split()), "").strip("().,:")
+    return letter if letter in tuple("ABCDE") else ""
 
 
-def _fields(value: Any, *names: str) -> tuple[Any, ...]:
-    """The fields of what was logged; empty if one is missing."""
-    if not isinstance(value, Mapping) or not all(name in value for name in names):
-        return ()
-    return tuple(value[name] for name in names)
+def _mean_of_groups(
+    names: Sequence[Hashable], scores: Sequence[float], points: Callable[[Sequence[float]], float]
+) -> tuple[float, int, NDArray[np.float64]]:
+    """Return the mean points of groups of questions, the number of groups, and how much each question moves the mean.
+
+    names: [n], the group of each question. points: makes the points of a group from the scores of its questions.
+    """
+    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        groups[name].append(place)
+    of_groups = {name: points([scores[place] for place in places]) for name, places in groups.items()}
+    mean = float(np.mean([*of_groups.values()]))
+    each = [(of_groups[name] - mean) / (len(groups) * len(groups[name])) for name in names]
+    return mean, len(groups), np.array(each)
+
+
+def _fields(logged: Logged, *names: str) -> list[tuple[Any, ...]]:
+    """The fields of what was logged for each question; empty if one is missing."""
+    rows = [value for value in logged.values() if isinstance(value, Mapping) and set(names) <= set(value)]
+    return [tuple(row[name] for name in names) for row in rows] if len(rows) == len(logged) else []

@@ -270,7 +270,7 @@ def _score_column(benchmark: Benchmark) -> Column:
     """The score in one benchmark. Its difference to dense is the tooltip, and its interval the colour."""
 
     def entry(row: EvaluatedCell) -> Entry:
-        score = next((score for score in row.benchmarks if score.benchmark == benchmark.name), None)
+        score = row.score_in(benchmark)
         if score is None:
             return NOTHING
         largest = max(abs(score.value), abs(score.dense or 0.0), benchmark.scale / 10)
@@ -285,9 +285,8 @@ def _to_default(benchmark: Benchmark) -> Column:
     """The difference of a variant's score to the default's."""
 
     def entry(row: EvaluatedCell, _: Any) -> Entry:
-        scores = row.beside_default.benchmarks if row.beside_default else ()
-        score = next((score for score in scores if score.benchmark == benchmark.name), None)
-        return NOTHING if score is None else _signed(score.difference, score.value, score.ci95)
+        score = row.beside_default and row.beside_default.score_in(benchmark)
+        return _signed(score.difference, score.value, score.ci95) if score else NOTHING
 
     return Column(f"{benchmark.name} to default", entry)
 

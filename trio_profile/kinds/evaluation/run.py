@@ -10,17 +10,15 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trio_profile.engine.plan import Plan, PlannedCell, resolve
+from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.kinds.evaluation.answering import Answerer
-from trio_profile.kinds.evaluation.answers import DENSE, AnswerStore, RefusedCell, key_of
-from trio_profile.kinds.evaluation.benchmarks import columns, scores
+from trio_profile.kinds.evaluation.answers import DENSE, AnswerStore
 from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Refusal
 from trio_profile.kinds.evaluation.lmms import Model, Tasks
-from trio_profile.kinds.evaluation.question_scores import Results
 from trio_profile.kinds.evaluation.suites import chosen
-from trio_profile.kinds.evaluation.summary import evaluate_row
+from trio_profile.kinds.evaluation.summary import columns, evaluate_row, scores
 from trio_profile.profilers.clock import Clock
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.files import SUBMISSIONS
@@ -43,49 +41,13 @@ def run(
     watch(Step(f"loading {study.model}"))
     plan = resolve(study, keep_refusals=True)
     store = AnswerStore(directory, study, open_session(study.device, inputs=input_digests(study)))
-    answerer = open_answerer(plan, store, clock)
-    model = Model(answerer, store, tasks, watch)
+    model = Model(Answerer(plan, store, clock), tasks, watch)
     # The files that tasks write have no other place without a directory.
     with TemporaryDirectory() if directory is None else nullcontext(directory / SUBMISSIONS) as place:
-        results = _score_rows(model, Path(place), study)
-    return _evaluation(plan, store, results, model)
-
-
-def open_answerer(plan: Plan, store: AnswerStore, clock: Clock | None = None) -> Answerer:
-    """Return what answers the questions that the store does not hold yet.
-
-    Cells that were refused are left out. Raises a TrioError if no cell is left.
-    """
-
-    def refuse(planned: PlannedCell, reason: str) -> None:
-        store.append(RefusedCell(cell=planned.cell, reason=reason))
-
-    refused = store.contents.refused
-    for record in plan.refused:
-        if record.cell.id not in refused:
-            store.append(RefusedCell(cell=record.cell, reason=record.reason or ""))
-    answerer = Answerer(plan, [planned for planned in plan.cells if planned.cell.id not in refused], refuse, clock)
-    for answered in store.contents.questions.values():
-        if answered.picture is not None:
-            answerer.pictures[answered.pixels] = answered.picture
-    return answerer
-
-
-def _score_rows(model: Model, submissions: Path, study: Study) -> dict[str, Results]:
-    """Return lmms-eval's results for each row that is left, by `dense` or the id of the cell."""
-    results: dict[str, Results] = {}
-    while left := [row for row in model.answerer.rows if row not in results]:
-        row, of_row = model.score(left[0], submissions, study.limit, study.seed)
-        results[row] = of_row
-    return results
-
-
-def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], model: Model) -> Evaluation:
-    """Return the document. Only questions that the tasks ask now count."""
-    study, contents = plan.study, store.contents
-    answers = list({key_of(answered): answered for answered in model.answers.values()}.values())
-    dense = results.get(DENSE)
-    suite = chosen(study)
+        results = model.score(Path(place), study.limit, study.seed)
+    # Only questions that the tasks ask now count.
+    answers = list(model.answers.values())
+    dense, suite = results.get(DENSE), chosen(study)
     benchmarks = columns(next(iter(results.values())), suite.columns() if suite else ())
 
     def row(planned: PlannedCell) -> EvaluatedCell:
@@ -96,9 +58,10 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], mod
             return evaluated
         return evaluated.model_copy(update={"beside_default": scores(benchmarks, own, default, answers)})
 
+    refused = store.contents.refused
     return Evaluation(
-        sessions=tuple(contents.sessions),
-        environment=contents.sessions[0].environment,
+        sessions=tuple(store.contents.sessions),
+        environment=store.contents.sessions[0].environment,
         lmms_eval=version("lmms-eval"),
         study=study,
         suite=suite.name if suite else None,
@@ -107,8 +70,6 @@ def _evaluation(plan: Plan, store: AnswerStore, results: dict[str, Results], mod
         dense=None if dense is None else evaluate_row(None, answers, dense, None, benchmarks),
         cells=tuple(row(planned) for planned in model.answerer.cells),
         refused=tuple(
-            Refusal(cell=cell, reason=contents.refused[cell.id].reason)
-            for cell in study.cells()
-            if cell.id in contents.refused
+            Refusal(cell=cell, reason=refused[cell.id].reason) for cell in study.cells() if cell.id in refused
         ),
     )

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.inputs import catalogue
-from trio_profile.kinds.evaluation.document import Benchmark, PrintedAverage
+from trio_profile.kinds.evaluation.document import Benchmark, BenchmarkTask, PrintedAverage
 from trio_profile.records import yaml_source as yaml
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share, Study
@@ -24,25 +24,11 @@ METHODS, RETENTIONS = ("trio",), (0.333,)
 """The methods and retentions of an evaluation without a suite."""
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
-Metric = Annotated[str, Field(pattern="^[^,]+,[^,]+$")]
 
 
-class SuiteBenchmark(Record):
-    """One benchmark: a column of the table.
+class SuiteBenchmark(BenchmarkTask):
+    """One benchmark: a column of the table. needs: what must be downloaded or set before its task can run."""
 
-    task: lmms-eval's name of its task.
-    metrics: lmms-eval's names of its metrics, `metric,filter`. The score is their sum.
-    scale: the score is the sum times this.
-    printed: what the paper calls it, if not by its name here.
-    differs: how the task differs from the paper's protocol; empty if it does not.
-    needs: what must be downloaded or set before the task can run.
-    """
-
-    task: Text
-    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
-    scale: Annotated[float, Field(gt=0)] = 1.0
-    printed: str = ""
-    differs: str = ""
     needs: tuple[Text, ...] = ()
 
 
@@ -84,14 +70,10 @@ class Chosen(NamedTuple):
     table: SuiteTable
 
     def columns(self) -> tuple[Benchmark, ...]:
-        """Return the columns of the table, for `analysis.benchmarks.columns`."""
+        """Return the columns of the table."""
+        known = {name: self.suite.benchmarks[name].model_dump(exclude={"needs"}) for name in self.table.benchmarks}
         return tuple(
-            Benchmark(
-                name=name,
-                printed=benchmark.printed or name,
-                **benchmark.model_dump(include={"task", "metrics", "scale", "differs"}),
-            )
-            for name, benchmark in ((name, self.suite.benchmarks[name]) for name in self.table.benchmarks)
+            Benchmark(**{**known[name], "name": name, "printed": known[name]["printed"] or name}) for name in known
         )
 
     def printed(self, tasks: Collection[str]) -> tuple[PrintedAverage, ...]:

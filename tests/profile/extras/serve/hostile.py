@@ -1,12 +1,22 @@
-"""Hostile requests, eight at a time, to a server that reports its files and connections."""
+"""Two hundred hostile requests, eight at a time, to a server that reports its files and connections.
+
+    python -m tests.profile.extras.serve.hostile
+
+Prints a table: the files and connections, the memory of both processes, and the longest answer of `/health`.
+"""
 
 import json
+import time
 from base64 import b64decode, b64encode
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from itertools import cycle, islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from struct import pack
 from typing import NamedTuple
@@ -15,7 +25,8 @@ from zlib import crc32
 import httpx2
 from PIL import Image
 
-from tests.profile.extras.serve.audited import Audited
+from tests.profile.extras.serve.audited import Audited, serving_audited
+from tests.profile.extras.serve.conftest import STUDY
 
 AT_ONCE = 8
 
@@ -82,16 +93,16 @@ class Attack(NamedTuple):
     """The effects of hostile requests.
 
     statuses: how many requests were answered with each status of HTTP.
-    health: the status of an answer of `/health` beside them.
     events: files and connections, as `Audited.seen` lists them.
     peaks: the most bytes that the listener and the worker held; before are those without hostile requests.
+    waits: seconds of each answer of `/health`.
     """
 
     statuses: Counter[int]
-    health: int
     events: list[str]
     peaks: tuple[int, ...]
     before: tuple[int, ...]
+    waits: list[float]
 
 
 def attack(server: Audited, count: int) -> Attack:
@@ -101,12 +112,60 @@ def attack(server: Audited, count: int) -> Attack:
     def status(body: bytes) -> int:
         return httpx2.post(f"{server.url}/chat/completions", content=body, timeout=3000).status_code
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = pool.map(status, islice(cycle(hostile().values()), count))
-        health = httpx2.get(server.url.replace("/v1", "/health"), timeout=600).status_code
-    return Attack(Counter(answers), health, server.seen(), tuple(map(peak_bytes, server.pids)), before)
+    with looking(server.url.replace("/v1", "/health")) as waits, ThreadPoolExecutor(AT_ONCE) as pool:
+        statuses = Counter(pool.map(status, islice(cycle(hostile().values()), count)))
+    return Attack(statuses, server.seen(), tuple(map(peak_bytes, server.pids)), before, waits)
+
+
+@contextmanager
+def looking(address: str) -> Iterator[list[float]]:
+    """Ask for an address again and again, in another process. The list has the seconds of each answer at the end."""
+    waits, (told, tell) = [], get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=look, args=(address, tell))
+    process.start()
+    told.recv()
+    yield waits
+    told.send("enough")
+    waits += told.recv()
+    process.join()
+
+
+def look(address: str, tell: Connection) -> None:
+    waits = []
+    with httpx2.Client(timeout=600) as client:
+        while not (waits and tell.poll(0.05)):
+            start = time.monotonic()
+            assert client.get(address).status_code == 200
+            waits.append(time.monotonic() - start)
+            if len(waits) == 1:
+                tell.send("the first answer has come")
+    tell.send(waits)
 
 
 def peak_bytes(pid: int) -> int:
     (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
+
+
+def main() -> None:
+    """Print the table."""
+    with serving_audited(STUDY) as server:
+        found = attack(server, 200)
+    connections = sum(event.startswith("socket.") for event in found.events)
+    rows = {
+        "files opened": len(found.events) - connections,
+        "connections made": connections,
+        **{
+            f"peak memory of the {name}": f"{peak / 1e6:,.0f} MB ({before / 1e6:,.0f} MB before)"
+            for name, peak, before in zip(("listener", "worker"), found.peaks, found.before, strict=True)
+        },
+        f"longest of {len(found.waits):,} answers of /health": f"{max(found.waits):.2f} s",
+        "answers by status": ", ".join(f"{n} × {status}" for status, n in sorted(found.statuses.items())),
+    }
+    print(f"| {found.statuses.total()} hostile requests, {AT_ONCE} at a time | |", "|---|---|", sep="\n")
+    for name, value in rows.items():
+        print(f"| {name} | {value} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -134,7 +134,7 @@ JSON = st.recursive(
 NAMES = st.sampled_from([*Body.model_fields, *Body.neutral, "images", "tools", "generation_config"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.binary() | st.dictionaries(NAMES, JSON).map(lambda fields: json.dumps({**HELLO, **fields}).encode()))
 def test_any_body_is_read_or_refused(raw):
     try:

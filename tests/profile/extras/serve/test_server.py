@@ -3,7 +3,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
-import openai
 import pytest
 
 from tests.core.tiny import fast_first
@@ -35,8 +34,8 @@ def streamed(chunks):
 
 @pytest.mark.parametrize("stream", fast_first([False, True], True))
 @pytest.mark.parametrize("kind", fast_first(["dense", "pruned"], "pruned"))
-def test_eight_requests_at_once_get_the_answers_of_one_at_a_time(kind, stream, request):
-    served, questions = request.getfixturevalue(kind), exam(8)
+def test_requests_at_once_get_the_answers_of_one_at_a_time(kind, stream, request):
+    served, questions = request.getfixturevalue(kind), exam(4)
     answers = [expected(served, question) for question in questions]
     found = request.getfixturevalue("server" if kind == "pruned" else "dense_server")
 
@@ -47,7 +46,7 @@ def test_eight_requests_at_once_get_the_answers_of_one_at_a_time(kind, stream, r
         whole = found.ask(question, temperature=0)
         return whole.choices[0].message.content, whole.usage.prompt_tokens, whole.usage.completion_tokens
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(ask, questions)) == answers
     assert all(question.is_answered_by(text) for question, (text, *_) in zip(questions, answers, strict=True))
 
@@ -93,6 +92,8 @@ def test_the_model_is_listed(light):
 
 
 def test_openais_client_shows_errors(light):
+    import openai
+
     with pytest.raises(openai.BadRequestError, match="n = 2: this server does not support it; leave it out") as seen:
         light.client.chat.completions.create(**HELLO, model="pocket", n=2)
     assert (seen.value.param, seen.value.type) == ("n", "invalid_request_error")

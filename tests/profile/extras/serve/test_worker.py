@@ -4,9 +4,9 @@ import asyncio
 import socket
 import sys
 from functools import partial
+from typing import Any
 
 import httpx2
-import openai
 import pytest
 
 from tests.profile.extras.serve import works
@@ -39,7 +39,7 @@ def anew(server: Running) -> str:
     return said(answer)
 
 
-def begun(server: Running, text: str) -> openai.Stream:
+def begun(server: Running, text: str) -> Any:
     """A stream whose first piece has come."""
     stream = server.client.chat.completions.create(**say(text), model="pocket", stream=True)
     while not next(iter(stream)).choices[0].delta.content:
@@ -107,6 +107,8 @@ def test_a_client_that_leaves_the_line_is_not_answered(server):
 
 
 def test_a_fault_after_the_first_piece_is_in_openais_form(server):
+    import openai
+
     stream = begun(server, "talk, then fail")
     server.worker._pipe.send(None)
     with pytest.raises(openai.APIError) as seen:
@@ -115,6 +117,8 @@ def test_a_fault_after_the_first_piece_is_in_openais_form(server):
 
 
 def test_a_server_that_stops_says_so(server):
+    import openai
+
     stream = begun(server, "talk")
     server.worker.close()
     with pytest.raises(openai.APIError, match="the server stops"):

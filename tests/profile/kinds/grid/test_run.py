@@ -153,6 +153,7 @@ def test_a_sweep_goes_on_where_counting_stopped(tiny_study, tmp_path, monkeypatc
     assert (kinds.count("picture"), kinds.count("dense")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_while_it_is_timed_keeps_its_counts(tiny_study, tmp_path, monkeypatch):
     run = rounds._run
 
@@ -174,6 +175,7 @@ def questions_about(photograph: Path, path: Path, count: int) -> None:
     path.write_text("\n".join(map(json.dumps, lines)))
 
 
+@pytest.mark.slow
 def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph, tmp_path):
     file, out = tmp_path / "questions.jsonl", tmp_path / "out"
     study = tiny_study.model_copy(update={"questions": str(file), "retentions": (0.4,)})
