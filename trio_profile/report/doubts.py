@@ -69,23 +69,18 @@ def page(doubts: Sequence[Doubt], cells: Collection[Cell], pairs: Sequence[CellP
     return Page("doubts", "Doubts", PUBLISHED, blocks, folded="Show the doubts")
 
 
-def blocks_of(doubts: Sequence[Doubt], name: str = "") -> Iterator[Block]:
-    """Doubts in words: those about the whole study, the strongest one of each kind about a cell, and all of these.
-
-    name: of the study, where a page has several.
-    """
-    of = f"{name}: " if name else ""
+def blocks_of(doubts: Sequence[Doubt]) -> Iterator[Block]:
+    """Doubts in words: those about the whole study, the strongest one of each kind about a cell, and all of these."""
     if whole := [_sentence(doubt) for doubt in doubts if doubt.cell is None]:
-        yield Sentences(of + cell_name(None), whole, tone="doubt")
+        yield Sentences(cell_name(None), whole, tone="doubt")
     about = [doubt for doubt in doubts if doubt.cell is not None]
     if about:
         kinds = dict.fromkeys(doubt.kind for doubt in about)
         strongest = [_strongest([doubt for doubt in about if doubt.kind == kind]) for kind in kinds]
-        yield Sentences(f"{of}single cells, the strongest doubt of each kind", strongest, tone="doubt")
+        yield Sentences("single cells, the strongest doubt of each kind", strongest, tone="doubt")
         rows = [[Entry(cell_name(doubt.cell)), Entry(doubt.kind), Entry(doubt.sentence)] for doubt in about]
         columns = ("cell", "doubt", "what was seen")
-        caption = f"{of}every doubt about a cell" if of else "Every doubt about a cell"
-        yield Table(caption, columns, rows, prose=True, detail=True)
+        yield Table("Every doubt about a cell", columns, rows, prose=True, detail=True)
 
 
 def _scope(pairs: Sequence[CellPairs]) -> list[str]:
