@@ -4,7 +4,7 @@ import re
 from hashlib import sha256
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from trio_profile.records.option import CLAIM, INPUT, METHOD, MODEL, SAMPLING, option
 from trio_profile.records.record import Record
@@ -280,6 +280,14 @@ class Study(Record):
         if self.questions is None:
             return ()
         return (self.questions,) if isinstance(self.questions, str) else self.questions
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_other_runs(cls, fields: Any) -> Any:
+        """Raise ValueError for an older study whose runs began behind a busy stream, or with a cold cache."""
+        if isinstance(fields, dict) and (fields.get("preroll_ms") or fields.get("cold_l2")):
+            raise ValueError("its runs began with preroll_ms or cold_l2, which are gone; measure it into another --out")
+        return fields
 
     @field_validator("pixels", mode="before")
     @classmethod
