@@ -95,9 +95,6 @@ def test_only_what_runs_a_model_imports_torch():
 CRUMB = 40
 """A module with fewer lines of code is merged into the module that uses it, if only one does."""
 CRUMBS = {
-    "trio_profile.profilers.kept_tokens",
-    "trio_profile.report.snippet",
-    "trio_profile.report.token_data",
 }
 ONE_FILE_EACH = (
     *("trio_core.methods.", "trio_core.models."),
@@ -214,6 +211,7 @@ ABOUT_MORE_THAN_A_MODULE = {
     "report/test_browser.py",  # what a browser makes of a page
     "report/test_every_block.py",  # every block in every renderer
     "report/test_report_pages.py",  # the pages of reports/ in a browser
+    "report/test_token_pictures.py",  # the tokens of a picture in a browser
 }
 
 

@@ -43,7 +43,7 @@ def _in_this_process(known: Any) -> Any:
     """`subprocess.run`, but the commands of trio-profile run here."""
 
     def call(command: list[str], **more: Any) -> Any:
-        if command[1:3] != ["-m", "trio_profile.cli"]:
+        if command[1:3] != ["-m", "trio_profile"]:
             return known(command, **more)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             code = run(command[3:])

@@ -1,4 +1,4 @@
-"""The exact quantities of the dense model and of a cell: work, memory and launches, which do not depend on a clock."""
+"""The exact quantities of the dense model and of a cell, which do not depend on a clock: work, memory, kept tokens."""
 
 from typing import Any
 
@@ -6,13 +6,16 @@ import torch
 
 from trio_core.errors import MethodError
 from trio_core.methods.method import Method
+from trio_core.pruning import prune
+from trio_core.trace import StageTrace, Trace
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
+from trio_profile.inputs.picture import lay_out, shown_inputs
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, kept_tokens, launches, memory, power
+from trio_profile.profilers import flops_counted, launches, memory, power
 from trio_profile.quantities.registry import QUANTITIES
-from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
+from trio_profile.records.schema import Cell, Dense, KeptTokens, Measurement, Shape, StageTokens, Study
 from trio_profile.text import first_line
 
 Counts = dict[str, Any]
@@ -56,11 +59,47 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
         "fastv_overhead_macs": planned.fastv_overhead_macs(shape, study.gamma),
         "gamma_counted": _gamma_counted(planned, shape, counted.selection_flops),
         "counted": counted,
-        "kept": kept_tokens.measure(workload, planned.method, trace, keep_maps=study.picture),
+        "kept": kept_tokens(workload, planned.method, trace, keep_maps=study.picture),
         "kv_bytes": sum(held),
         "kv_bytes_predicted": memory.predicted_bytes(shape, schedule.tokens_by_layer),
         **_count_in_prefill(workload, planned.method),
     }
+
+
+def kept_tokens(workload: Workload, method: Method, trace: Trace, *, keep_maps: bool = True) -> KeptTokens | None:
+    """Return the visual tokens of the picture that the study shows that a method keeps, for the first sample.
+
+    It is None if the model's tokens cannot be placed on the picture.
+
+    trace: of a prefill of the study's own input. If the study shows another one, that one is run.
+    keep_maps: False leaves out the scores, and which token went into which. Both can show outlines of the picture.
+    """
+    inputs = shown_inputs(workload)
+    if lay_out(workload.adapter, inputs) is None:
+        return None
+    if inputs is not workload.inputs:
+        with prune(workload.model, method) as trace, torch.no_grad():
+            workload.model(**inputs, logits_to_keep=1)
+    return kept_in(trace, keep_maps=keep_maps)
+
+
+def kept_in(trace: Trace, *, keep_maps: bool = True) -> KeptTokens:
+    """Return the kept tokens of the first sample of a trace."""
+    count = trace.visual_tokens[0]
+    stages = tuple(_stage(stage, count, keep_maps=keep_maps) for stage in trace.stages)
+    return KeptTokens(visual_tokens=count, stages=stages)
+
+
+def _stage(stage: StageTrace, visual_tokens: int, *, keep_maps: bool) -> StageTokens:
+    scores, merged_into = (stage.scores, stage.merged_into) if keep_maps else (None, None)
+    return StageTokens.of(
+        stage.layer,
+        visual_tokens,
+        stage.kept[0].tolist(),
+        None if scores is None else scores[0].detach().double().cpu().numpy(),
+        merges=stage.merges,
+        merged_into=None if merged_into is None else merged_into[0].cpu().numpy(),
+    )
 
 
 def failure_of(cell: Cell, error: Exception) -> Measurement:

@@ -66,16 +66,6 @@ class Share(Estimate):
     value: float = Field(validation_alias=AliasChoices("value", "share"), serialization_alias="share")
 
 
-class SpeedupRatio(Estimate):
-    """The speed-up in one study, divided by the speed-up in another one. Above 1 pruning pays more than there.
-
-    samples: pairs of the study that has fewer.
-    sessions: of the study that has fewer.
-    """
-
-    sessions: int = 1
-
-
 class Accuracy(Estimate):
     """The share of questions with a right answer, 0 to 1, with Wilson's interval."""
 

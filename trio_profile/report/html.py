@@ -1,21 +1,28 @@
-"""A report as one self-contained HTML file: data, style, plotly and figures inside, nothing loaded from anywhere."""
+"""A report as one self-contained HTML file: data, style, plotly and figures inside, nothing loaded from anywhere.
+
+`snippet` is its beginning for a notebook.
+"""
 
 import json
 import re
+from base64 import b64encode
+from dataclasses import asdict, replace
 from pathlib import Path
 from pkgutil import get_data
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.reading import open_regular
 from trio_profile.records.files import REPORT
 from trio_profile.records.schema import FORMAT, VERSION
 from trio_profile.records.writing import require_regular, write_whole
 from trio_profile.report import drawing, rows
-from trio_profile.report.blocks import Chart, Report, Terms, Tokens, Waterfall
-from trio_profile.report.columns import doubted, has_others
+from trio_profile.report.blocks import Chart, DrawnStage, Report, Sentences, Table, Terms, Tokens, Waterfall
+from trio_profile.report.columns import chosen_rows, doubted, first_columns, has_others
 from trio_profile.report.palette import hex_colour
 from trio_profile.report.preparing import prepare, unbroken
 from trio_profile.text import printable_json
@@ -34,6 +41,8 @@ _GENERATOR = re.compile(rf'<meta name="generator" content="{re.escape(FORMAT)} f
 """The signature of a page. A page without it is never overwritten."""
 DOUBTS = "doubts"
 """Id of the section that the marks of doubted entries link to."""
+MOST_ROWS = 40
+"""In a notebook a longer table is cut, and says so."""
 
 
 def render(report: Report) -> str:
@@ -41,7 +50,7 @@ def render(report: Report) -> str:
     report = prepare(report)
     blocks = [block for page in report.pages for block in page.blocks]
     drawn = any(isinstance(block, Chart | Waterfall) for block in blocks)
-    return _template().render(
+    return _template("page.html").render(
         report=report,
         format=f"{FORMAT} format {VERSION}",
         styles=[_file(name) for name in STYLES],
@@ -50,6 +59,23 @@ def render(report: Report) -> str:
         data=Markup(embeddable(report.data)),
         heads={name: text for block in blocks if isinstance(block, Terms) for name, text in block.heads.items()},
         doubts=DOUBTS if any(page.id == DOUBTS for page in report.pages) else "",
+    )
+
+
+def snippet(report: Report) -> str:
+    """The heading, the first sentences and the first table as a small piece of HTML: no script, no style sheet."""
+    report = prepare(report)
+    blocks = [block for page in report.pages for block in page.blocks]
+    sentences = next((block for block in blocks if isinstance(block, Sentences)), None)
+    table = next((block for block in blocks if isinstance(block, Table) and block.rows), None)
+    if table is not None:
+        table = first_columns(chosen_rows(table))
+    left = len(table.rows) - MOST_ROWS if table else 0
+    return _template("snippet.html").render(
+        report=report,
+        sentences=sentences,
+        table=table and replace(table, rows=table.rows[:MOST_ROWS]),
+        more=units.number_of(left, "more row") if left > 0 else "",
     )
 
 
@@ -110,15 +136,16 @@ def _plotly() -> Markup:
     return Markup((get_data("plotly", "package_data/plotly.min.js") or b"").decode())
 
 
-def _template() -> Template:
+def _template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
         "figure": _figure,
-        "token_data": _token_data,
+        "token_data": token_data,
         "json": _json,
         "unbroken": _unbroken,
+        "no_break": unbroken,
         "hex": hex_colour,
         "dot": rows.dot,
         "head": rows.head,
@@ -126,7 +153,7 @@ def _template() -> Template:
         "has_others": has_others,
         "doubted": doubted,
     }
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 def _unbroken(text: str) -> Markup:
@@ -141,13 +168,30 @@ def _figure(block: Chart | Waterfall) -> drawing.Figure:
     return {**figure, "narrow": drawing.narrow_layout(block)}
 
 
-def _token_data(block: Tokens) -> Markup:
-    """The tokens of a block as JSON, for the script that draws them."""
-    from trio_profile.report.token_data import token_data  # imports numpy, which most pages do not need
+def token_data(block: Tokens) -> Markup:
+    """The tokens of a block as JSON, for the script that draws them. Kept tokens are one bit each."""
+    data = {name: getattr(block, name) for name in ("picture", "frames", "count", "methods", "at", "grids")}
+    names = ("method", "retention", "where")
+    maps = [{name: getattr(drawn, name) for name in names} for drawn in block.maps]
+    for drawn, of_map in zip(block.maps, maps, strict=True):
+        of_map["stages"] = [*map(_stage, drawn.stages)]
+    return _json({**data, "maps": maps})
 
-    return Markup(embeddable(token_data(block)))
+
+def _stage(stage: DrawnStage) -> dict[str, Any]:
+    """One stage. Bytes are base64. Parts that it does not have are left out."""
+    import numpy as np  # most pages do not need it
+
+    kept = np.packbits(np.frombuffer(stage.kept, dtype=np.uint8))
+    parts: dict[str, Any] = {"layer": stage.layer, "text": stage.text, "kept": kept.tobytes()}
+    if stage.scores:
+        parts |= {"scores": stage.scores, "low": stage.low, "high": stage.high}
+    if stage.merges:
+        parts |= {"merges": True, "into": np.asarray(stage.merged_into, dtype="<i4").tobytes()}
+    return {name: b64encode(part).decode() if isinstance(part, bytes) else part for name, part in parts.items()}
 
 
-def _json(figure: drawing.Figure) -> Markup:
-    """A figure as JSON, for the script that draws it."""
-    return Markup(embeddable(json.dumps(figure, ensure_ascii=False, allow_nan=False, separators=(",", ":"))))
+def _json(data: dict[str, Any]) -> Markup:
+    """A figure, or the tokens of a block, as JSON."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)
+    return Markup(embeddable(text))

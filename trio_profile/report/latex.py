@@ -1,12 +1,10 @@
 """A report as LaTeX, for a paper. It needs the font encoding T1, and the packages booktabs and longtable."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 
-from trio_profile.report.blocks import Report, Table
-from trio_profile.report.columns import MARK, doubted, first_columns, other_columns, with_note
-from trio_profile.report.preparing import Form, tables_text, whole_text
+from trio_profile.report.blocks import Report
+from trio_profile.report.columns import MARK
+from trio_profile.report.preparing import text_of
 
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi . pi rho . sigma tau upsilon phi chi psi "
@@ -64,42 +62,11 @@ _TEX = {
     "\N{NO-BREAK SPACE}": "~",
     "\n": " ",
 }
-_NEEDS = r"% written by trio-profile; \usepackage[T1]{fontenc} \usepackage{booktabs, longtable}"
 
 
-def latex(report: Report) -> str:
-    """The whole report as LaTeX."""
-    return whole_text(report, _FORM)
-
-
-def tables(report: Report) -> str:
-    """The tables of a report alone, without headings: what a paper inputs."""
-    return tables_text(report, _FORM)
-
-
-def _list(kind: str, items: Sequence[str]) -> list[str]:
-    return [rf"\begin{{{kind}}}", *items, rf"\end{{{kind}}}"] if items else []
-
-
-def _table(block: Table) -> list[str]:
-    """The table. The columns that the page hides at first stand in a second one, which names the rows again."""
-    doubts, others = doubted(block), other_columns(block)
-    lines = _part(first_columns(block))
-    lines += ["", *_part(replace(others, caption=""))] if others is not None else []
-    return [*lines, *(["", _tex(doubts)] if doubts else [])]
-
-
-def _part(block: Table) -> list[str]:
-    """Columns side by side, over as many pages as they need. The caption is on the first page, the head on each."""
-    width = len(block.columns)
-    shape = "l" * block.keys + "r" * (width - block.keys)
-    if block.prose:
-        shape = rf"p{{\dimexpr\textwidth/{width}-2\tabcolsep\relax}}" * width
-    rows = [" & ".join(_tex(with_note(entry)) for entry in row) for row in block.rows]
-    head = rf"\toprule {' & '.join(map(_tex, block.columns))} \\ \midrule"
-    first = [rf"\caption{{{_tex(block.caption)}}} \\", rf"{head} \endfirsthead"] if block.caption else []
-    begin = [rf"\begin{{longtable}}{{{shape}}}", *first, rf"{head} \endhead"]
-    return [*begin, *(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{longtable}"]
+def latex(report: Report, *, only_tables: bool = False) -> str:
+    """The whole report as LaTeX, or its tables alone, without headings: what a paper inputs."""
+    return text_of(report, "latex", _tex, only_tables=only_tables)
 
 
 def _tex(text: str) -> str:
@@ -118,17 +85,3 @@ def known(char: str) -> str:
 def separated(text: str) -> str:
     """Text in which no two characters become one: two hyphens stay two hyphens."""
     return _LIGATURE.sub(r"\g<0>{}", text)
-
-
-_FORM = Form(
-    _tex,
-    _table,
-    items=lambda texts: _list("itemize", [rf"\item {text}" for text in texts]),
-    terms=lambda pairs: _list("description", [rf"\item[{{{term}}}] {text}" for term, text in pairs]),
-    heading=r"\paragraph{{{}}}",
-    title=r"\section*{{{}}}",
-    section=r"\subsection*{{{}}}",
-    banner=r"\textbf{{{}}}",
-    strong=r"\textbf{{{}}}",
-    begin=[_NEEDS],
-)

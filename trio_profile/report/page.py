@@ -56,7 +56,7 @@ def fields_of(study: Record) -> list[tuple[str, str]]:
     return [(name.replace("_", " "), text) for name, value in fields.items() if (text := as_text(value))]
 
 
-def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
+def sessions_table(sessions: Sequence[Session]) -> Table:
     """Each opening of the study: its start, command, host and commit, and the versions that differ."""
     differing = {name: of for name, of in _VERSIONS.items() if len({of(session) for session in sessions}) > 1}
     texts: dict[str, Callable[[Session], str | None]] = {
@@ -69,4 +69,4 @@ def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Ta
         "command": attrgetter("command"),
     }
     rows = [[Entry(text(session) or "–") for text in texts.values()] for session in sessions]
-    return Table(caption, list(texts), rows, prose=True, detail=True)
+    return Table("Sessions", list(texts), rows, prose=True, detail=True)

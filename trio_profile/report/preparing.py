@@ -5,14 +5,18 @@ inside an interval nor between a number and its unit.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from pathlib import Path
 from textwrap import wrap
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
-from trio_profile.report.blocks import Block, Chart, Entry, Report, Sentences, Table, Terms, Tokens, Waterfall
-from trio_profile.report.columns import without_empty_columns
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from trio_profile.report import columns
+from trio_profile.report.blocks import Block, Entry, Report, Table, Waterfall
 from trio_profile.text import printable
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -28,78 +32,36 @@ def prepare(report: Report) -> Report:
 
 
 def _filled(block: Block) -> Block:
-    return without_empty_columns(block) if isinstance(block, Table) else block
+    return columns.without_empty_columns(block) if isinstance(block, Table) else block
 
 
-@dataclass(frozen=True)
-class Form:
-    """The text around the blocks, in one form. `{}` stands for the text.
+def text_of(report: Report, form: str, escape: Callable[[str], str], *, only_tables: bool = False) -> str:
+    """The report as text, blocks with `detail=True` included. A figure is told by its label.
 
-    escape: makes text that stays text. table: returns the lines of a table.
-    items, terms: return the lines of a list, from texts that stay text.
-    heading: of a block. strong: of the banner, and of the confidence.
+    form: the name of its template: markdown or latex.
+    escape: makes text that stays text.
+    only_tables: leave out all but the tables: what a paper inputs.
     """
-
-    escape: Callable[[str], str]
-    table: Callable[[Table], list[str]]
-    items: Callable[[Sequence[str]], list[str]]
-    terms: Callable[[Sequence[tuple[str, str]]], list[str]]
-    heading: str
-    title: str
-    section: str
-    banner: str
-    strong: str
-    begin: Sequence[str] = ()
-
-
-def drawn(block: Block, form: Form) -> list[str]:
-    """The lines of one block."""
-    escape = form.escape
-
-    def under(heading: str, *texts: str) -> list[str]:
-        lines = [form.heading.format(escape(heading)), ""] if heading else []
-        return [*lines, *(line for text in texts if text for line in (escape(text), ""))]
-
-    match block:
-        case Sentences():
-            return [*under(block.heading), *form.items([escape(line) for line in block.lines])]
-        case Terms():
-            return [*under(block.heading), *form.terms([(escape(term), escape(text)) for term, text in block.items])]
-        case Table():
-            return form.table(block)
-        case Chart():
-            return under(block.caption, block.label)
-        case Waterfall():
-            steps = (block.first, *block.steps, block.last)
-            rows = [[Entry(step.name), Entry(step.text), Entry(step.exact)] for step in steps]
-            return [*under(block.caption, block.label), *form.table(Table("", ("step", "adds", "exactly"), rows))]
-        case Tokens():
-            items = form.items([escape(drawn.text) for drawn in block.maps])
-            return [*under(block.caption, block.label, block.note), *items]
-    assert_never(block)
+    environment = Environment(
+        *("<%", "%>", "<<", ">>", "<#", "#>"),  # LaTeX has many braces
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(str(value))),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    of_tables = (columns.doubted, columns.first_columns, columns.has_others, columns.other_columns, columns.with_note)
+    environment.filters |= {function.__name__: function for function in (*of_tables, steps)}
+    template = environment.get_template("text.jinja")
+    text = template.render(report=prepare(report), template=f"{form}.jinja", only_tables=only_tables)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def whole_text(report: Report, form: Form) -> str:
-    """The whole report, blocks with `detail=True` included. A figure is told by its label."""
-    report, escape = prepare(report), form.escape
-    lines = [*form.begin, form.title.format(escape(f"{report.subject} {report.preposition} {report.model}")), ""]
-    lines += [escape(" · ".join(report.facts)), ""] if report.facts else []
-    lines += [form.banner.format(escape(report.banner)), ""] if report.banner else []
-    for sure in report.confidence:
-        lines += [f"{form.strong.format(sure.title)}, because {escape(sure.why)}.", ""]
-    for page in report.pages:
-        lines += [form.section.format(escape(page.title)), ""]
-        lines += [escape(page.how_to_read), ""] if page.how_to_read else []
-        lines += [line for block in page.blocks for line in (*drawn(block, form), "")]
-        lines += [] if page.blocks else [escape(page.empty), ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def tables_text(report: Report, form: Form) -> str:
-    """The tables of a report alone, without headings."""
-    blocks = (block for page in prepare(report).pages for block in page.blocks)
-    lines = [line for block in blocks if isinstance(block, Table) for line in (*form.table(block), "")]
-    return "\n".join([*form.begin, *lines]).rstrip() + "\n"
+def steps(block: Waterfall) -> Table:
+    """The steps of a waterfall as a table."""
+    rows = [[Entry(step.name), Entry(step.text), Entry(step.exact)] for step in (block.first, *block.steps, block.last)]
+    return Table("", ("step", "adds", "exactly"), rows)
 
 
 def unbroken(text: str) -> str:

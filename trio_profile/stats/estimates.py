@@ -1,11 +1,11 @@
-"""Make an Estimate from raw samples, or from two other estimates."""
+"""Make an Estimate from raw samples."""
 
-from math import hypot, isfinite
+from math import isfinite
 from typing import TypeVar
 
-from trio_profile.records.estimate import Accuracy, Difference, Measured, Ratio, SpeedupRatio
+from trio_profile.records.estimate import Measured
 from trio_profile.records.schema import Stopped
-from trio_profile.stats.intervals import Groups, median, median_interval, quotient_interval
+from trio_profile.stats.intervals import Groups, median, median_interval
 from trio_profile.stats.two_way import Centre, centre_of
 
 M = TypeVar("M", bound=Measured)
@@ -33,25 +33,3 @@ def median_of(kind: type[M], groups: Groups, stopped: Stopped, machine: float = 
         interval = median_interval(values)
         return kind(value=median(values), ci95=interval, samples=len(values), sessions=len(groups), stopped=stopped)
     return measured(kind, centre_of(groups, machine), stopped)
-
-
-def quotient_of(base: Ratio, new: Ratio) -> SpeedupRatio:
-    """Return new / base of two ratios that were measured independently of each other."""
-    return SpeedupRatio(
-        value=new.value / base.value,
-        ci95=quotient_interval((base.value, new.value), (base.ci95, new.ci95)),
-        samples=min(new.samples, base.samples),
-        sessions=min(new.sessions, base.sessions),
-    )
-
-
-def difference_between(first: Accuracy, other: Accuracy) -> Difference:
-    """The other accuracy minus the first one, of two independent samples (Newcombe 1998, his method 10).
-
-    The distances to the ends of the two Wilson intervals are added in quadrature. For answers to the same questions the
-    interval is too wide, never too narrow: paired differences vary less.
-    """
-    below = hypot(other.value - other.ci95[0], first.ci95[1] - first.value)
-    above = hypot(other.ci95[1] - other.value, first.value - first.ci95[0])
-    value = other.value - first.value
-    return Difference(value=value, ci95=(value - below, value + above), samples=min(first.samples, other.samples))

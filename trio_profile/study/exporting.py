@@ -115,7 +115,8 @@ def _json(study: Finished, *, pairs: bool) -> str:
 
 def _text(study: Finished, format: Format, *, cells: bool) -> str:
     """The report with the table of all cells first, or this table alone."""
-    from trio_profile.report import latex, markdown
+    from trio_profile.report.latex import latex
+    from trio_profile.report.markdown import markdown
 
     report, kind = running.findings(study), study.kind
     tables = kind.load("paper_tables")(study.document) if kind.paper_tables else []
@@ -125,9 +126,7 @@ def _text(study: Finished, format: Format, *, cells: bool) -> str:
     whole = replace(
         report, pages=tables if cells else [*(page for page in tables if page.id not in printed), *report.pages]
     )
-    if format == "latex":
-        return latex.tables(whole) if cells else latex.latex(whole)
-    return markdown.tables(whole) if cells else markdown.markdown(whole)
+    return (latex if format == "latex" else markdown)(whole, only_tables=cells)
 
 
 def csv_text(rows: Rows) -> str:

@@ -5,8 +5,8 @@ from importlib import import_module
 
 from trio_profile.records.documents import Document, StudyDocument
 from trio_profile.report.blocks import Report
+from trio_profile.report.html import snippet
 from trio_profile.report.page import with_banner
-from trio_profile.report.snippet import snippet
 from trio_profile.study.kinds import KINDS
 
 _REPORTS = {

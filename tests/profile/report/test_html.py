@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from trio_profile.errors import ProfileError, StoreError
 from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.sweep import SweepDocument
 from trio_profile.report import html
-from trio_profile.report.blocks import Confidence, Page, Report, Sentences
-from trio_profile.report.definitions import DEFINITIONS, find
+from trio_profile.report.blocks import Confidence, Entry, Page, Report, Sentences, Table
+from trio_profile.report.definitions import by_spelling, definitions
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
 
@@ -71,11 +72,17 @@ def test_the_embedded_data_are_the_document(several: SweepDocument, several_html
     assert embedded(several_html) == several
 
 
+def anchor(term: str) -> str:
+    return f"numbers-{term.casefold().replace(' ', '-').replace('_', '-')}"
+
+
 def test_every_definition_has_an_anchor_and_heads_tell_their_meaning(several_html: str):
     ids = attributes(several_html, "id")
-    assert len(ids) == len(set(ids)) and {f"numbers-{find(name).anchor}" for name in DEFINITIONS} <= set(ids)
+    assert len(ids) == len(set(ids)) and {anchor(name) for name in definitions()} <= set(ids)
     heads = attributes("".join(re.findall(r"<th scope[^>]*>", several_html)), "title")
-    assert {find(name).meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")} <= set(heads)
+    assert {
+        by_spelling()[name].meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")
+    } <= set(heads)
 
 
 # Nothing is loaded, nothing breaks out
@@ -193,3 +200,49 @@ def test_a_name_that_is_free_or_an_empty_file_may_be_taken(tmp_path):
     html.require_ours(tmp_path / "report.html")
     (tmp_path / "report.html").touch()
     html.require_ours(tmp_path / "report.html")
+
+
+# --- in a notebook ---------------------------------------------------------------------------------------------------
+
+
+def test_the_first_sentences_and_the_first_table_are_shown():
+    blocks = [
+        Sentences("", ["Use trio at 22 %."]),
+        Table("cells", ["Method", "Prefill"], [[Entry("trio"), Entry("1.46×", note="[1.4, 1.5]", tone="gain")]]),
+        Sentences("", ["not this."]),
+    ]
+    text = html.snippet(Report("trio", "pocket", ["cpu"], [Page("one", "One", "", blocks)], banner="A toy model."))
+    for said in ("trio on pocket", "cpu", "A toy model.", "Use trio at 22\u00a0%.", "1.46×", "cells"):
+        assert said in text
+    assert "not this." not in text and "<script" not in text
+
+
+def test_text_that_looks_like_markup_stays_text():
+    table = Table(HOSTILE, [HOSTILE, "b"], [[Entry(HOSTILE, HOSTILE, HOSTILE), Entry("1", doubt=HOSTILE)]])
+    report = Report(HOSTILE, HOSTILE, [HOSTILE], [Page("one", "", "", [Sentences("", [HOSTILE]), table])])
+    seen: list[tuple[str, list]] = []
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            seen.append((tag, attrs))
+
+    Tags().feed(html.snippet(report))
+    known = "div p b br small span ul li table caption thead tbody tr th td"
+    assert [tag for tag, _ in seen if tag not in known.split()] == []
+    known = "class title colspan scope role tabindex aria-hidden"
+    assert {name for _, attrs in seen for name, _ in attrs} <= set(known.split())
+
+
+def test_a_doubt_has_the_mark_of_every_form_and_a_column_of_dashes_is_left_out():
+    rows = [[Entry("trio"), Entry("–"), Entry("1.5×", doubt="few pairs")]]
+    table = Table("", ["Method", "Energy", "Prefill"], rows)
+    text = html.snippet(Report("a", "b", [], [Page("one", "", "", [table])]))
+    assert 'title="few pairs"' in text and "† few pairs" in text
+    assert "Energy" not in text and "–" not in text
+
+
+def test_columns_behind_a_click_and_rows_past_the_limit_are_left_out():
+    rows = [[Entry(f"row {number}"), Entry("1"), Entry("hidden")] for number in range(html.MOST_ROWS + 3)]
+    table = Table("", ["name", "first", "later"], rows, first=2)
+    text = html.snippet(Report("a", "b", [], [Page("one", "", "", [table])]))
+    assert "hidden" not in text and "later" not in text and "3 more rows" in text and "row 39<" in text

@@ -10,6 +10,7 @@ from trio_profile.stats.intervals import (
     machine_spread,
     mean_interval,
     median_interval,
+    quotient_interval,
     ranks_of,
     reach,
     share_interval,
@@ -54,6 +55,11 @@ def test_errors_are_added_in_quadrature_and_their_freedom_is_satterthwaites():
     assert sum_of_errors(3, 5, 4, 10) == (5, pytest.approx(625 / (81 / 5 + 256 / 10)))
     assert sum_of_errors(3, 5, 0, 10) == (3, pytest.approx(5))
     assert sum_of_errors(0, 5, 0, 10) == (0, 5)
+
+
+def test_the_interval_of_a_quotient_adds_the_distances_in_quadrature():
+    ends = [(value / wide, value * wide) for value, wide in ((2.0, np.exp(0.03)), (3.0, np.exp(0.04)))]
+    assert quotient_interval((2.0, 3.0), ends) == pytest.approx((1.5 * np.exp(-0.05), 1.5 * np.exp(0.05)))
 
 
 def _answers(draw: np.random.Generator, pictures: int, each: int, alike: float, right: float = 0.8):

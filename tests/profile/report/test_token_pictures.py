@@ -1,4 +1,4 @@
-"""The tokens as the page's script reads them."""
+"""The tokens of a picture: as the page's script reads them, and as a browser draws them."""
 
 import json
 from base64 import b64decode
@@ -15,7 +15,6 @@ from tests.profile.examples import PIXEL
 from tests.profile.report.test_html import HOSTILE
 from trio_profile.report import html
 from trio_profile.report.blocks import DrawnStage, DrawnTokens, Grid, Page, Report, Tokens
-from trio_profile.report.token_data import token_data
 
 
 def test_bytes_are_base64_and_kept_tokens_are_bits():
@@ -24,7 +23,7 @@ def test_bytes_are_base64_and_kept_tokens_are_bits():
     third = DrawnStage(5, "kept 0 of 9", bytes(9), merges=True)
     one = DrawnTokens("trio", 0.25, "25.0 %", "said", [first, second, third])
     block = Tokens("tokens", "", "", 9, [Grid("", 3, 3)], [one], ["trio"], picture="data:,")
-    found = json.loads(token_data(block))
+    found = json.loads(html.token_data(block))
     assert found["picture"] == "data:," and found["count"] == 9 and found["methods"] == ["trio"]
     assert found["grids"] == [{"name": "", "rows": 3, "columns": 3, "first": 0, "newline": False}]
     (drawn,) = found["maps"]
