@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from trio_profile.inputs.claims.claims import Budgets, Row
-from trio_profile.inputs.claims.reader import of_source, read
+from trio_profile.inputs.claims.claims import Budgets, Row, of_source, read
 from trio_profile.kinds.audit.document import AuditDocument, Finding
 from trio_profile.kinds.audit.run import audit
 from trio_profile.records.yaml_source import parse

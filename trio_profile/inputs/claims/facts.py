@@ -11,9 +11,18 @@ from functools import cached_property
 
 from trio_profile.cost.conventions import Convention, Prefill
 from trio_profile.cost.printed import Interval, Printed
-from trio_profile.inputs.claims.claims import BYTES_BY_DTYPE, Claims, Model, Row, Setting, Table, builtin
-from trio_profile.inputs.claims.quantities import Quantity, quantity
-from trio_profile.inputs.claims.reader import read
+from trio_profile.inputs.claims.claims import (
+    BYTES_BY_DTYPE,
+    Claims,
+    Model,
+    Quantity,
+    Row,
+    Setting,
+    Table,
+    builtin,
+    quantity,
+    read,
+)
 from trio_profile.records.schema import Shape
 from trio_profile.text import listed
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
-from trio_profile.inputs.claims.claims import Claims, Row, builtin
+from trio_profile.inputs.claims.claims import Claims, Row, builtin, quantity, read
 from trio_profile.inputs.claims.facts import Facts, Line
-from trio_profile.inputs.claims.quantities import quantity
-from trio_profile.inputs.claims.reader import read
 from trio_profile.kinds.audit.document import NEAR, VERDICTS, AuditDocument, Finding, Measured, merged
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.schema import Study

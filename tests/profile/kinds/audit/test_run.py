@@ -13,8 +13,7 @@ from tests.profile.examples import document as document_of
 from tests.profile.examples import environment, measurement, study
 from tests.profile.papers import PLANTS, paper, planted
 from trio_profile.cli import run
-from trio_profile.inputs.claims.claims import TEMPLATE, builtin
-from trio_profile.inputs.claims.reader import read
+from trio_profile.inputs.claims.claims import TEMPLATE, builtin, read
 from trio_profile.kinds.audit.document import VERDICTS, AuditDocument, Finding
 from trio_profile.kinds.audit.run import audit, with_measured
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from trio_profile.cost.printed import Interval, Printed
+from trio_profile.inputs.claims.claims import quantity
 from trio_profile.inputs.claims.facts import Facts, Figure, Line
-from trio_profile.inputs.claims.quantities import quantity
 from trio_profile.kinds.audit.document import Finding, Subject, judge, number, share
 
 _NOMINAL = "nominal-visual-tokens"
