@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import yaml
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from torch import Tensor, nn
 from transformers import (
     AutoProcessor,
-    CLIPVisionConfig,
-    LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
     LlavaNextConfig,
@@ -31,8 +30,6 @@ from transformers import (
     PreTrainedTokenizerFast,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
-    Qwen2Config,
-    SiglipVisionConfig,
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
@@ -161,29 +158,16 @@ def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
     }
 
 
-# --- configurations ---------------------------------------------------------------------------------------------
+# --- configurations and processors ------------------------------------------------------------------------------
 
 _POCKET = TRAINED["pocket"]
 """Directory of the trained pocket model. `scripts/train_pocket` made it; its README.md is the model card."""
+_SIZES = _POCKET.parent / "models.yaml"
 
 
-def _pocket_deep_config() -> LlavaConfig:
-    """A narrow model that a laptop can run. It has 576 visual tokens and 32 layers, so the paper's schedule fits."""
-    return LlavaConfig(
-        vision_config=CLIPVisionConfig(
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            image_size=192,
-            patch_size=8,
-            projection_dim=64,
-        ),
-        # The range of weights is 1/√d. With the library's 0.02 a network of this width sees no picture.
-        text_config=_llama(256, 688, 32, 4, 4, 512, initializer_range=0.0625, bos_token_id=1, eos_token_id=2),
-        image_token_index=SPECIALS.index("<image>"),
-        image_seq_length=576,
-    )
+def _config(cls: type[PreTrainedConfig], name: str) -> Callable[[], PreTrainedConfig]:
+    """Makes a configuration of this class, with the fields that `data/models.yaml` has under this name."""
+    return lambda: cls(**yaml.safe_load(_SIZES.read_text(encoding="utf-8"))[name])
 
 
 def _pocket_deep_processor() -> LlavaProcessor:
@@ -219,117 +203,6 @@ def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcess
     )
 
 
-def _clip_l_336() -> CLIPVisionConfig:
-    return CLIPVisionConfig(
-        hidden_size=1024,
-        intermediate_size=4096,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        image_size=336,
-        patch_size=14,
-        projection_dim=768,
-    )
-
-
-def _llama(
-    hidden: int, intermediate: int, layers: int, heads: int, key_heads: int, words: int, **more: Any
-) -> LlamaConfig:
-    return LlamaConfig(
-        hidden_size=hidden,
-        intermediate_size=intermediate,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=key_heads,
-        vocab_size=words,
-        max_position_embeddings=4096,
-        pad_token_id=0,
-        **more,
-    )
-
-
-_vicuna_7b = partial(_llama, 4096, 11008, 32, 32, 32, 32064)
-_yi_34b = partial(_llama, 7168, 20480, 60, 56, 8, 64064)
-
-
-def _llava_15_config(visual_tokens: int = 576, **more: Any) -> LlavaConfig:
-    return LlavaConfig(
-        vision_config=_clip_l_336(),
-        text_config=_vicuna_7b(),
-        image_token_index=32000,
-        image_seq_length=visual_tokens,
-        **more,
-    )
-
-
-def _llava_next_config(text: Callable[[], LlamaConfig], image_token: int) -> LlavaNextConfig:
-    return LlavaNextConfig(
-        vision_config=_clip_l_336(),
-        text_config=text(),
-        image_token_index=image_token,
-        image_grid_pinpoints=[[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]],
-    )
-
-
-def _llava_onevision_config() -> LlavaOnevisionConfig:
-    return LlavaOnevisionConfig(
-        vision_config=SiglipVisionConfig(
-            hidden_size=1152,
-            intermediate_size=4304,
-            num_hidden_layers=26,
-            num_attention_heads=16,
-            image_size=384,
-            patch_size=14,
-            vision_use_head=False,
-        ),
-        text_config=Qwen2Config(
-            hidden_size=3584,
-            intermediate_size=18944,
-            num_hidden_layers=28,
-            num_attention_heads=28,
-            num_key_value_heads=4,
-            vocab_size=152064,
-            max_position_embeddings=32768,
-            rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
-        ),
-        image_token_index=151646,
-        video_token_index=151647,
-        vision_feature_select_strategy="full",
-        tie_word_embeddings=False,
-    )
-
-
-def _qwen_config(hidden: int, intermediate: int, layers: int, heads: int, key_heads: int) -> Qwen2_5_VLConfig:
-    return Qwen2_5_VLConfig(
-        text_config={
-            "hidden_size": hidden,
-            "intermediate_size": intermediate,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": key_heads,
-            "vocab_size": 152064,
-            "max_position_embeddings": 128000,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
-        },
-        vision_config={
-            "depth": 32,
-            "hidden_size": 1280,
-            "intermediate_size": 3420 if hidden < 8192 else 3456,
-            "num_heads": 16,
-            "out_hidden_size": hidden,
-            "patch_size": 14,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-            "window_size": 112,
-            "fullatt_block_indexes": [7, 15, 23, 31],
-        },
-        image_token_id=151655,
-        video_token_id=151656,
-        vision_start_token_id=151652,
-        vision_end_token_id=151653,
-        tie_word_embeddings=False,
-    )
-
-
 BUILTIN: dict[str, Builtin] = {
     "pocket": Builtin(
         "a small trained LLaVA: 576 visual tokens, questions with known answers; the embedded default",
@@ -354,7 +227,7 @@ BUILTIN: dict[str, Builtin] = {
     "pocket-deep": Builtin(
         "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",
         LlavaForConditionalGeneration,
-        _pocket_deep_config,
+        _config(LlavaConfig, "pocket-deep"),
         partial(_llava_picture, 192),
         576,
         _pocket_deep_processor,
@@ -362,57 +235,56 @@ BUILTIN: dict[str, Builtin] = {
     "llava-1.5-7b": Builtin(
         "LLaVA-1.5-7B at its true size: 576 visual tokens",
         LlavaForConditionalGeneration,
-        _llava_15_config,
+        _config(LlavaConfig, "llava-1.5-7b"),
         partial(_llava_picture, 336),
         576,
     ),
     "tokenpacker-7b": Builtin(
         "TokenPacker in LLaVA-1.5-7B: 144 visual tokens, its projector packs 2 × 2 patches into each",
         TokenPackerForConditionalGeneration,
-        # The projector reads the tower at the released depths. The last one, hidden_states[-2], is LLaVA's own.
-        partial(_llava_15_config, 144, vision_feature_layer=[12, 16, 22, 23]),
+        _config(LlavaConfig, "tokenpacker-7b"),
         partial(_llava_picture, 336),
         144,
     ),
     "llava-next-7b": Builtin(
         "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens, newline tokens included",
         LlavaNextForConditionalGeneration,
-        partial(_llava_next_config, _vicuna_7b, 32000),
+        _config(LlavaNextConfig, "llava-next-7b"),
         partial(_llava_next_picture, 672, 672),
         2928,
     ),
     "llava-next-7b-photo": Builtin(
         "LLaVA-NeXT-7B with a photograph of 640 × 448: 2242 visual tokens, near POPE's average of 2250",
         LlavaNextForConditionalGeneration,
-        partial(_llava_next_config, _vicuna_7b, 32000),
+        _config(LlavaNextConfig, "llava-next-7b"),
         partial(_llava_next_picture, 448, 640),
         2242,
     ),
     "llava-next-34b": Builtin(
         "LLaVA-NeXT-34B at its true size, the same picture, grouped keys",
         LlavaNextForConditionalGeneration,
-        partial(_llava_next_config, _yi_34b, 64000),
+        _config(LlavaNextConfig, "llava-next-34b"),
         partial(_llava_next_picture, 672, 672),
         2928,
     ),
     "llava-onevision-7b": Builtin(
         "LLaVA-OneVision-7B at its true size: a video of 32 frames, 6273 visual tokens, its newline included",
         LlavaOnevisionForConditionalGeneration,
-        _llava_onevision_config,
+        _config(LlavaOnevisionConfig, "llava-onevision-7b"),
         partial(_clip, 32, 384),
         32 * 196 + 1,
     ),
     "qwen2.5-vl-7b": Builtin(
         "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",
         Qwen2_5_VLForConditionalGeneration,
-        partial(_qwen_config, 3584, 18944, 28, 28, 4),
+        _config(Qwen2_5_VLConfig, "qwen2.5-vl-7b"),
         _qwen_picture,
         1296,
     ),
     "qwen2.5-vl-72b": Builtin(
         "Qwen2.5-VL-72B at its true size, the same picture",
         Qwen2_5_VLForConditionalGeneration,
-        partial(_qwen_config, 8192, 29568, 80, 64, 8),
+        _config(Qwen2_5_VLConfig, "qwen2.5-vl-72b"),
         _qwen_picture,
         1296,
     ),

@@ -7,9 +7,18 @@ from pathlib import Path
 from trio_core.errors import TrioError, UnsupportedInput
 from trio_core.pruning import check_prunable
 from trio_profile.cost import formula
-from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
+from trio_profile.cost.conventions import (
+    PAPER,
+    Match,
+    OtherCount,
+    Prefill,
+    explain_counts,
+    figure,
+    find,
+    match,
+    prefill_of,
+)
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
-from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of
 from trio_profile.engine import factors
 from trio_profile.engine.plan import PlannedCell, plan_cell, resolve
 from trio_profile.inputs.claims.facts import known_counts
