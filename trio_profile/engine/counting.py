@@ -10,7 +10,7 @@ from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, kept_tokens, launches, memory, power
+from trio_profile.profilers import flops_counted, gpu, kept_tokens, launches, memory
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.schema import Cell, Dense, Measurement, Shape, Study
 from trio_profile.text import first_line
@@ -33,7 +33,7 @@ def measure_dense(workload: Workload) -> Dense:
         kv_bytes_predicted=memory.predicted_bytes(shape, tokens_by_layer),
         kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
         **_count_in_prefill(workload, None),
-        energy=power.measure(workload, None),
+        energy=gpu.measure_energy(workload, None),
         kinds=tuple(question.kind for question in workload.questions),
         pictures=pictures_of(workload.questions),
     )

@@ -12,7 +12,7 @@ from trio_profile.records.schema import Cell, StageTokens
 from trio_profile.report import doubts, recommendation
 from trio_profile.report.blocks import Block, DrawnStage, DrawnTokens, Grid, Page, Report, Sentences, Tokens
 from trio_profile.report.definitions import numbers_page
-from trio_profile.report.page import notes, pixel_facts, study_page
+from trio_profile.report.page import measured_facts, notes, study_page
 from trio_profile.report.table import grid, table
 from trio_profile.text import listed
 
@@ -31,9 +31,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
 
     document: a SweepDocument, a Comparison or an Ablation. The pages of tokens, doubts and environment follow.
     """
-    study, dense = document.study, document.dense
-    facts = [document.environment.device_name, study.dtype, f"{study.attention} attention", f"batch {study.batch}"]
-    facts += pixel_facts(study)
+    dense, facts = document.dense, measured_facts(document)
     if dense is not None:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
     tokens = tokens_page(document)
@@ -41,7 +39,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
     last = [*([tokens] if tokens else []), about, study_page(document)]
     return Report(
         subject=subject,
-        model=study.model,
+        model=document.study.model,
         facts=facts,
         pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
         data=json_with_pairs(document),
@@ -97,11 +95,11 @@ def all_cells(document: Any) -> list[Page]:
 
 
 def _caption(document: GridDocument) -> str:
-    study, where, dense = document.study, document.environment, document.dense
-    form = [study.dtype, f"{study.attention} attention", f"batch {study.batch}", *pixel_facts(study)]
+    study, dense = document.study, document.dense
+    device, *form = measured_facts(document)
     form += [f"{units.exact(dense.visual_tokens)} visual tokens"] if dense is not None else []
     parts = [
-        f"{study.model} on {where.device_name} ({', '.join(form)}).",
+        f"{study.model} on {device} ({', '.join(form)}).",
         "Retention: the share of visual tokens kept, averaged over all decoder layers.",
         "Prefill and total: speed-up over the dense model, the median of paired ratios dense / pruned; total includes "
         f"{units.number_of(study.new_tokens, 'new token')}.",
