@@ -33,7 +33,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec.loader.exec_module(module)
     assert set(module.PEERS) < set(names())
     monkeypatch.setattr(module, "PEERS", ())
-    monkeypatch.setattr(flops_counted, "_fvcore", lambda *_: (None, "not asked"))
+    monkeypatch.setattr(flops_counted, "fvcore", lambda *_: (None, "not asked"))
     monkeypatch.setattr(module.signal, "signal", lambda *_: None)
     monkeypatch.setattr(subprocess, "run", _in_this_process(subprocess.run))
     return module

@@ -13,7 +13,7 @@ from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.picture import lay_out, shown_inputs
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, launches, memory, power
+from trio_profile.profilers import flops_counted, gpu, launches, memory
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.schema import Cell, Dense, KeptTokens, Measurement, Shape, StageTokens, Study
 from trio_profile.text import first_line
@@ -36,7 +36,7 @@ def measure_dense(workload: Workload) -> Dense:
         kv_bytes_predicted=memory.predicted_bytes(shape, tokens_by_layer),
         kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
         **_count_in_prefill(workload, None),
-        energy=power.measure(workload, None),
+        energy=gpu.measure_energy(workload, None),
         kinds=tuple(question.kind for question in workload.questions),
         pictures=pictures_of(workload.questions),
     )

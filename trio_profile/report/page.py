@@ -25,6 +25,12 @@ def pixel_facts(study: Study) -> list[str]:
     return [] if study.pixels is None else [f"pictures of {units.span(*study.pixels)} pixels"]
 
 
+def measured_facts(document: Any) -> list[str]:
+    """The facts of a heading on a measured study: device, number type, attention, batch and pixels."""
+    study, device = document.study, document.environment.device_name
+    return [device, study.dtype, f"{study.attention} attention", f"batch {study.batch}", *pixel_facts(study)]
+
+
 def notes(cells: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     """The notes on how prefills ran, each sentence once. cells: the name of each, and its notes."""
     return list(dict.fromkeys(f"{name}: {note}." for name, texts in cells for note in texts))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from trio_core import methods
 from trio_profile.judge.doubts import Doubt
 from trio_profile.judge.recommendation import CONTROL, Recommendation, front, keeps_answers, recommend
-from trio_profile.kinds.grid.cells import CellSummary
+from trio_profile.quantities.summary import CellSummary
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Cell
 

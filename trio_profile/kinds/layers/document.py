@@ -10,6 +10,7 @@ from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention
+from trio_profile.study.table_rows import Flat, filled, flat
 
 STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 """The spans of a stage, whose times are the fields with these names and `_ms`."""
@@ -176,3 +177,14 @@ class LayersDocument(PrefillTimes, StudyDocument):
     cells: Annotated[tuple[PrefillTimes, ...], Field(min_length=1)]
     trace: str | None = None
     report: str | None = None
+
+
+def layer_rows(document: LayersDocument) -> list[Flat]:
+    """Return the layers of a document: one row for each layer at each retention."""
+    return filled(
+        [
+            {"method": cell.method, "retention": cell.retention.nominal, **flat(LayerTimes, layer)}
+            for cell in document.cells
+            for layer in cell.layers
+        ]
+    )

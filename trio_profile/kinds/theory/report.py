@@ -1,14 +1,45 @@
 """The report of the paper's theory, tested: its bound against what removing did, and its saliency layer by layer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from trio_profile import units
-from trio_profile.kinds.theory import above_mean, charts
-from trio_profile.kinds.theory.document import TOP, StageTheory, TheoryDocument
+from trio_profile.inputs.questions import FEWEST
+from trio_profile.kinds.theory.document import (
+    TOP,
+    Benchmark,
+    Count,
+    LayerTheory,
+    MeanShare,
+    StageTheory,
+    TheoryDocument,
+)
 from trio_profile.quantities import entries
 from trio_profile.records.estimate import Estimate
-from trio_profile.report.blocks import Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.report.blocks import (
+    Axis,
+    Chart,
+    Entry,
+    Page,
+    Report,
+    Sentences,
+    Series,
+    Table,
+    Terms,
+    Upright,
+    tabulate,
+)
+from trio_profile.report.charts import line
 from trio_profile.report.page import pixel_facts
+from trio_profile.text import listed
+
+ALL = "all questions"
+"""The name of the curve over all questions."""
+Step = tuple[int, int]
+"""A layer and the next one."""
+_VALUES = 'The table "Saliency by depth" has the values.'
+"""Where the values of the charts over layers stand."""
 
 
 def report(document: TheoryDocument) -> Report:
@@ -42,19 +73,8 @@ def bound_page(document: TheoryDocument) -> Page:
         [
             *_interrupted(document),
             Sentences("", [_stage_sentence(stage) for stage in document.stages]),
-            charts.bound(document),
-            Table(
-                "Rank correlation of the bound's term with the divergence",
-                ("after layer", "all removals", "same number kept", "same number kept, no saliency"),
-                [
-                    [
-                        Entry(str(stage.layer)),
-                        *map(_correlation, (stage.spearman, stage.same_kept, stage.norms_same_kept)),
-                    ]
-                    for stage in document.stages
-                ],
-            ),
-            _all_correlations(document),
+            bound_chart(document),
+            *_correlations(document),
             Terms("What the numbers mean", _MEANINGS, detail=True),
         ],
     )
@@ -100,36 +120,35 @@ def _interrupted(document: TheoryDocument) -> Iterator[Sentences]:
         yield Sentences("", [f"{text} The same command measures all of them."], tone="doubt")
 
 
-def _all_correlations(document: TheoryDocument) -> Table:
-    """Every correlation of every stage, with the constant of the bound."""
-    columns = (
-        "after layer",
-        "tokens kept",
-        "all removals",
-        "within a question",
-        "same number kept",
-        "same number kept, no saliency",
-        "least C",
-        "over the median",
-    )
-    rows = [
-        [
-            Entry(str(stage.layer)),
-            Entry(_kept(stage, len(set(document.study.retentions)))),
-            *map(_correlation, (stage.spearman, stage.within_question, stage.same_kept, stage.norms_same_kept)),
-            entries.NOTHING if stage.least_constant is None else Entry(units.plain(stage.least_constant)),
-            entries.NOTHING if (looseness := _looseness(stage)) is None else Entry(units.factor(looseness)),
-        ]
-        for stage in document.stages
+def _correlations(document: TheoryDocument) -> list[Table]:
+    """The main correlations of every stage; then all of them, with the constant of the bound."""
+    columns: dict[str, Callable[[StageTheory], Entry]] = {
+        "after layer": lambda stage: Entry(str(stage.layer)),
+        "tokens kept": lambda stage: Entry(_kept(stage, len(set(document.study.retentions)))),
+        "all removals": lambda stage: _correlation(stage.spearman),
+        "within a question": lambda stage: _correlation(stage.within_question),
+        "same number kept": lambda stage: _correlation(stage.same_kept),
+        "same number kept, no saliency": lambda stage: _correlation(stage.norms_same_kept),
+        "least C": lambda stage: _number(stage.least_constant, units.plain),
+        "over the median": lambda stage: _number(_looseness(stage), units.factor),
+    }
+    main = ("after layer", "all removals", "same number kept", "same number kept, no saliency")
+    some, caption = {name: columns[name] for name in main}, "Every rank correlation, and the bound's constant C"
+    return [
+        tabulate("Rank correlation of the bound's term with the divergence", some, document.stages),
+        tabulate(caption, columns, document.stages, detail=True),
     ]
-    return Table("Every rank correlation, and the bound's constant C", columns, rows, detail=True)
+
+
+def _number(value: float | None, text: Callable[[float], str]) -> Entry:
+    return entries.NOTHING if value is None else Entry(text(value))
 
 
 def _kept(stage: StageTheory, shares: int) -> str:
     """The numbers of kept tokens; their range if pictures of many sizes have too many of them."""
-    return (
-        ", ".join(map(str, stage.kept)) if len(stage.kept) <= shares else units.span(min(stage.kept), max(stage.kept))
-    )
+    if len(stage.kept) <= shares:
+        return ", ".join(map(str, stage.kept))
+    return units.span(stage.kept[0], stage.kept[-1])
 
 
 def _looseness(stage: StageTheory) -> float | None:
@@ -140,9 +159,7 @@ def _looseness(stage: StageTheory) -> float | None:
 
 
 def _correlation(correlation: Estimate | None) -> Entry:
-    if correlation is None:
-        return entries.NOTHING
-    return Entry(_text(correlation), tone=entries.tone(correlation.ci95, 0))
+    return Entry(_text(correlation), tone=entries.tone(correlation.ci95, 0)) if correlation else entries.NOTHING
 
 
 def _text(correlation: Estimate) -> str:
@@ -160,24 +177,19 @@ def agreement_page(document: TheoryDocument) -> Page:
         f"We show their rank correlation over the visual tokens, and the share of the top {units.percent(TOP, 0)} "
         f"that they have in common. Chance alone gives {units.percent(TOP, 0)} (dotted). In the last layer both are "
         "the same by definition. Vertical lines mark the stages.",
-        [Sentences("", [_depth_sentence(document)]), charts.agreement(document)],
+        [Sentences("", [_depth_sentence(document)]), agreement_chart(document)],
     )
 
 
 def counts_page(document: TheoryDocument) -> Page:
     """Where does saliency change?"""
-    rows = [
-        [
-            Entry(str(layer.layer)),
-            _correlation(layer.last_layer_agreement),
-            Entry(units.percent_within(layer.top_overlap.value, layer.top_overlap.ci95)),
-            above_mean.above_entry(layer.above_mean),
-            above_mean.above_entry(layer.above_mean_share),
-        ]
-        for layer in document.layers
-    ]
-    top = f"top {units.percent(TOP, 0)} in common"
-    columns = ("layer", "agrees with last layer", top, "above the mean", "share above the mean")
+    columns: dict[str, Callable[[LayerTheory], Entry]] = {
+        "layer": lambda layer: Entry(str(layer.layer)),
+        "agrees with last layer": lambda layer: _correlation(layer.last_layer_agreement),
+        f"top {units.percent(TOP, 0)} in common": lambda layer: above_entry(layer.top_overlap),
+        "above the mean": lambda layer: above_entry(layer.above_mean),
+        "share above the mean": lambda layer: above_entry(layer.above_mean_share),
+    }
     return Page(
         "counts",
         "Tokens above the mean saliency",
@@ -187,25 +199,16 @@ def counts_page(document: TheoryDocument) -> Page:
         "pictures differ in their number of tokens. The tables have the number too. Questions about one picture are "
         "resampled together. Vertical lines mark the stages.",
         [
-            Sentences("", above_mean.sentences(document)),
-            charts.above_mean(document),
-            *above_mean.tables(document),
-            Table(f"Saliency by depth, {_visual_tokens(document)}", columns, rows),
+            Sentences("", above_mean_sentences(document)),
+            above_mean_chart(document),
+            *above_mean_tables(document),
+            tabulate(f"Saliency by depth, {_visual_tokens(document)}", columns, document.layers),
         ],
         folded="Show how many tokens are above the mean",
     )
 
 
 PAGES: tuple[Callable[[TheoryDocument], Page], ...] = (bound_page, agreement_page, counts_page)
-
-
-def sentences(document: TheoryDocument) -> list[str]:
-    """The main results: a line for each stage, then the effect of depth."""
-    return [
-        *(_stage_sentence(stage) for stage in document.stages),
-        _depth_sentence(document),
-        *above_mean.sentences(document),
-    ]
 
 
 def _stage_sentence(stage: StageTheory) -> str:
@@ -246,3 +249,209 @@ def _depth_sentence(document: TheoryDocument) -> str:
     low, high = trend.ci95
     course = "grows" if low > 0 else "falls" if high < 0 else "neither grows nor falls"
     return f"{sentence} With depth it {course} (rank correlation {_text(trend)})."
+
+
+# --- the share of tokens above the mean -------------------------------------------------------------------------------
+# Each benchmark has a curve. Where all questions come from one file, or from the model itself, each kind of question
+# has one.
+
+
+def curves(document: TheoryDocument, field: str = "above_mean_share") -> dict[str, list[MeanShare | Count]]:
+    """The share or the count at each layer: first that of all questions, then that of each benchmark, by its name.
+
+    field: `above_mean_share` or `above_mean`.
+    """
+    named = {ALL: [getattr(layer, field) for layer in document.layers]}
+    for name in _in_order(document.layers[0].above_mean_share_by_benchmark, document):
+        named[name] = [getattr(layer, f"{field}_by_benchmark")[name] for layer in document.layers]
+    return named
+
+
+def group(document: TheoryDocument) -> str:
+    """The group that a curve is about: `benchmark` if the study had several files, otherwise `kind`."""
+    return "benchmark" if len(document.study.question_files) > 1 else "kind"
+
+
+def _in_order(names: Iterable[str], document: TheoryDocument) -> list[str]:
+    """Benchmarks in the order of their files, kinds by name."""
+    return list(names) if group(document) == "benchmark" else sorted(names)
+
+
+def above_mean_sentences(document: TheoryDocument) -> list[str]:
+    """Between which layers the share changes most, over all questions and for each benchmark."""
+    if len(document.layers) == 1:
+        return ["There is one layer, so there is no change from layer to layer."]
+    shares = curves(document)
+    steps = {name: _largest(curve) for name, curve in shares.items()}
+    earlier, later = steps[ALL]
+    before, after = (shares[ALL][layer - 1].value for layer in (earlier, later))
+    verb = "rises" if after > before else "falls"
+    lines = [
+        f"The share of visual tokens above the mean changes most from layer {earlier} to layer {later}: "
+        f"it {verb} from {units.percent(before)} to {units.percent(after)}."
+    ]
+    if own := {name: step for name, step in steps.items() if name != ALL}:
+        lines.append(_by_group(own, steps[ALL]))
+    return [*lines, *_too_few(document)]
+
+
+def _largest(curve: Sequence[Estimate]) -> Step:
+    """The two neighbouring layers between which the share changes most."""
+    changes = [abs(later.value - earlier.value) for earlier, later in pairwise(curve)]
+    layer = changes.index(max(changes)) + 1
+    return layer, layer + 1
+
+
+def _by_group(steps: Mapping[str, Step], of_all: Step) -> str:
+    """For which benchmarks the largest change is the same, and where the others have theirs."""
+    if set(steps.values()) == {of_all}:
+        return f"It is the same step for {listed(list(steps))}."
+    places: dict[Step, list[str]] = {}
+    for name, step in steps.items():
+        places.setdefault(step, []).append(name)
+    parts = (f"from layer {step[0]} to layer {step[1]} for {listed(names)}" for step, names in sorted(places.items()))
+    return f"The largest change is {', and '.join(parts)}."
+
+
+def _too_few(document: TheoryDocument) -> list[str]:
+    """The benchmarks without a curve."""
+    if few := [benchmark for benchmark in document.benchmarks if benchmark.questions < FEWEST]:
+        named = listed([f"{benchmark.name} ({benchmark.questions})" for benchmark in few])
+        return [f"An interval needs {FEWEST} questions, so there is no curve for {named}."]
+    return []
+
+
+def above_mean_tables(document: TheoryDocument) -> list[Table]:
+    """The questions of each benchmark, then the share at each layer, then the number of tokens, as the paper has it.
+
+    Empty if there are no benchmarks.
+    """
+    if not document.benchmarks:
+        return []
+    grouping = group(document)
+    order = _in_order([benchmark.name for benchmark in document.benchmarks], document)
+    columns: dict[str, Callable[[Benchmark], Entry]] = {
+        grouping: lambda benchmark: Entry(benchmark.name),
+        "questions": lambda benchmark: Entry(units.exact(benchmark.questions), order=benchmark.questions),
+        "pictures": lambda benchmark: Entry(units.exact(benchmark.pictures), order=benchmark.pictures),
+        "visual tokens": lambda benchmark: Entry(units.span(*benchmark.visual_tokens)),
+    }
+    members = sorted(document.benchmarks, key=lambda benchmark: order.index(benchmark.name))
+    tables = [tabulate(f"Questions by {grouping}", columns, members, compact=True)]
+    for caption, field in (("Share", "above_mean_share"), ("Number", "above_mean")):
+        named = curves(document, field)
+        if len(named) > 1:
+            rows = [
+                [Entry(str(layer)), *map(above_entry, of_layer)]
+                for layer, of_layer in enumerate(zip(*named.values(), strict=True), start=1)
+            ]
+            caption = f"{caption} of visual tokens above the mean saliency, by {grouping}"
+            tables.append(Table(caption, ("layer", *named), rows, detail=field == "above_mean"))
+    return tables
+
+
+def above_entry(estimate: Estimate) -> Entry:
+    """A share or a count with its interval."""
+    within = units.count_within if isinstance(estimate, Count) else units.percent_within
+    return Entry(within(estimate.value, estimate.ci95), order=estimate.value)
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+
+def bound_chart(document: TheoryDocument) -> Chart:
+    """The bound's term and the measured divergence of each removal, both logarithmic. A stage is a colour."""
+    return Chart(
+        id="bound",
+        caption="Each point is a removal, each colour a stage",
+        label="The bound's term against the measured divergence. The table below has the rank correlations.",
+        x=Axis("(Σ s · ‖h‖)² over the removed tokens", log=True),
+        y=Axis("KL(dense ‖ pruned) of the next token, nats", log=True),
+        series=[_removals(stage, number) for number, stage in enumerate(document.stages)],
+        height=460,
+    )
+
+
+def _removals(stage: StageTheory, colour: int) -> Series:
+    # A removal that removed nothing, or moved nothing, has no place on a logarithmic axis.
+    positive = [removal for removal in stage.removals if removal.bound > 0 and removal.kl_nats > 0]
+    return Series(
+        name=f"after layer {stage.layer}",
+        x=[removal.bound for removal in positive],
+        y=[removal.kl_nats for removal in positive],
+        text=[
+            f"{removal.selection}\nquestion {removal.question + 1}, {removal.kept} tokens kept\n"
+            f"term {units.short(removal.bound)}, KL {units.short(removal.kl_nats)} nats"
+            for removal in positive
+        ],
+        colour=colour,
+        line=None,
+        size=5,
+        opacity=0.55,
+    )
+
+
+def agreement_chart(document: TheoryDocument) -> Chart:
+    """Each layer's own saliency against the last layer's: rank correlation, and share of the top tokens in common."""
+    layers = document.layers
+    correlations = [layer.last_layer_agreement for layer in layers]
+    overlaps = [layer.top_overlap for layer in layers]
+    lows = [agreement.ci95[0] for agreement in (*correlations, *overlaps) if agreement is not None]
+    top = f"top {units.percent(TOP, 0)}"
+    ends = [0.0, len(layers) + 1.0]
+    return Chart(
+        id="agreement",
+        caption="Agreement with the last layer, mean over questions",
+        label=f"Rank correlation and share of the {top} in common, layer by layer. {_VALUES}",
+        x=_depth(document),
+        y=Axis("Agreement with the last layer", min(0.0, *lows) - 0.05, 1.05),
+        series=[
+            _layer_line("rank correlation", 0, correlations, _text),
+            _layer_line(f"{top} in common", 1, overlaps, lambda overlap: above_entry(overlap).text),
+            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", points=False, width=1),
+        ],
+        levels=[0],
+        uprights=_stages(document),
+    )
+
+
+def above_mean_chart(document: TheoryDocument) -> Chart:
+    """The share of visual tokens with a saliency above the layer's mean, by layer. Each benchmark has a curve."""
+    shares = curves(document)
+    of_all, *of_benchmarks = [
+        _layer_line(
+            name, colour, values, lambda share: f"{units.count(100 * share.value)} % of the visual tokens", scale=100
+        )
+        for colour, (name, values) in enumerate(shares.items(), start=-1)
+    ]
+    highest = max(100 * value.ci95[1] for values in shares.values() for value in values)
+    table = f'The table "Share of visual tokens above the mean saliency, by {group(document)}" has the values.'
+    return Chart(
+        id="counts",
+        caption="Share of visual tokens above the mean saliency, mean over questions",
+        label=f"A curve for each {group(document)}. {table}" if of_benchmarks else f"A point for each layer. {_VALUES}",
+        x=_depth(document),
+        y=Axis("Visual tokens above the mean", 0, 1.1 * highest, suffix=" %"),
+        series=[
+            replace(of_all, colour=None, line="dash") if of_benchmarks else replace(of_all, colour=0, legend=False),
+            *of_benchmarks,
+        ],
+        uprights=_stages(document),
+    )
+
+
+def _layer_line(
+    name: str, colour: int, values: Sequence[Estimate | None], text: Callable[[Estimate], str], scale: float = 1
+) -> Series:
+    """A line over the layers with its interval. Layers without a value are left out."""
+    known = [(layer, value) for layer, value in enumerate(values, start=1) if value is not None]
+    points = [(layer, value, f"{name}\nlayer {layer}: {text(value)}") for layer, value in known]
+    return line(name, points, scale, colour=colour, group=name)
+
+
+def _depth(document: TheoryDocument) -> Axis:
+    return Axis("Decoder layer", 0, len(document.layers) + 1, digits=0)
+
+
+def _stages(document: TheoryDocument) -> list[Upright]:
+    return [Upright(stage.layer + 0.5, dash="dot") for stage in document.stages]

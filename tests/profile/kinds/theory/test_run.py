@@ -1,15 +1,159 @@
-"""`trio-profile theory`: its document, what an interruption leaves, and what is refused."""
+"""`trio-profile theory`: saliencies against plain autograd, removals against plain loops, its document, refusals."""
 
 import json
 from shutil import copy
 
+import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.functional import kl_div
 
 from tests.profile.studying import make
+from trio_core import Trio, prune
 from trio_profile.cli import run
-from trio_profile.kinds.theory import removals as profiler
+from trio_profile.inputs.workload import Workload, build
+from trio_profile.kinds.theory import run as profiler
+from trio_profile.kinds.theory.document import Removal
+from trio_profile.records.schema import Study
 from trio_profile.study import running
 from trio_profile.study.kinds import find
+
+K_POS, LAYER = 4, 3
+
+
+@pytest.fixture(scope="module")
+def workload(checkpoint) -> Workload:
+    """Six layers, 36 visual tokens, float64, but for the norms, which the library computes in float32."""
+    found = build(Study(model=str(checkpoint)))
+    found.model.double()
+    found.inputs["pixel_values"] = found.inputs["pixel_values"].double()
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(workload: Workload) -> profiler.ByLayer:
+    return profiler.by_layer(workload, workload.inputs, K_POS, "last")
+
+
+@pytest.fixture(scope="module")
+def removed(workload: Workload, found: profiler.ByLayer) -> list[Removal]:
+    return list(remove(workload, found, Trio(retention=1.0), (0.2, 0.5, 1.0)))
+
+
+def remove(workload, found, trio, shares):
+    return profiler.removals(workload, workload.inputs, found, trio, layers=(LAYER,), shares=shares, question=0, seed=0)
+
+
+@pytest.fixture(scope="module")
+def by_hand(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[L, N] each: current, last and norms, one layer and one plain cross-entropy after the other."""
+    model, ids = workload.model, workload.inputs["input_ids"]
+    decoder = workload.adapter.decoder
+    places = (ids[0] == model.config.image_token_index).nonzero().squeeze(1)
+    caught: dict[str, torch.Tensor] = {}
+
+    def catch(_module, _args, kwargs):
+        caught.update(kwargs)
+
+    with torch.no_grad():
+        handle = decoder.register_forward_pre_hook(catch, with_kwargs=True)
+        model(**workload.inputs, use_cache=False)
+        handle.remove()
+    embedded = caught["inputs_embeds"].clone().requires_grad_()
+    hidden = decoder(inputs_embeds=embedded, use_cache=False, output_hidden_states=True).hidden_states
+    # The library hands out the last layer's output behind the norm.
+    entering = list(hidden[:-1])
+
+    def loss(normed):
+        logits = model.lm_head(normed)[0, -K_POS:]
+        return F.cross_entropy(logits, logits.argmax(dim=-1))
+
+    def norm_of_gradient(value, at):
+        return torch.autograd.grad(value, at, retain_graph=True)[0][0, places].norm(dim=-1).numpy()
+
+    ends = [loss(decoder.norm(after)) for after in entering[1:]] + [loss(hidden[-1])]
+    current = np.stack([norm_of_gradient(end, at) for end, at in zip(ends, entering, strict=True)])
+    last = np.stack([norm_of_gradient(ends[-1], at) for at in entering])
+    return current, last, np.stack([at.detach()[0, places].norm(dim=-1).numpy() for at in entering])
+
+
+def test_saliencies_equal_those_of_plain_autograd(found: profiler.ByLayer, by_hand):
+    for ours, plain in zip((found.current, found.last, found.norms), by_hand, strict=True):
+        assert ours.shape == (6, 36)
+        np.testing.assert_allclose(ours, plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", ["last", "shifted"])
+@pytest.mark.parametrize("probe", ["next", "current"])
+def test_the_saliency_of_a_layer_is_the_one_that_trio_ranks_by(workload: Workload, probe, rows):
+    ours = profiler.by_layer(workload, workload.inputs, K_POS, rows).current
+    with torch.no_grad(), prune(workload.model, Trio(retention=0.7, layers=(LAYER,), probe=probe, rows=rows)) as trace:
+        workload.prefill(use_cache=False)
+    scores = trace.stages[0].scores
+    assert scores is not None
+    np.testing.assert_allclose(ours[LAYER if probe == "next" else LAYER - 1], scores[0].numpy(), rtol=1e-6)
+
+
+def test_the_model_is_left_as_it_was_even_under_inference_mode(workload: Workload, found: profiler.ByLayer):
+    def hooks() -> list[int]:
+        return [len(layer._forward_hooks) + len(layer._forward_pre_hooks) for layer in workload.adapter.layers]
+
+    before = hooks()  # the library may have its own
+    frozen = next(workload.model.parameters()).requires_grad_(False)
+    with torch.inference_mode():
+        again = profiler.by_layer(workload, workload.inputs, K_POS, "last")
+    np.testing.assert_array_equal(again.last, found.last)
+    assert hooks() == before
+    assert all(parameter.grad is None for parameter in workload.model.parameters())
+    assert sum(not parameter.requires_grad for parameter in workload.model.parameters()) == 1
+    frozen.requires_grad_(True)
+
+
+def test_the_bound_equals_a_plain_loop_over_the_removed_tokens(workload: Workload, found: profiler.ByLayer):
+    for probe, row in (("next", LAYER), ("current", LAYER - 1)):
+        trio = Trio(retention=1.0, probe=probe)
+        for removal, (selection, method) in zip(
+            remove(workload, found, trio, (0.2,)), profiler.selections(trio, LAYER, 0.2, 0), strict=True
+        ):
+            with torch.no_grad(), prune(workload.model, method) as trace:
+                workload.prefill(use_cache=False)
+            kept = trace.stages[0].kept[0].tolist()
+            bound = norms = 0.0
+            for i in set(range(36)) - set(kept):
+                bound += found.current[row, i] * found.norms[row, i]
+                norms += found.norms[row, i]
+            assert (removal.selection, removal.kept) == (selection, len(kept)) == (selection, 7)
+            assert removal.bound == pytest.approx(bound**2, rel=1e-12)
+            assert removal.norms == pytest.approx(norms**2, rel=1e-12)
+
+
+def test_divergence_equals_torchs(workload: Workload, removed: list[Removal]):
+    dense = workload.prefill(use_cache=False).logits[0, -1]
+    method = dict(profiler.selections(Trio(retention=1.0), LAYER, 0.5, 0))["lowest saliency"]
+    with prune(workload.model, method):
+        pruned = workload.prefill(use_cache=False).logits[0, -1]
+    [ours] = [one for one in removed if one.selection == "lowest saliency" and one.kept == 18]
+    expected = kl_div(pruned.log_softmax(0), dense.softmax(0), reduction="sum").item()
+    assert ours.kl_nats == pytest.approx(expected, rel=1e-6) and expected > 0
+
+
+def test_without_a_removal_bound_and_divergence_are_zero(removed: list[Removal]):
+    whole = [one for one in removed if one.kept == 36]
+    assert len(whole) == 6
+    assert all((one.bound, one.norms, one.kl_nats) == (0, 0, 0) for one in whole)
+
+
+def test_highest_and_lowest_saliency_select_the_ends_of_the_ranking(workload: Workload, found: profiler.ByLayer):
+    order = np.argsort(-found.current[LAYER], kind="stable")
+    for selection, expected in (("highest saliency", order[:7]), ("lowest saliency", order[-7:])):
+        method = dict(profiler.selections(Trio(retention=1.0), LAYER, 0.2, 0))[selection]
+        with torch.no_grad(), prune(workload.model, method) as trace:
+            workload.prefill(use_cache=False)
+        assert trace.stages[0].kept[0].tolist() == sorted(expected.tolist())
+
+
+# --- the verb ---------------------------------------------------------------------------------------------------------
 
 
 def line(checkpoint, *more: str) -> list[str]:
