@@ -94,7 +94,7 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "place"),
+    ("words", "name"),
     [
         ("speed-up too small", "how-to/smaller-speed-up.html"),
         ("FlashAttention", "how-to/troubleshooting.html"),
@@ -102,7 +102,7 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
         ("OOM", "how-to/troubleshooting.html"),
     ],
 )
-def test_the_first_page_that_the_search_finds(built, browser, words, place):
+def test_the_first_page_that_the_search_finds(built, browser, words, name):
     site, _ = built
     with opened(browser, site / "index.html", width=1400) as view:
         view.page.keyboard.press("/")
@@ -110,7 +110,7 @@ def test_the_first_page_that_the_search_finds(built, browser, words, place):
         first = view.page.locator("a[href*='?h=']").first
         first.wait_for(timeout=60_000)
         view.page.wait_for_timeout(500)  # the list of the whole query follows that of its first letters
-        assert f"/{place}?" in first.get_attribute("href")
+        assert f"/{name}?" in first.get_attribute("href")
 
 
 @pytest.mark.slow
