@@ -135,7 +135,10 @@ def layers_page(cell: PrefillTimes) -> Page:
         "layers",
         "Every decoder layer",
         "The forward of each layer, with its 95 % interval. The cost of a stage is not in it; the next section has it.",
-        [_forwards(cell), tabulate("Each layer", each, cell.layers, detail=True)],
+        [
+            _forwards(cell),
+            tabulate("Each layer", each, cell.layers, detail=True),
+        ],
         folded="Show the time of each layer",
     )
 
