@@ -159,6 +159,6 @@ def _run(arguments: list[str]) -> int:
     from trio_profile.profilers import flops_counted
 
     if arguments[:1] and arguments[0] in UNTRACED:
-        flops_counted._fvcore = lambda *_: (None, "not asked")
+        flops_counted.fvcore = lambda *_: (None, "not asked")
     sys.argv = ["trio-profile", *arguments]
     return exits.in_this_process(run)

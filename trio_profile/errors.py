@@ -26,3 +26,13 @@ class ClaimsError(ProfileError, ValueError):
 
 class MeasurementError(ProfileError, ValueError):
     """The measurements do not suffice for what is computed from them."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, of the machine or of a GPU. torch need not be imported."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    # The CPU allocator of torch has no error class.
+    cpu_messages = ("not enough memory", "can't allocate memory")
+    return not names.isdisjoint({"MemoryError", "OutOfMemoryError"}) or any(
+        words in str(error) for words in cpu_messages
+    )

@@ -75,12 +75,18 @@ def read(path: Path) -> Page:
     return reader.page
 
 
+def pages_of(site: Path) -> list[Path]:
+    """The pages of a site. Its reports, which have tests of their own, are not among them."""
+    paths = sorted(site.rglob("*.html"))
+    return [path for path in paths if path.name != EVERYWHERE and path.relative_to(site).parts[0] != "reports"]
+
+
 def check(site: Path) -> list[str]:
     """What is wrong with the links of a site, one line each: page, link, and why.
 
     site: the folder of the built site.
     """
-    pages = {path: read(path) for path in sorted(site.rglob("*.html")) if path.name != EVERYWHERE}
+    pages = {path: read(path) for path in pages_of(site)}
     found = []
     for path, page in pages.items():
         name = path.relative_to(site).as_posix()

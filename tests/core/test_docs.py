@@ -55,6 +55,7 @@ def checkpoint(tmp_path_factory) -> str:
     return str(save_tiny_llava(tmp_path_factory.mktemp("checkpoint")))
 
 
+@pytest.mark.slow
 def test_flops_takes_it_by_its_path(package, capsys, checkpoint):
     asked = ["--retention", "0.5", "--new-tokens", "1", "-o", "power=2"]
     flops = document(capsys, "flops", "--method", "mypkg.mine:Mine", "--model", checkpoint, *asked)

@@ -37,13 +37,13 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
     if family == "qwen2_5_vl":
         positions = positions.expand(3, -1, -1)
     with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:
-        cache = model(**tiny.batch(samples), use_cache=True).past_key_values
+        cache = model(**tiny.batch(samples), use_cache=True)[tiny.CACHE]
         for turn, known in ((slice(0, 3), -1), (slice(3, 4), None)):
             model(
                 input_ids=words[:, turn],
                 attention_mask=mask[:, :known],
                 position_ids=positions[..., turn],
-                past_key_values=cache,
+                **{tiny.CACHE: cache},
             )
     for b, one in enumerate(samples):
         fed = words[b, 1 - b :].tolist()
@@ -90,9 +90,9 @@ def test_compact_positions_without_position_ids():
     model, one = tiny.model("llava"), tiny.sample("llava")
     tokens = torch.randint(1, tiny.WORDS, (3,))
     with torch.no_grad(), prune(model, COMPACT) as trace, listening(model) as calls:
-        cache = model(**one).past_key_values
+        cache = model(**one)[tiny.CACHE]
         for token in tokens:
-            model(input_ids=token.view(1, 1), past_key_values=cache)
+            model(input_ids=token.view(1, 1), **{tiny.CACHE: cache})
     expected, _ = reference.shortened(model, one, tokens.tolist(), stages_of(trace, one), compact=True)
     for step, layer in product(range(3), range(NUM_LAYERS)):
         assert apart(calls[1 + step][layer][2][0, 0], expected[layer][step - 3]) < CLOSE
@@ -105,7 +105,7 @@ def test_the_cache_is_as_long_as_the_schedules_longest_sample():
     model, samples = tiny.model("llava"), [tiny.sample("llava", "small", seed=1), tiny.sample("llava", "large")]
     text = [one["input_ids"].shape[1] - len(tiny.visual_rows(one)) for one in samples]
     with prune(model, METHOD) as trace:
-        cache = tiny.generate(model, tiny.batch(samples), 3).past_key_values
+        cache = tiny.generate(model, tiny.batch(samples), 3)[tiny.CACHE]
     by_sample = zip(*(schedule.tokens_by_layer for schedule in trace.schedules), strict=True)
     longest = [max(t + v for t, v in zip(text, layer, strict=True)) for layer in by_sample]
     assert [layer.keys.shape[-2] for layer in cache.layers] == [length + 2 for length in longest]

@@ -8,14 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import LlavaForConditionalGeneration, PreTrainedModel
 
 from trio_core import prune
+from trio_core.engine import calls
 from trio_core.methods.method import Method
 from trio_core.methods.view import Picture, Signal, Video, View
 from trio_core.models import families
@@ -36,6 +38,10 @@ from trio_core.rules.schedule import Schedule
 from trio_core.trace import Trace
 
 __all__ = ["IMAGE", "NUM_LAYERS", "VIDEO", "VISION_END", "VISION_START", "VOCABULARY", "WORDS", "batch"]
+
+
+CACHE = next(name for name in calls.CACHE if name in signature(LlavaForConditionalGeneration.forward).parameters)
+"""The name of the cache among a model's arguments, and in its output, in this release of transformers."""
 
 
 def short_name(family: str) -> str:
@@ -119,7 +125,7 @@ def attached(handles: Iterable[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def refused(error: type[Exception], message: str) -> Iterator[None]:
+def refused(error: type[Exception] | tuple[type[Exception], ...], message: str) -> Iterator[None]:
     """The block raises the error, whose message has one line and matches."""
     with pytest.raises(error, match=message) as caught:
         yield
@@ -189,13 +195,8 @@ def prefill(model: PreTrainedModel, samples: Sequence[dict[str, Tensor]], method
 
 def generate(model: Any, inputs: dict[str, Tensor], tokens: int, **options: Any) -> Any:
     """Greedy generation of exactly so many tokens, with their logits. No token asks for a picture."""
-    exactly = {
-        "max_new_tokens": tokens,
-        "min_new_tokens": tokens,
-        "do_sample": False,
-        "suppress_tokens": [IMAGE, VIDEO],
-    }
-    shown = {"return_dict_in_generate": True, "output_logits": True}
+    exactly = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False}
+    shown = {"suppress_tokens": [IMAGE, VIDEO], "return_dict_in_generate": True, "output_logits": True}
     return model.generate(**inputs, **{**exactly, **shown, **options})
 
 

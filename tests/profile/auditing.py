@@ -1,15 +1,15 @@
 """Audits of small claims files, for the tests of the checks."""
 
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from trio_profile.inputs.claims.claims import Budgets, Row
-from trio_profile.inputs.claims.reader import of_source
-from trio_profile.kinds.audit.document import AuditDocument, audit
-from trio_profile.kinds.audit.finding import Finding
+from trio_profile.inputs.claims.claims import Budgets, Row, of_source, read
+from trio_profile.kinds.audit.document import AuditDocument, Finding
+from trio_profile.kinds.audit.run import audit
 from trio_profile.records.yaml_source import parse
 
 MODEL = "{layers: 32, hidden: 4096, intermediate: 11008, heads: 32, vocab: 32064, visual_tokens: 576}"
@@ -19,6 +19,12 @@ LLAVA = "repository_readme, llava-1.5-7b 11.1pct"
 """Places of two rows in the claims of TRIO's paper."""
 HOSTILE = "<b>[red]|`x`_\\&%$#{}~^*[/red]</script>"
 """A name that is markup in HTML, in the terminal, in Markdown and in LaTeX."""
+
+
+@cache
+def audit_of(name: str) -> AuditDocument:
+    """The audit of built-in claims, made once in a process."""
+    return audit(read(name))
 
 
 def audited(tables: str, *, method: str = "{}", other: str = "576", device: str | None = None) -> AuditDocument:

@@ -33,7 +33,7 @@ class View:
         self.page.goto("about:blank")
         self.page.mouse.move(0, 0)
         self.page.set_viewport_size({"width": width, "height": height})
-        self.page.emulate_media(media="screen", color_scheme=color_scheme)
+        self.page.emulate_media(media="null", color_scheme=color_scheme)
         self.errors.clear()
         self.requests.clear()
         self.page.goto(path.as_uri())

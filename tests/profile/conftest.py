@@ -56,7 +56,7 @@ def without_fvcore() -> Iterator[None]:
     from trio_profile.profilers import flops_counted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flops_counted, "_fvcore", lambda *_: (None, "not asked"))
+        patch.setattr(flops_counted, "fvcore", lambda *_: (None, "not asked"))
         yield
 
 

@@ -21,8 +21,7 @@ from transformers.models.smolvlm import processing_smolvlm as smolvlm
 from trio_core.models import families
 from trio_core.models.toy import IMAGE, PINPOINTS, VIDEO, VISION_END, VISION_START, VOCABULARY
 from trio_profile.inputs.processors import VIDEO as VIDEO_PROCESSOR
-from trio_profile.inputs.processors import without_videos
-from trio_profile.inputs.videos import NoVideos
+from trio_profile.inputs.processors import NoVideos, without_videos
 
 Saved = Callable[[str], Path]
 """Returns the directory of a family's checkpoint. The fixture `saved` is one."""

@@ -210,7 +210,7 @@ def command(stranger: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 def test_the_program_names_a_stranger_and_never_imports_it(tmp_path):
     distribution(package(tmp_path, IMPORTED), "trio_core")
-    for verb in ("sweep", "serve pocket"):
+    for verb in ("sweep", "serve pocket", "env --device cpu"):
         done = command(tmp_path, *verb.split())
         assert (done.returncode, done.stdout) == (2, ""), verb
         (line,) = done.stderr.splitlines()

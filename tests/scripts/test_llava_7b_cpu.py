@@ -33,7 +33,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec.loader.exec_module(module)
     assert set(module.PEERS) < set(names())
     monkeypatch.setattr(module, "PEERS", ())
-    monkeypatch.setattr(flops_counted, "_fvcore", lambda *_: (None, "not asked"))
+    monkeypatch.setattr(flops_counted, "fvcore", lambda *_: (None, "not asked"))
     monkeypatch.setattr(module.signal, "signal", lambda *_: None)
     monkeypatch.setattr(subprocess, "run", _in_this_process(subprocess.run))
     return module
@@ -43,7 +43,7 @@ def _in_this_process(known: Any) -> Any:
     """`subprocess.run`, but the commands of trio-profile run here."""
 
     def call(command: list[str], **more: Any) -> Any:
-        if command[1:3] != ["-m", "trio_profile.cli"]:
+        if command[1:3] != ["-m", "trio_profile"]:
             return known(command, **more)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             code = run(command[3:])

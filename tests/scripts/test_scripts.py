@@ -11,7 +11,7 @@ import pytest
 from tests.profile.checkpoints import save_tiny_llava
 from trio_core.methods import names
 from trio_profile.cli import run
-from trio_profile.kinds.grid.comparisons import CONTROLS
+from trio_profile.kinds.grid.kind import CONTROLS
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
 

@@ -94,8 +94,43 @@ def test_the_home_page_asks_for_nothing_from_the_network_and_its_search_finds_a_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("speed-up too small", "how-to/smaller-speed-up.html"),
+        ("FlashAttention", "how-to/troubleshooting.html"),
+        ("how long", "how-to/troubleshooting.html"),
+        ("OOM", "how-to/troubleshooting.html"),
+    ],
+)
+def test_the_first_page_that_the_search_finds(built, browser, words, name):
+    site, _ = built
+    with opened(browser, site / "index.html", width=1400) as view:
+        view.page.keyboard.press("/")
+        view.page.get_by_role("combobox").press_sequentially(words)
+        first = view.page.locator("a[href*='?h=']").first
+        first.wait_for(timeout=60_000)
+        view.page.wait_for_timeout(500)  # the list of the whole query follows that of its first letters
+        assert f"/{name}?" in first.get_attribute("href")
+
+
+@pytest.mark.slow
+def test_each_report_of_the_gallery_is_in_the_site(built):
+    site, _ = built
+    links = SCRIPT["links"].read(site / "gallery.html").links
+    reports = [link for link, _ in links if link.startswith("reports/")]
+    assert len(reports) > 10 and all((site / link).read_text().startswith("<!") for link in reports)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("name", "width", "scheme"),
-    [("index", 390, "light"), ("reference/methods", 1400, "dark"), ("how-to/gates", 390, "dark")],
+    [
+        ("index", 390, "light"),
+        ("reference/methods", 1400, "dark"),
+        ("how-to/gates", 390, "dark"),
+        ("how-to/smaller-speed-up", 390, "light"),
+        ("gallery", 1400, "dark"),
+    ],
 )
 def test_axe_finds_nothing_serious(built, browser, name, width, scheme):
     site, _ = built

@@ -18,23 +18,24 @@ from torch import distributed, nn
 
 from trio_core.engine import cache
 from trio_core.engine.calls import (
+    arguments_of,
     cache_of,
     check_decoder_call,
     check_decoder_output,
     check_filled,
+    check_names,
     check_same_cache,
     hidden_of,
 )
-from trio_core.engine.decode import Decode
 from trio_core.engine.frames import Frame
 from trio_core.engine.generate import GuardedGenerate
-from trio_core.engine.passes import Pass, Setup
+from trio_core.engine.passes import Decode, Pass, Setup
 from trio_core.engine.places import HeadAtPlaces, restore
 from trio_core.engine.prefill import OrderCheck, Prefill
 from trio_core.engine.prompt import Prompt, check_run, read_prompt
 from trio_core.errors import TrioError, UnsupportedInput, UnsupportedModel
 from trio_core.models.layer import Replacement, check_whole
-from trio_core.models.thin_tower import ThinTower
+from trio_core.models.qwen_tower import ThinTower
 from trio_core.releases import USE_TESTED
 from trio_core.trace import Trace
 
@@ -85,6 +86,7 @@ class Attachment:
         self._frames_of: WeakKeyDictionary[Any, dict[int, Frame]] = WeakKeyDictionary()
         self._layers = [id(layer) for layer in setup.adapter.layers]
         self._parameters = list(signature(self.model.forward).parameters)
+        self._known = arguments_of(self.model)
 
     def open(self, entries: Sequence[nn.Module], compiled: Sequence[nn.Module]) -> None:
         """Register all hooks. The arguments are modules around the model that a user may call instead of it.
@@ -163,6 +165,7 @@ class Attachment:
             )
         if now.prunes:
             check_decoder_call(decoder, args, kwargs)
+            check_names(self.model, {}, self._inputs, self._known)
         now.additions = self.setup.adapter.take_additions(kwargs)
         return args, kwargs
 

@@ -38,6 +38,8 @@ _WITHOUT_TOKENS = {
 """What has no entry for each token of the sequence."""
 _SHARED = "shared_kv_states"
 """Gemma 4's place for keys that later layers share. Its adapter refuses a model with such layers."""
+_EMPTY = "per_layer_inputs"
+"""Gemma 4's inputs of each layer's own: None in a model that its adapter lets through."""
 _LAYER = {"hidden_states", *_CUT, *CACHE, *_WITHOUT_TOKENS, _SHARED}
 """The arguments of a layer."""
 DECODER = {"input_ids", "inputs_embeds", *_CUT, *CACHE, *_WITHOUT_TOKENS, *DEEPSTACK}
@@ -93,9 +95,15 @@ def check_model_call(inputs: Mapping[str, Any]) -> None:
             )
 
 
+def arguments_of(model: nn.Module) -> set[str]:
+    """The names that a model's own `forward` or that of a base class takes, and those that its decoder takes."""
+    own = (vars(cls)["forward"] for cls in type(model).__mro__ if "forward" in vars(cls))
+    return {*DECODER, *_OBJECTS}.union(*(signature(forward).parameters for forward in (model.forward, *own)))
+
+
 def check_decoder_call(decoder: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> None:
     """Raise UnsupportedInput for an argument of a decoder that is not known by name."""
-    _check_names(decoder, dict(enumerate(args, start=1)), kwargs, DECODER)
+    check_names(decoder, dict(enumerate(args, start=1)), kwargs, DECODER)
 
 
 def check_layer_call(layer: nn.Module, rest: tuple[Any, ...], kwargs: Kwargs) -> None:
@@ -107,7 +115,8 @@ def check_layer_call(layer: nn.Module, rest: tuple[Any, ...], kwargs: Kwargs) ->
     positions of another kind.
     """
     if rest or not kwargs.keys() <= _LAYER:
-        _check_names(layer, dict(enumerate(rest, start=2)), kwargs, _LAYER)
+        named = {name: value for name, value in kwargs.items() if value is not None}  # a missing mask is named below
+        check_names(layer, dict(enumerate(rest, start=2)), named, _LAYER)
     rotary = kwargs.get("position_embeddings")
     cosines_and_sines = isinstance(rotary, tuple | list) and len(rotary) == 2
     for name, known in (("attention_mask", "attention_mask" in kwargs), ("position_embeddings", cosines_and_sines)):
@@ -170,18 +179,18 @@ def check_filled(model: PreTrainedModel, inputs: Mapping[str, Any], output: Any,
         )
 
 
-def _check_names(module: nn.Module, by_position: dict[int, Any], kwargs: Kwargs, known: set[str]) -> None:
-    """Raise UnsupportedInput for the first argument that is not None and not known.
+def check_names(module: nn.Module, by_position: dict[int, Any], kwargs: Kwargs, known: set[str]) -> None:
+    """Raise UnsupportedInput for the first argument that is not known. None has a name too: a mask may be None.
 
-    by_position: arguments without a name, by their place, from 1.
+    by_position: arguments without a name, by their place, from 1. None is left out by its place.
     """
-    nameless = {f"argument {place} by position": value for place, value in by_position.items()}
-    for name, value in (nameless | kwargs).items():
-        if value is not None and name not in known:
-            raise UnsupportedInput(
-                f"{name}: prune() does not know this argument of {type(module).__name__}, and it may describe tokens "
-                "that were dropped: leave it out"
-            )
+    unknown = [f"argument {place} by position" for place, value in by_position.items() if value is not None]
+    unknown += [name for name, value in kwargs.items() if name not in known and (value is not None or name != _EMPTY)]
+    for name in unknown[:1]:
+        raise UnsupportedInput(
+            f"{name}: prune() does not know this argument of {type(module).__name__}, and it may describe tokens "
+            "that were dropped: leave it out"
+        )
 
 
 def _objects(value: Any) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from math import ceil, isqrt
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -22,6 +22,7 @@ from trio_core.errors import TrioError, UnsupportedModel
 from trio_core.methods.method import Method
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
+from trio_core.models.toy import generated
 
 Prune = Callable[..., AbstractContextManager[Any]]
 Inputs = dict[str, Tensor]
@@ -267,16 +268,7 @@ class _Trial:
         return ((torch.stack(made.logits, dim=1) - longer).abs().max() / longer.abs().max()).item()
 
     def _generate(self) -> Any:
-        # A placeholder among the new tokens would count as a part of the picture.
-        return cast(Any, self.model).generate(
-            **self.inputs(self.prompt),
-            max_new_tokens=STEPS,
-            min_new_tokens=STEPS,
-            do_sample=False,
-            return_dict_in_generate=True,
-            output_logits=True,
-            suppress_tokens=[*self.adapter.placeholder_ids()],
-        )
+        return generated(self.model, self.inputs(self.prompt), STEPS, self.adapter.placeholder_ids())
 
 
 # --- a random picture for a class that no file knows -----------------------------------------------------------------

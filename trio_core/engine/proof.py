@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import pad
 
 from trio_core.errors import UnsupportedModel, first_line
 from trio_core.models.adapter import Adapter, families
-from trio_core.models.toy import PER_TOKEN, batch
+from trio_core.models.toy import PER_TOKEN, batch, generated
 from trio_core.releases import TESTED, USE_TESTED, installed, is_tested
+from trio_core.rules.equations import proxy_loss
 from trio_core.trace import StageTrace, Trace
 
 Prune = Callable[..., AbstractContextManager[Trace]]
@@ -149,15 +150,7 @@ def _generated(
     model: Any = family.toy(attention)
     dense = family(family.toy("eager"))
     with prune(model, method, **STAGES, **options) as trace:
-        made = model.generate(
-            **inputs,
-            max_new_tokens=STEPS,
-            min_new_tokens=STEPS,
-            do_sample=False,
-            return_dict_in_generate=True,
-            output_logits=True,
-            suppress_tokens=[*dense.placeholder_ids()],  # one more would count as a part of the picture
-        )
+        made = generated(model, inputs, STEPS, dense.placeholder_ids())
     stages = tuple(trace.stages)
     if not stages or any(stage.tokens_after >= stage.tokens_before for stage in stages):
         raise UnsupportedModel("nothing was dropped")
@@ -218,8 +211,7 @@ def _gradient(dense: Adapter, inputs: Inputs, stages: Sequence[StageTrace], boun
         return (entered[0], *args[1:])
 
     def leave(_layer: nn.Module, _args: Any, output: Any) -> None:
-        logits = dense.readout(output[0] if isinstance(output, tuple) else output)[0, -4:].float()
-        losses.append(cross_entropy(logits, logits.argmax(dim=-1)))
+        losses.append(proxy_loss(dense.readout(output[0] if isinstance(output, tuple) else output)[:, -4:]))
 
     probed = dense.layers[boundary]
     earlier = [stage for stage in stages if stage.layer < boundary]

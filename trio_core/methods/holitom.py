@@ -12,9 +12,8 @@ from trio_core.methods.method import Media, Method, Reference, Stage, within
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.checks import check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, dpc_knn
+from trio_core.rules.merging import Segment, cluster_means, dpc_knn, over_time, with_static_places
 from trio_core.rules.schedule import proportional
-from trio_core.rules.segments import Segment, over_time, with_static_places
 from trio_core.rules.selection import top_k, unit_rows
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
 

@@ -11,9 +11,8 @@ from torch import Tensor
 from trio_core.methods.method import Method, Reference, Stage, within
 from trio_core.methods.view import Sample, Selection, Signal, View
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import dpc_knn
+from trio_core.rules.merging import Segment, dpc_knn, over_time, with_static_places
 from trio_core.rules.schedule import proportional
-from trio_core.rules.segments import Segment, over_time, with_static_places
 from trio_core.rules.selection import top_k
 from trio_core.tensors import KeptK, ScoresN, widened
 

@@ -1,4 +1,4 @@
-"""TRIO: token reduction via inference-objective guidance (arXiv 2602.04657), in three variants.
+"""TRIO: token reduction via inference-objective guidance (arXiv 2602.04657), in four variants.
 
 The paper and its public code (ocy1/TRIO at ec85d99) differ, and our default differs from both. H^l is the residual
 stream that leaves layer l, and a stage stands after layer l.
@@ -9,6 +9,7 @@ stream that leaves layer l, and a stage stands after layer l.
 | trio-printed  | l                    | H^(l − 1)           | the last k_pos          | original  |
 | trio-released | l + 1                | H^l                 | k_pos, without the last | compact   |
 
+`trio-ve` is TRIO with the vision encoder: SCOPE before the decoder, then `trio` inside it.
 The equations stand in `rules/equations.py`; `rules/saliency.py` computes the same scores faster.
 """
 
@@ -16,8 +17,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from trio_core.methods.method import Positions, Reference
+from trio_core.methods.combined import TwoParts
+from trio_core.methods.method import Method, Positions, Reference
 from trio_core.methods.probing import Probing
+from trio_core.methods.scope import Scope
 from trio_core.methods.view import Probe, Rows, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
@@ -144,3 +147,32 @@ class TrioReleased(Trio):
 def _logits(readout: Readout, probed: LayerCall, rows: Places, hidden: HiddenBSD) -> LogitsBPV:
     """[B, P, V], the logits of the whole probed layer's output at the supervised rows (Z^l of Eq. 3)."""
     return readout(rows_at(probed.run(hidden), differentiable(rows)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrioVe(TwoParts, Trio):
+    """Prune the encoder's output by SCOPE, and the rest by TRIO half-way through the decoder.
+
+    alpha: SCOPE's power of the attention.
+    """
+
+    alpha: float = 1.0
+
+    name: ClassVar[str] = "trio-ve"
+    needs: ClassVar[frozenset[Signal]] = Trio.needs | Scope.needs
+    proportion: ClassVar[tuple[int, ...]] = (96, 32)
+    paper_layers: ClassVar[tuple[int, ...]] = (16,)
+    reference: ClassVar[Reference] = replace(
+        Trio.reference,
+        caution="SCOPE before the decoder, then trio as ours",
+        note="The stage in the encoder follows SCOPE's rule (arXiv 2510.24214). That is our decision: the paper's "
+        "abstract names VisionZip. The released code scans and merges as VScan does, and here you cannot. Run "
+        "visionzip+trio with layers=(16,) for VisionZip: encoder_retention is 1.5 times the retention there. "
+        f"{Trio.reference.note}",
+    )
+
+    def parts(self) -> tuple[Method, Method]:
+        """SCOPE, and TRIO with our options. They read their budgets from the view."""
+        options = {name: getattr(self, name) for name in Trio.option_names()}
+        scope = Scope(retention=1.0, alpha=self.alpha, positions=self.positions)
+        return scope, Trio(**{**options, "retention": 1.0, "layers": None, "budgets": None})

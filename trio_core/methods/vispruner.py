@@ -1,15 +1,16 @@
-"""VisPruner: beyond text–visual attention (arXiv 2412.01818; its first version, FasterVLM, has the same number)."""
+"""VisPruner: beyond text–visual attention, and its first version, FasterVLM (both arXiv 2412.01818)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 
 from trio_core.methods.crops import Crop, CropMethod
 from trio_core.methods.method import Reference, within
+from trio_core.methods.view import Selection, View
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.selection import cosine
+from trio_core.rules.selection import cosine, top_k
 from trio_core.tensors import FeaturesND, KeptK, ScoresN
 
 MOST_DROPPED = 8
@@ -75,3 +76,28 @@ class VisPruner(CropMethod):
     def overhead(self, shape: LayerShape, layer: int, sizes: Sizes) -> int:  # noqa: ARG002
         """MACs of the attention, and of the similarity of all pairs of patches within each crop."""
         return shape.encoder_attention_macs(sizes.visual) + shape.similarity_macs(sizes.visual, sizes.budget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FasterVLM(CropMethod):
+    """Keep the patches that the CLS token attends to most.
+
+    The score is the mean over heads. Each crop keeps an equal share.
+    """
+
+    name: ClassVar[str] = "fastervlm"
+    reference: ClassVar[Reference] = Reference(
+        title="[CLS] Attention is All You Need for Training-Free Visual Token Pruning: Make VLM Inference Faster",
+        arxiv="2412.01818",
+        repository="Theia-4869/FasterVLM",
+        commit="f5d5f12037e105a51865ecb4b28a73cd86eb4921",
+    )
+
+    def keep(self, crop: Crop) -> KeptK:
+        """The most attended patches. Source: Theia-4869/FasterVLM at f5d5f12."""
+        return top_k(crop.attention.mean(dim=0), crop.budget)
+
+    def select(self, view: View) -> Selection:
+        """Rank crop by crop. The scores are the mean attention, and zero at newlines."""
+        scores = tuple(view.encoder.attention_of(sample.index) for sample in view.samples)
+        return replace(super().select(view), scores=scores)

@@ -2,9 +2,8 @@
 
 A family is one file: a subclass of `Adapter` with its toy configuration and, where they are special, its toy inputs.
 Its classes register when the file is imported, and every file in this folder is imported here. These files are no
-families: `adapter.py` (the defaults), `generic.py` (any other class), `layer.py` (a decoder layer taken apart),
-`encoder.py`, `clip_tower.py`, `qwen_tower.py`, `grid_tower.py` and `thin_tower.py` (vision towers), `toy.py` (what the
-toys share).
+families: `adapter.py` (the defaults, and any other class), `layer.py` (a decoder layer taken apart), `encoder.py`,
+`clip_tower.py`, `qwen_tower.py` and `grid_tower.py` (vision towers), `toy.py` (what the toys share).
 """
 
 import importlib
@@ -15,8 +14,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from trio_core.errors import UnsupportedModel
-from trio_core.models.adapter import Adapter, adapters, cache_layers, families
-from trio_core.models.generic import Generic
+from trio_core.models.adapter import Adapter, Generic, adapters, cache_layers, families
 
 __all__ = ["adapter_for", "families", "plain_prompt"]
 

@@ -1,4 +1,7 @@
-"""A model family as pruning knows it: who it is, where its parts are, and how it differs from most."""
+"""A model family as pruning knows it: who it is, where its parts are, and how it differs from most.
+
+`Generic` is the adapter of a model class that no file here names. It finds the parts by the model's structure.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -217,19 +220,30 @@ class Adapter(ToyFamily):
         """Queries, keys, cosines or sines [..., E] in the order of Llama, which turns the halves of a head."""
         return turned
 
+    norms: ClassVar[tuple[str, str, str] | None] = None
+    """A layer's norms behind its attention, before its FFN and behind it. A layer without the second one has none."""
+
     def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
-        """The part of a layer that follows attention: add, norm, FFN, add.
+        """The part of a layer that follows attention: add, norm, FFN, add; and `norms` if the layer has them.
 
         residual: [B, P, D], the rows that entered the layer.
         attended: [B, P, D], the output of its attention.
         Returns [B, P, D], the rows that leave the layer.
         """
+        if self.norms is not None and hasattr(layer, self.norms[1]):
+            after_attention, before, after = (part(layer, name) for name in self.norms)
+            middle = residual + after_attention(attended)
+            return middle + after(self.feed_forward(layer, before, part(layer, "mlp"), middle))
         multiplier = getattr(layer, "residual_multiplier", None)  # Granite has one
         if multiplier is not None:
             attended = attended * multiplier
         middle = residual + attended
         made = feed_forward(part(layer, "post_attention_layernorm"), part(layer, "mlp"), middle)
         return middle + (made if multiplier is None else made * multiplier)
+
+    def feed_forward(self, layer: nn.Module, norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:  # noqa: ARG002
+        """[B, P, D], the output of a layer's norm and FFN."""
+        return feed_forward(norm, ffn, rows)
 
     @property
     def layer_shape(self) -> LayerShape:
@@ -338,3 +352,51 @@ def cache_layers(model: PreTrainedModel) -> list[Any]:
             "choose a model whose decoder layers all have ordinary attention"
         )
     return layers
+
+
+class Generic(Adapter):
+    """A model whose decoder is the module that holds the word embeddings. The other parts are Adapter's defaults.
+
+    `known` is False, so the model is tried before it is pruned. Raises UnsupportedModel that names a missing part.
+    """
+
+    decoders = ()
+    has_grids = False
+
+    def __init__(self, model: PreTrainedModel):
+        super().__init__(model)
+        config = model.config.get_text_config()
+        # Class facts of a family are here facts of one model.
+        vars(self).update(
+            family=type(model).__name__,
+            multi_axis_positions="mrope_section" in (getattr(config, "rope_parameters", None) or {}),
+        )
+        for name in ("layers", "norm", "rotary_emb"):
+            if not hasattr(self.decoder, name):
+                raise self._without(f"its decoder {type(self.decoder).__name__} has no {name!r}")
+        if model.get_output_embeddings() is None:
+            raise self._without("it has no output embeddings")
+        if not self.placeholder_ids():
+            raise self._without("its configuration names no image_token_id")
+
+    @property
+    def decoder(self) -> nn.Module:
+        """The module that holds the word embeddings."""
+        try:
+            words = self.model.get_input_embeddings()
+        except NotImplementedError:
+            words = None
+        for module in self.model.modules():
+            if any(child is words for child in module.children()):
+                return cast(nn.Module, module)
+        raise self._without("it has no input embeddings")
+
+    def head(self, normed: HiddenBSD) -> LogitsBPV:
+        """The head, and Granite's scale of the logits: [B, P, D] → [B, P, V]."""
+        return super().head(normed) / (getattr(self.model.config.get_text_config(), "logits_scaling", None) or 1)
+
+    def _without(self, lack: str) -> UnsupportedModel:
+        return UnsupportedModel(
+            f"model class {type(self.model).__name__} is not known, and {lack}; known: {', '.join(sorted(adapters))}; "
+            "a family is one file in trio_core/models"
+        )

@@ -1,6 +1,6 @@
 """A vision tower as methods see it (`Encoder`), and its record while it runs (`WatchedTower`).
 
-A method that chooses before the tower has another tower: `thin_tower.py`.
+A method that chooses before the tower has another tower: `ThinTower` in `qwen_tower.py`.
 
 The tower runs its own attention kernel. Forward hooks record the queries and keys that its modules make. The rows of
 attention that a method asks for are computed from these, so the tower never has to return an attention map.

@@ -15,7 +15,7 @@ from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
 from trio_core.models.grid_tower import Grid
-from trio_core.models.layer import feed_forward, part
+from trio_core.models.layer import part
 from trio_core.rules.cost import LayerShape
 from trio_core.tensors import HiddenBSD, LogitsBPV
 
@@ -25,27 +25,13 @@ class Gemma(Adapter):
 
     limits_logits: ClassVar[bool] = True
     """Whether the class limits its logits where its text model names a limit."""
+    norms = ("post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm")  # from Gemma 2 on
 
     def head(self, normed: HiddenBSD) -> LogitsBPV:
         """Head, and the limit of the logits if the model has one: [B, P, D] → [B, P, V]."""
         logits = super().head(normed)
         limit = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
         return logits if limit is None or not self.limits_logits else (logits / limit).tanh() * limit
-
-    def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
-        """From Gemma 2 on, a norm before and behind both attention and FFN."""
-        if not hasattr(layer, "pre_feedforward_layernorm"):
-            return super().finish(layer, residual, attended)
-        after_attention, before, ffn, after = (
-            part(layer, name)
-            for name in ("post_attention_layernorm", "pre_feedforward_layernorm", "mlp", "post_feedforward_layernorm")
-        )
-        middle = residual + after_attention(attended)
-        return middle + after(self.feed_forward(layer, before, ffn, middle))
-
-    def feed_forward(self, layer: nn.Module, norm: nn.Module, ffn: nn.Module, rows: Tensor) -> Tensor:  # noqa: ARG002
-        """[B, P, D], the output of a layer's norm and FFN."""
-        return feed_forward(norm, ffn, rows)
 
 
 class Gemma3(Gemma):

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter
-from trio_core.models.layer import feed_forward, part
 from trio_core.models.qwen import TOWER, picture
 from trio_core.rules.attention import AttentionLayer
 
@@ -23,6 +22,7 @@ class Glm46V(Adapter):
     classes: ClassVar[tuple[str, ...]] = ("Glm46VForConditionalGeneration", "Glm4vForConditionalGeneration")
     decoders: ClassVar[tuple[str, ...]] = ("glm4v_text",)
     multi_axis_positions: ClassVar[bool] = True
+    norms = ("post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm")
     sizing: ClassVar[str] = "keeps a picture's shape, between the sizes that its processor names"
     toy_vision: ClassVar[dict[str, Any]] = {**TOWER, "depth": 2, "image_size": 16}
     # Heads are 16 wide, and 8 of it are turned.
@@ -53,15 +53,6 @@ class Glm46V(Adapter):
         share = config.rope_parameters.get("partial_rotary_factor", 1.0)
         part, rest = turned.tensor_split([int(config.hidden_size // config.num_attention_heads * share)], dim=-1)
         return torch.cat([part[..., 0::2], part[..., 1::2], rest], dim=-1)
-
-    def finish(self, layer: nn.Module, residual: Tensor, attended: Tensor) -> Tensor:
-        """Norms before and behind the FFN, and one behind attention."""
-        after_attention, before, ffn, after = (
-            part(layer, name)
-            for name in ("post_self_attn_layernorm", "post_attention_layernorm", "mlp", "post_mlp_layernorm")
-        )
-        middle = residual + after_attention(attended)
-        return middle + after(feed_forward(before, ffn, middle))
 
     @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:

@@ -13,8 +13,7 @@ from trio_core.errors import UnsupportedModel
 from trio_core.models import toy
 from trio_core.models.adapter import Adapter, VideoShape
 from trio_core.models.encoder import KeepPixels, Tower, WatchedTower
-from trio_core.models.qwen_tower import QwenTower
-from trio_core.models.thin_tower import ThinTower
+from trio_core.models.qwen_tower import QwenTower, ThinTower
 from trio_core.rules.cost import LayerShape
 
 TOWER = {

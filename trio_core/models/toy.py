@@ -223,6 +223,22 @@ def batch(samples: Sequence[dict[str, Tensor]], side: str = "left") -> dict[str,
     return together
 
 
+def generated(model: Any, inputs: dict[str, Tensor], steps: int, without: Sequence[int]) -> Any:
+    """The output of a greedy `generate` of exactly `steps` tokens, with their logits.
+
+    without: tokens that it must not write. A placeholder would count as a part of the picture.
+    """
+    return model.generate(
+        **inputs,
+        max_new_tokens=steps,
+        min_new_tokens=steps,
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_logits=True,
+        suppress_tokens=[*without],
+    )
+
+
 def build(cls: type[PreTrainedModel], config: PreTrainedConfig, attention: str, seed: int) -> PreTrainedModel:
     """A model of class `cls` with random weights, large enough that each token's hidden state is its own.
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from trio_profile.cli.streams import Outputs
-from trio_profile.errors import ProfileError
+from trio_profile.errors import ProfileError, is_out_of_memory
 from trio_profile.text import message_of, one_line
 
 JUDGED_NO = 1
@@ -98,7 +98,7 @@ def _message(error: BaseException) -> str:
         return message_of(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the system'}: {error.strerror}; {TRACEBACK}=1 shows where"
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return "out of memory; choose a smaller model, batch or dtype"
     if isinstance(error, SystemExit):
         return f"code that is not trio-profile's ended the program (exit code {error.code})"

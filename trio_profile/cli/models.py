@@ -99,10 +99,8 @@ def _check(form: Form) -> None:
         for attention in family.toy_attention:
             result = vars(self_check(family.toy(attention), prune))
             rows.append({"family": name, "class": family.classes[0], "attention": attention, **result})
-    names = ("family", "attention", "identical", "difference", "same_kept", "generates")
-    checks = [listing.CheckRow(cls=row["class"], **{name: row[name] for name in names}) for row in rows]
     printing.show(
-        form, lambda: printing.listed(environment=collect().model_dump(), checks=rows), lambda: listing.checks(checks)
+        form, lambda: printing.listed(environment=collect().model_dump(), checks=rows), lambda: listing.checks(rows)
     )
     printing.warn(f"{row['family']} ({row['attention']}): {fault}" for row in rows for fault in row["faults"])
     if any(row["faults"] for row in rows):

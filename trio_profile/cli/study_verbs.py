@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trio_profile.cli import engines, options, printing
+from trio_profile import parts
+from trio_profile.cli import options, printing
 from trio_profile.cli.common_options import (
     ALL_OPTIONS,
     DRY_RUN,
@@ -22,7 +23,7 @@ from trio_profile.cli.common_options import (
 from trio_profile.cli.exits import Interrupted
 from trio_profile.cli.progress import progress
 from trio_profile.records.files import MEASUREMENTS
-from trio_profile.records.option import options_of
+from trio_profile.records.option import HOSTS, options_of
 from trio_profile.study.kind import Kind
 from trio_profile.study.kinds import find
 
@@ -35,6 +36,20 @@ ONE_PROCESS = (
     "processes = 1: `trio-profile gate` will refuse these times, because one process does not show how much another "
     "one would differ; leave --processes out to judge them"
 )
+ENGINES = {name: module.ENGINE for name, module in parts.modules("engine")}
+"""The engines of the optional parts, by name. Each is a `hosts.Choice`."""
+ENGINE_OPTIONS = {name: declared for engine in ENGINES.values() for name, declared in engine.options.items()}
+"""The options of these engines, by name, each with its default."""
+ENGINE = Annotated[
+    Literal["local", *ENGINES] | None,
+    flag(
+        "--engine",
+        "Who measures. local: this machine. "
+        + "".join(f"{name}: {engine.help} " for name, engine in ENGINES.items())
+        + "Default: local.",
+        panel=HOSTS,
+    ),
+]
 UNIT = Annotated[Literal["macs", "flops"] | None, flag("--unit", "Unit of the tables. Default: macs.")]
 
 
@@ -79,7 +94,7 @@ def parameters(kind: Kind) -> list[Parameter]:
     if kind.units:
         common |= {"unit": (UNIT, None)}
     if kind.file == MEASUREMENTS:
-        common |= {"engine": (engines.ENGINE, None), **engines.ENGINE_OPTIONS}
+        common |= {"engine": (ENGINE, None), **ENGINE_OPTIONS}
     return taken + [keyword(name, type_, default) for name, (type_, default) in common.items()]
 
 
@@ -102,11 +117,19 @@ def run(kind: Kind, values: dict[str, Any]) -> Any:
     if values["dry_run"]:
         _dry_run(kind, values)
         return None
-    engines.require_engine(values)
+    _require_engine(values)
     finished = _finished(kind, values)
     display = {"unit": values["unit"]} if values.get("unit") else {}
     printing.show_study(finished, values["form"], values["out"], **display)
     return finished.document
+
+
+def _require_engine(values: dict[str, Any]) -> None:
+    """Raise BadParameter if an option of an engine is given without this engine. values: the options, by name."""
+    for name, (_, default) in ENGINE_OPTIONS.items():
+        takers = [engine for engine, described in ENGINES.items() if name in described.options]
+        if values.get(name, default) != default and values["engine"] not in takers:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} needs --engine {' or '.join(takers)}")
 
 
 def _dry_run(kind: Kind, values: dict[str, Any]) -> None:
@@ -139,8 +162,8 @@ def _engine(kind: Kind, values: dict[str, Any]) -> AbstractContextManager[Any]:
     """Who measures, begun while this process prepares the study. None for a study that this process measures."""
     if kind.file != MEASUREMENTS:
         return nullcontext()
-    if (name := values.get("engine")) in engines.ENGINES:
-        return engines.ENGINES[name].begin(values)
+    if (name := values.get("engine")) in ENGINES:
+        return ENGINES[name].begin(values)
     from trio_profile.engine.hosts import ThisMachine
 
     return nullcontext() if values.get("processes") == 1 else ThisMachine()

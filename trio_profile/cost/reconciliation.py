@@ -18,6 +18,25 @@ class Term(Record):
     macs: int
 
 
+class Operator(Record):
+    """An operator that ran.
+
+    op: its name.
+    calls: how often it ran.
+    flops: the work of all calls; 0 without a formula.
+    output_bytes: bytes that all calls returned.
+    formula: who wrote the formula, `torch` or `trio-profile`; None if it has none.
+    product: whether it may multiply matrices. If so, and if it has no formula, the total is incomplete.
+    """
+
+    op: str
+    calls: int
+    flops: int
+    output_bytes: int
+    formula: str | None
+    product: bool
+
+
 class CountedWork(Record):
     """The work that ran.
 

@@ -10,18 +10,17 @@ from trio_core.pruning import prune
 from trio_core.trace import StageTrace, Trace
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
+from trio_profile.errors import is_out_of_memory
 from trio_profile.inputs.picture import lay_out, shown_inputs
 from trio_profile.inputs.questions import chance_of, pictures_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import flops_counted, launches, memory, power
+from trio_profile.profilers import flops_counted, gpu, launches, memory
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.schema import Cell, Dense, KeptTokens, Measurement, Shape, StageTokens, Study
 from trio_profile.text import first_line
 
 Counts = dict[str, Any]
 """Some fields of a Measurement."""
-_OUT_OF_MEMORY_ON_CPU = ("not enough memory", "can't allocate memory")
-"""Parts of the messages of the CPU allocator, which has no error class."""
 
 
 def measure_dense(workload: Workload) -> Dense:
@@ -36,7 +35,7 @@ def measure_dense(workload: Workload) -> Dense:
         kv_bytes_predicted=memory.predicted_bytes(shape, tokens_by_layer),
         kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
         **_count_in_prefill(workload, None),
-        energy=power.measure(workload, None),
+        energy=gpu.measure_energy(workload, None),
         kinds=tuple(question.kind for question in workload.questions),
         pictures=pictures_of(workload.questions),
         chance=chance_of([(question.kind, question.answer) for question in workload.questions]),
@@ -105,10 +104,7 @@ def _stage(stage: StageTrace, visual_tokens: int, *, keep_maps: bool) -> StageTo
 
 def failure_of(cell: Cell, error: Exception) -> Measurement:
     """Return the record of a cell that ran out of memory. Any other error is raised again."""
-    out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
-        message in str(error) for message in _OUT_OF_MEMORY_ON_CPU
-    )
-    if not out_of_memory:
+    if not is_out_of_memory(error):
         raise error
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

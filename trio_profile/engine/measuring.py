@@ -24,7 +24,7 @@ from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
 from trio_profile.inputs.workload import Workload
-from trio_profile.profilers import fidelity, power, rounds
+from trio_profile.profilers import fidelity, gpu, rounds
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step
 from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session
@@ -164,7 +164,7 @@ def _count_cell(
     try:
         if planned.cell.id in share.counts:
             fields = count(opened.workload, planned, opened.plan.study)
-            fields["energy"] = power.measure(opened.workload, planned.method)
+            fields["energy"] = gpu.measure_energy(opened.workload, planned.method)
             yield Measurement(cell=planned.cell, status="counted", **fields)
         numbers = reference.numbers if reference else ()
         answers = fidelity.measure(planned.method, reference) if reference and numbers else None

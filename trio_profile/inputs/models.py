@@ -83,7 +83,7 @@ def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTr
         raise
     # A foreign checkpoint may fail anywhere in the loading code. The user gets one line in every case.
     except Exception as error:
-        if "attn_implementation" in str(error):
+        if "attn_implementation" in str(error) or "FlashAttention" in str(error):
             raise StudyError(_refused_attention(study.attention, error)) from error
         raise StudyError(f"model {study.model!r} cannot be loaded: {first_line(error)}") from error
     finally:

@@ -111,9 +111,7 @@ def read_picture(file: IO[bytes], name: str) -> Image.Image:
     name: of the picture, for the message.
     Raises StudyError as `open_picture` does.
     """
-    with _reading(name):
-        picture = Image.open(file, formats=FORMATS)
-        _require_size(picture)
+    with _opened(file, name) as picture:
         if _is_read_in_two_ways(picture):
             raise ValueError(
                 "Pillow reads an uncompressed TIFF that is turned by its EXIF data in two ways; save a PNG"
@@ -152,9 +150,7 @@ def _has_alpha(picture: Image.Image) -> bool:
 def is_transparent(path: Path) -> bool:
     """Whether a picture file looks otherwise on white than with its colours alone. False if it cannot be read."""
     try:
-        with open_regular(path) as file, _reading(str(path)):
-            picture = Image.open(file, formats=FORMATS)
-            _require_size(picture)
+        with open_regular(path) as file, _opened(file, str(path)) as picture:
             if not _has_alpha(picture):
                 return False
             return ImageChops.difference(picture.convert("RGB"), on_white(picture)).getbbox() is not None
@@ -167,21 +163,21 @@ def size_of(file: IO[bytes], name: str) -> tuple[int, int]:
 
     Raises StudyError as `read_picture` does.
     """
-    with _reading(name):
-        picture = Image.open(file, formats=FORMATS)
-        _require_size(picture)
+    with _opened(file, name) as picture:
         file.seek(0)
         return picture.size
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
-    """Name the picture in an error of its reader. A damaged file may fail anywhere, with any error."""
+def _opened(file: IO[bytes], name: str) -> Iterator[Image.Image]:
+    """Open a picture, and name it in an error of its reader. A damaged file may fail anywhere, with any error."""
     try:
         with warnings.catch_warnings():
             # Readers warn of odd EXIF data and the like, which do not change the pixels.
             warnings.simplefilter("ignore")
-            yield
+            picture = Image.open(file, formats=FORMATS)
+            _require_size(picture)
+            yield picture
     except UnidentifiedImageError as error:
         raise StudyError(f"{name} is no picture that can be read; known formats are {', '.join(FORMATS)}") from error
     except Exception as error:

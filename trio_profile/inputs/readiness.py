@@ -10,8 +10,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.catalogue import require_model
 from trio_profile.inputs.models import check_attention, device_of, load
-from trio_profile.inputs.processors import VIDEO, load_processor
-from trio_profile.inputs.videos import NoVideos
+from trio_profile.inputs.processors import VIDEO, NoVideos, load_processor
 from trio_profile.inputs.workload import placeholder, prepare
 from trio_profile.records.facts import TrialStep
 from trio_profile.records.schema import Study

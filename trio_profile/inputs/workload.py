@@ -321,22 +321,15 @@ def encode(processor: Any, pictures: Sequence[Medium], texts: Sequence[str]) -> 
 
 
 def _by_kind(pictures: Sequence[Medium], texts: Sequence[str]) -> dict[str, Any]:
-    """The pictures or the videos as arguments of a processor."""
+    """The pictures or the videos as arguments of a processor. Several prompts have one list of pictures each."""
     if any(isinstance(picture, list) for picture in pictures):
         metadata = [getattr(picture, "metadata", None) for picture in pictures]
         times = {"video_metadata": metadata} if all(metadata) else {}
         return {"videos": list(pictures), "do_sample_frames": False, **times}
-    return {"images": _by_prompt(pictures, texts)}
-
-
-def _by_prompt(pictures: Sequence[Medium], texts: Sequence[str]) -> list[Any] | None:
-    """The pictures as a processor takes them; None without pictures. Several prompts have one list of pictures each.
-
-    Gemma 3 and SmolVLM would take a list without lists as the pictures of one prompt.
-    """
     if len(texts) > 1 and len(pictures) == len(texts):
-        return [[picture] for picture in pictures]
-    return list(pictures) or None
+        # Gemma 3 and SmolVLM would take a list without lists as the pictures of one prompt.
+        return {"images": [[picture] for picture in pictures]}
+    return {"images": list(pictures) or None}
 
 
 def _random_picture(generator: torch.Generator) -> Image.Image:

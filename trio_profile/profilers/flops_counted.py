@@ -4,27 +4,38 @@ torch counts the FLOPs (2 for each multiply-add) of every operator that runs, ba
 the multiply-adds of a traced forward; it calls them flops. Both miss attention under SDPA on a CPU. We supply the
 formulas: for torch in `operator_formulas`, for fvcore here. Attention is counted whole and not halved for causality,
 as both do.
+
+Without weights each module runs once on the meta device. The library's whole forward cannot run there, because it reads
+its inputs (placeholder checks, masks). Nothing is selected there. The work of a selection is what the method declares;
+it is not counted here.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from math import prod
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from fvcore.nn import FlopCountAnalysis
 from fvcore.nn.jit_handles import get_shape
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import DynamicCache
 
+from trio_core.engine.calls import cache_argument
 from trio_core.methods.method import Method
 from trio_core.methods.view import Selection, View
 from trio_core.models.adapter import Adapter
 from trio_core.trace import Trace
+from trio_profile.cost.reconciliation import Operator
+from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.towers import beside_the_decoder
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.operator_formulas import OUR_FORMULA, TORCHS_FORMULA, supplied
@@ -33,31 +44,6 @@ from trio_profile.records.schema import Counted
 from trio_profile.text import first_line
 
 _SUSPECTS = ("attention", "mm", "conv", "linear", "einsum", "matmul", "dot")
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator that ran.
-
-    op: its name.
-    calls: how often it ran.
-    output_bytes: bytes that all calls returned.
-    flops: the work of all calls; 0 without a formula.
-    formula: who wrote the formula, `torch` or `trio-profile`; None if there is none.
-    """
-
-    op: str
-    calls: int
-    output_bytes: int
-    flops: int
-    formula: str | None
-
-    @property
-    def has_product(self) -> bool:
-        """Whether it may multiply matrices: its name says so, or another library defines it."""
-        if self.op.startswith("aten.upsample"):  # bilinear interpolation weighs neighbours and multiplies no matrices
-            return False
-        return any(word in self.op for word in _SUSPECTS) or not self.op.startswith(("aten.", "prim"))
 
 
 @dataclass(frozen=True)
@@ -77,11 +63,6 @@ class Breakdown:
     parts: dict[str, int]
     operators: tuple[Operator, ...]
 
-    @property
-    def uncounted(self) -> tuple[Operator, ...]:
-        """The operators without a formula."""
-        return tuple(part for part in self.operators if part.formula is None)
-
 
 def measure(workload: Workload, method: Method | None) -> tuple[Counted, Trace | None]:
     """Count one prefill by both counters. Also returns pruning's trace.
@@ -89,10 +70,15 @@ def measure(workload: Workload, method: Method | None) -> tuple[Counted, Trace |
     method: None for the dense model, which has no trace.
     """
     seen, trace = prefill(workload, method)
-    suspects = sorted(part.op for part in seen.uncounted if part.has_product)
-    counted = Counted(torch_flops=2 * seen.macs, selection_flops=2 * seen.selection_macs, uncounted=tuple(suspects))
-    traced, reason = _fvcore(workload, method, trace)
-    return counted.model_copy(update={"fvcore_macs": traced and traced.macs, "fvcore_reason": reason}), trace
+    traced, reason = fvcore(workload, method, trace)
+    counted = Counted(
+        torch_flops=2 * seen.macs,
+        selection_flops=2 * seen.selection_macs,
+        uncounted=tuple(sorted(part.op for part in seen.operators if part.product and not part.formula)),
+        fvcore_macs=traced and traced.macs,
+        fvcore_reason=reason,
+    )
+    return counted, trace
 
 
 def prefill(workload: Workload, method: Method | None) -> tuple[Breakdown, Trace | None]:
@@ -121,6 +107,7 @@ def breakdown(adapter: Adapter, run: Callable[[], Any]) -> Breakdown:
             calls=calls,
             output_bytes=output_bytes,
             flops=flops_of.get(op, 0),
+            product=_may_multiply(str(op)),
             formula=OUR_FORMULA if op in ours else TORCHS_FORMULA if op in counter.flop_registry else None,
         )
         for op, (calls, output_bytes) in ledger.seen.items()
@@ -139,6 +126,13 @@ def decoding(workload: Workload, method: Method | None, prefill_macs: int) -> in
     """
     with workload.pruned(method):
         return breakdown(workload.adapter, workload.generate).macs - prefill_macs
+
+
+def _may_multiply(op: str) -> bool:
+    """Return whether an operator may multiply matrices: its name says so, or another library defines it."""
+    if op.startswith("aten.upsample"):  # bilinear interpolation weighs neighbours and multiplies no matrices
+        return False
+    return any(word in op for word in _SUSPECTS) or not op.startswith(("aten.", "prim"))
 
 
 class _Ledger(TorchDispatchMode):
@@ -184,16 +178,8 @@ class Traced:
         return named
 
 
-def fvcore(workload: Workload, method: Method | None) -> tuple[Traced | None, str | None]:
-    """fvcore's count, or None with the reason. The selection runs beforehand and is replayed in the trace."""
-    with workload.pruned(method) as trace:
-        if method is not None:
-            workload.prefill()
-    return _fvcore(workload, method, trace)
-
-
-def _fvcore(workload: Workload, method: Method | None, trace: Trace | None) -> tuple[Traced | None, str | None]:
-    """fvcore's count, with the selections of a trace replayed at no cost."""
+def fvcore(workload: Workload, method: Method | None, trace: Trace | None) -> tuple[Traced | None, str | None]:
+    """fvcore's count, or None with the reason. The selections of a trace are replayed at no cost."""
     if method is not None and method.thins_tower:
         return None, f"the choice of {method.name} before the vision tower cannot be replayed"
     try:
@@ -233,7 +219,7 @@ def _traced(workload: Workload) -> Traced:
         analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
         analysis.set_op_handle("aten::scaled_dot_product_attention", _sdpa_macs, "aten::_convolution_mode", _conv_macs)
         for op in _WITHOUT_PRODUCTS:
-            analysis.set_op_handle(op, _nothing)
+            analysis.set_op_handle(op, lambda *_: 0)
         parts = {path.removeprefix("model."): int(macs) for path, macs in analysis.by_module().items() if path}
         return Traced(int(analysis.total()), parts)
 
@@ -262,10 +248,6 @@ _WITHOUT_PRODUCTS = (
     "aten::grid_sampler",
 )
 """Operators whose elements fvcore counts as work. torch's counter and we do not."""
-
-
-def _nothing(_inputs: list[Any], _outputs: list[Any]) -> int:
-    return 0
 
 
 def _sdpa_macs(inputs: list[Any], _outputs: list[Any]) -> int:
@@ -309,3 +291,75 @@ class _Replay(Method):
         return Selection(
             tuple(torch.searchsorted(p.number, numbers) for p, numbers in zip(view.pictures, kept, strict=True))
         )
+
+
+# --- without weights --------------------------------------------------------------------------------------------------
+
+
+def on_meta(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], steps: int) -> tuple[Breakdown, int]:
+    """Count a prefill, and the MACs of `steps` forwards of one token after it.
+
+    Only two of these forwards run. Each further one attends to one more token, so its work grows by a constant.
+
+    inputs: of the vision tower and the projector.
+    tokens_by_layer: tokens that each decoder layer runs on.
+    """
+    cache, batch = DynamicCache(config=adapter.model.config), len(inputs["input_ids"])
+    one_each = [1] * len(adapter.layers)
+    with _OneKernel():
+        prefill = breakdown(adapter, lambda: _meta_prefill(adapter, inputs, tokens_by_layer, cache))
+        first, second = (
+            breakdown(adapter, lambda: _meta_decoder(adapter, one_each, cache, batch)).macs if steps > ran else 0
+            for ran in range(2)
+        )
+    return prefill, steps * first + (second - first) * steps * (steps - 1) // 2
+
+
+class _OneKernel(TorchFunctionMode):
+    """Replace SDPA by the one operator that a CPU runs. The meta device would split it into twenty operators."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is F.scaled_dot_product_attention:
+            return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*args[:3])[0]
+        return func(*args, **(kwargs or {}))
+
+
+def _to_meta(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(value.to("meta") if isinstance(value, Tensor) else value for value in args)
+
+
+@torch.no_grad()
+def _meta_prefill(adapter: Adapter, inputs: Inputs, tokens_by_layer: Sequence[int], cache: DynamicCache) -> None:
+    model: Any = adapter.model
+    features = model.model.get_video_features if "pixel_values_videos" in inputs else model.model.get_image_features
+    known = signature(features).parameters
+    # Pixels go to the meta device. Sizes stay on the host, which reads them. A hook moves the positions that Qwen's
+    # towers compute from the sizes.
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if name.endswith("rotary_pos_emb"):
+                stack.enter_context(module.register_forward_pre_hook(_to_meta))
+        features(**{name: _shape_only(value) for name, value in inputs.items() if name in known})
+    _meta_decoder(adapter, tokens_by_layer, cache, batch=len(inputs["input_ids"]))
+
+
+@torch.no_grad()
+def _meta_decoder(adapter: Adapter, tokens_by_layer: Sequence[int], cache: DynamicCache, batch: int) -> None:
+    """Run each layer on its number of new tokens, after those in the cache; then the head on one row."""
+    model: Any = adapter.model
+    width = model.config.get_text_config().hidden_size
+    axes = (3,) if adapter.multi_axis_positions else ()
+    for index, (layer, tokens) in enumerate(zip(adapter.layers, tokens_by_layer, strict=True)):
+        hidden = torch.empty(batch, tokens, width, dtype=model.dtype, device="meta")
+        positions = torch.empty(*axes, batch, tokens, dtype=torch.long, device="meta")
+        layer.forward(
+            hidden,
+            position_embeddings=adapter.rotary(hidden, positions, index),
+            attention_mask=None,
+            **{cache_argument(layer): cache},
+        )
+    model.lm_head(torch.empty(batch, 1, width, dtype=model.dtype, device="meta"))
+
+
+def _shape_only(value: Tensor) -> Tensor:
+    return value.to("meta") if value.is_floating_point() else value

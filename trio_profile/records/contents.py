@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 from trio_profile.errors import StoreError
-from trio_profile.records.record import VERSION, Version
 from trio_profile.records.schema import Dense, Environment, Measurement, Picture, Round, Session, Study
 from trio_profile.records.timing import Timing, timings_of
 
@@ -13,7 +12,6 @@ class Contents:
     """The contents of a store.
 
     study: what is asked.
-    version: format version of the file.
     sessions: in the order in which they began.
     dense: the dense model's quantities; None if they are not measured yet.
     picture: the picture whose kept tokens the cells have; None before the first cell is counted.
@@ -22,7 +20,6 @@ class Contents:
     """
 
     study: Study
-    version: Version = VERSION
     sessions: list[Session] = field(default_factory=list)
     dense: Dense | None = None
     picture: Picture | None = None

@@ -15,7 +15,17 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import open_regular, parse_json
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.record import FORMAT, VERSION, Record, first_problem, is_newer_minor
-from trio_profile.records.schema import Dense, Header, Measurement, Picture, Round, Session, Study
+from trio_profile.records.schema import (
+    Dense,
+    Environment,
+    FileDigest,
+    Header,
+    Measurement,
+    Picture,
+    Round,
+    Session,
+    Study,
+)
 from trio_profile.records.writing import append_line, cannot_write, require_regular, write_whole
 
 
@@ -62,6 +72,31 @@ class LogReader:
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error.strerror}") from error
 
+    def read_to_continue(
+        self, contents: Any, study: Any, environment: Environment, inputs: Mapping[str, FileDigest]
+    ) -> None:
+        """Read all lines into `contents`, if this program can continue them.
+
+        contents: what the log holds, with its `sessions`. It is empty.
+        study: what is asked now.
+        inputs: the digests of the files as they are now. What has none is not compared.
+        Raises StoreError if the file is no log, cannot be read or has a newer version, because its study may have
+        settings that this program does not know. Raises it too if the study, the kind of machine or a file that is
+        measured differs; the message names what differs.
+        """
+        try:
+            self.read(contents.add)
+        except StoreError as error:
+            raise StoreError(f"{error}; choose another --out") from error
+        if self.newer:
+            raise StoreError(
+                f"{self.path} has the newer format {self.version}, which can only be read: upgrade trio-profile, "
+                "or choose another --out"
+            )
+        require_same("study", _identity(self.study), _identity(study), self.path.parent)
+        require_same_environment(contents.sessions, environment, self.path.parent)
+        require_same_inputs(study, contents.sessions, inputs, self.path.parent)
+
     def _read_line(self, line: bytes, add: Callable[[Any], None]) -> None:
         try:
             record = self.parse(line)
@@ -101,9 +136,9 @@ class LogReader:
             raise StoreError(f"{'.'.join(filter(None, (kind, field)))}: {message}") from error
 
 
-def _identity(study: Any) -> Any:
+def _identity(study: Any) -> dict[str, Any]:
     """Return what two headers of one file have in common: a later one may say that the study is measured longer."""
-    return study.identity() if isinstance(study, Study) else study
+    return study.identity() if isinstance(study, Study) else study.model_dump()
 
 
 def is_begun(path: Path) -> bool:
@@ -172,27 +207,16 @@ class ContinuedLog(Log):
     records: ClassVar[Mapping[str, type[Record]]]
 
     def __init__(self, path: Path | None, finished: str, header: Any, session: Session, contents: Any) -> None:
-        """Read what the file holds into `contents`, which is empty.
+        """Read what the file holds into `contents`, which is empty. Raises the errors of `read_to_continue`.
 
         header: of the study.
         session: the one that begins.
-        Raises StoreError if the file is no log, cannot be read or has a newer format, or if it holds another study,
-        another kind of machine, or answers about files that have changed since.
         """
         super().__init__(path, finished, session.id)
         self._header, self._opened, self.contents = header, session, contents
-        if path is None or not is_begun(path):
-            return
-        reader = LogReader(path, self.records)
-        try:
-            reader.read(self.contents.add)
-        except StoreError as error:
-            raise StoreError(f"{error}; choose another --out") from error
-        if reader.newer:
-            raise StoreError(f"{path} has a newer format: upgrade trio-profile, or choose another --out")
-        require_same("study", reader.study.model_dump(), header.study.model_dump(), path.parent)
-        require_same_environment(self.contents.sessions, session.environment, path.parent)
-        require_same_inputs(header.study, self.contents.sessions, session.inputs, path.parent)
+        if path is not None and is_begun(path):
+            reader = LogReader(path, self.records)
+            reader.read_to_continue(contents, header.study, session.environment, session.inputs)
 
     def start(self) -> None:
         """Write the session, and before the first one the header. Raises StoreError if the file cannot be written."""

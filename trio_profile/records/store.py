@@ -10,10 +10,9 @@ import tomli_w
 
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
-from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.files import MEASUREMENTS, STUDY
 from trio_profile.records.log import Log, LogReader, is_begun
-from trio_profile.records.record import Record, is_newer_minor
+from trio_profile.records.record import Record
 from trio_profile.records.schema import Environment, FileDigest, Header, Session, Study
 from trio_profile.records.writing import make_directory, write_whole
 
@@ -46,31 +45,19 @@ class Store(Log):
         contents: Contents = Contents(None)  # pyright: ignore[reportArgumentType] - the header, the first line, says it
         reader = LogReader(self.path)
         reader.read(contents.add)
-        contents.study, contents.version, contents.dropped = reader.study, reader.version, reader.dropped
+        contents.study, contents.dropped = reader.study, reader.dropped
         return contents
 
     def require(
         self, study: Study, environment: Environment, inputs: Mapping[str, FileDigest] | None = None
     ) -> Contents:
-        """Return the contents, if this program can continue them.
+        """Return the contents, if this program can continue them. Raises the errors of `LogReader.read_to_continue`.
 
         inputs: the digests of the files as they are now; None does not compare them.
-
-        Raises StoreError if the study, the kind of machine or a file that is measured differs, or if the store has a
-        newer version, because its study may have settings that this program does not know.
         """
-        try:
-            contents = self.read()
-        except StoreError as error:
-            raise StoreError(f"{error}; choose another --out") from error
-        if is_newer_minor(contents.version):
-            raise StoreError(
-                f"{self.path} has the newer format {contents.version}, which can only be read: upgrade trio-profile, "
-                "or choose another --out"
-            )
-        require_same("study", contents.study.identity(), study.identity(), self.directory)
-        require_same_environment(contents.sessions, environment, self.directory)
-        require_same_inputs(study, contents.sessions, inputs or {}, self.directory)
+        reader, contents = LogReader(self.path), Contents(study)
+        reader.read_to_continue(contents, study, environment, inputs or {})
+        contents.study = reader.study
         return contents
 
     def open(self, study: Study, session: Session) -> Contents:

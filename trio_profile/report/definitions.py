@@ -1,11 +1,12 @@
 """The words of this project, and how the numbers are defined: one meaning for each name, in reports and in the JSON.
 
-The words stand in `data/glossary.yaml`. Reports and docs/glossary.md take the meanings from there.
+The words stand in `data/glossary.yaml`. Reports and docs/glossary.md take the meanings from there. What a report says
+beyond them stands in `data/definitions.yaml`.
 """
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -14,7 +15,7 @@ from trio_profile import units
 from trio_profile.records.schema import Environment
 from trio_profile.report.blocks import Page, Terms
 
-SOURCE = Path(__file__).parent.parent / "data" / "glossary.yaml"
+DATA = Path(__file__).parent.parent / "data"
 LONGEST_MEANING = 300
 """A meaning has at most this many characters."""
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
@@ -34,31 +35,6 @@ ALLOCATORS = {
     "system": "left to the system's allocator",
 }
 """The fate of freed memory, by `Environment.allocator`. Other values are names of allocators."""
-
-DEFINITIONS = {
-    "retention": "Budgets are whole tokens, so the realised retention can differ from the nominal one. The charts show "
-    "the realised one.",
-    "paired ratio": "",
-    "speed-up": "A round runs every cell once and the dense model several times, in a random order. Timing ends when "
-    "every interval is as narrow as asked (converged), or when the time is spent (budget).",
-    "interval": "It follows from the spread between processes, which cells with similar spreads share. On a CPU it "
-    "allows for the state of the machine too, which all processes of a study have in common. With one process, groups "
-    "of neighbouring rounds stand for processes, and another run may differ by more. The interval of a median of "
-    "single times, such as the milliseconds of selection, is made in the same way.",
-    "break-even": "Retentions are tested one after another, from the lowest up for a gain and from the highest down "
-    "for a loss, until a test fails. So the certain gain and the certain loss hold at 95 % for all retentions at once. "
-    "The point is where fitted ratios, which never fall, cross 1. For counts it is the exact crossing.",
-    "prefill": "",
-    "total": "",
-    "CPU time": "Other processes that take the CPU hardly change it, so its ratio is steadier on a busy machine.",
-    "fastv_macs": "",
-    "counted_macs": "",
-    "selection": "",
-    "gamma": "The paper's appendix has γ = 1 + β, where β is the work of a backward pass, and prints no value. So γ = "
-    "1 is a backward pass that costs nothing, and a factor below 1 is no γ of the paper.",
-    "KV cache": "The prediction is tokens in each layer × 2 × the width of the keys × the bytes of one number.",
-}
-"""The text of a report on a term, after its meaning in the glossary."""
 
 
 class Term(BaseModel):
@@ -90,8 +66,7 @@ class Term(BaseModel):
 @cache
 def terms() -> tuple[Term, ...]:
     """Every term, in alphabetical order."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return TypeAdapter(tuple[Term, ...]).validate_python(yaml.load(SOURCE.read_text(encoding="utf-8"), loader))
+    return TypeAdapter(tuple[Term, ...]).validate_python(_data("glossary.yaml"))
 
 
 @cache
@@ -100,13 +75,23 @@ def by_spelling() -> dict[str, Term]:
     return {text: term for term in terms() for text in term.spellings}
 
 
+def definitions() -> dict[str, str]:
+    """The terms of a report in its order, each with its meaning and what the report says beyond that."""
+    further: dict[str, str] = _data("definitions.yaml")
+    return {name: f"{by_spelling()[name].meaning} {more}".rstrip() for name, more in further.items()}
+
+
+def _data(name: str) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load((DATA / name).read_text(encoding="utf-8"), loader)
+
+
 def _plural(text: str) -> str:
     return f"{text[:-1]}ies" if text.endswith("y") else f"{text}s"
 
 
 def numbers_page() -> Page:
     """How the numbers of sweeps, comparisons and ablations are defined."""
-    items = [(name, f"{by_spelling()[name].meaning} {more}".rstrip()) for name, more in DEFINITIONS.items()]
     heads = {text: term.meaning for text, term in by_spelling().items()}
     return Page(
         "numbers",
@@ -114,7 +99,7 @@ def numbers_page() -> Page:
         "A name has the same meaning in this report and in the JSON that this file holds. "
         "If no answers are known, this page does not say whether they stay right: a pruned model "
         "that is faster may still be wrong.",
-        [Terms("", items, heads=heads, detail=True)],
+        [Terms("", list(definitions().items()), heads=heads, detail=True)],
         folded="Show what the words mean",
     )
 

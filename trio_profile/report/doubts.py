@@ -11,7 +11,7 @@ from trio_profile.records.schema import Cell, Measurement, Study
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
 
 _HOW = "Each doubt has a number, the threshold that it passed, and the next step."
-PUBLISHED = f"{_HOW} Publish a study with its doubts. To measure again until no doubt is left is to select the result."
+_PUBLISHED = f"{_HOW} Publish a study with its doubts. To measure again until no doubt is left is to select the result."
 """How to read the doubts of a study."""
 _SCOPE = "An interval covers another run on this machine, not another machine."
 _SCOPE_OF_ONE = "An interval covers this run alone: another process may differ by more."
@@ -52,7 +52,7 @@ def summary(doubts: Sequence[Doubt], cells: Collection[Cell]) -> str:
         lines.append(f"Doubts about single cells: {len(doubted)} of {units.exact(len(cells))} ({named}).")
     if whole := dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is None):
         lines.append(f"Doubts about the whole study: {', '.join(whole)}.")
-    return " ".join(lines) or "No cell is doubted."
+    return " ".join(lines) or ("No cell is doubted." if cells else "Nothing is doubted.")
 
 
 def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:
@@ -60,32 +60,27 @@ def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:
     return {name: f"doubted: {', '.join(kinds)}" for name, kinds in doubted_cells(doubts, cells).items()}
 
 
-def page(doubts: Sequence[Doubt], cells: Collection[Cell], pairs: Sequence[CellPairs]) -> Page:
+def page(doubts: Sequence[Doubt], cells: Collection[Cell] = (), pairs: Sequence[CellPairs] = ()) -> Page:
     """The page of a study's doubts: those about the whole study, and those about cells.
 
-    cells: the finished cells of the study.
+    cells: the finished cells of the study; empty for a study that has none.
     """
-    blocks: list[Block] = [Sentences("", [summary(doubts, cells), *_scope(pairs)], detail=True), *blocks_of(doubts)]
-    return Page("doubts", "Doubts", PUBLISHED, blocks, folded="Show the doubts")
+    blocks: list[Block] = [Sentences("", [summary(doubts, cells), *_scope(pairs)], detail=True), *_blocks(doubts)]
+    return Page("doubts", "Doubts", _PUBLISHED, blocks, folded="Show the doubts")
 
 
-def blocks_of(doubts: Sequence[Doubt], name: str = "") -> Iterator[Block]:
-    """Doubts in words: those about the whole study, the strongest one of each kind about a cell, and all of these.
-
-    name: of the study, where a page has several.
-    """
-    of = f"{name}: " if name else ""
+def _blocks(doubts: Sequence[Doubt]) -> Iterator[Block]:
+    """Doubts in words: those about the whole study, the strongest one of each kind about a cell, and all of these."""
     if whole := [_sentence(doubt) for doubt in doubts if doubt.cell is None]:
-        yield Sentences(of + cell_name(None), whole, tone="doubt")
+        yield Sentences(cell_name(None), whole, tone="doubt")
     about = [doubt for doubt in doubts if doubt.cell is not None]
     if about:
         kinds = dict.fromkeys(doubt.kind for doubt in about)
         strongest = [_strongest([doubt for doubt in about if doubt.kind == kind]) for kind in kinds]
-        yield Sentences(f"{of}single cells, the strongest doubt of each kind", strongest, tone="doubt")
+        yield Sentences("single cells, the strongest doubt of each kind", strongest, tone="doubt")
         rows = [[Entry(cell_name(doubt.cell)), Entry(doubt.kind), Entry(doubt.sentence)] for doubt in about]
         columns = ("cell", "doubt", "what was seen")
-        caption = f"{of}every doubt about a cell" if of else "Every doubt about a cell"
-        yield Table(caption, columns, rows, prose=True, detail=True)
+        yield Table("Every doubt about a cell", columns, rows, prose=True, detail=True)
 
 
 def _scope(pairs: Sequence[CellPairs]) -> list[str]:

@@ -4,34 +4,13 @@ The rows are plain data. Whoever makes them may import torch; these tables do no
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from trio_profile import units
 from trio_profile.records.facts import MethodFacts, ModelFacts, TrialStep
 from trio_profile.records.schema import Environment
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Terms, tabulate
 from trio_profile.report.definitions import environment_terms
-
-
-@dataclass(frozen=True)
-class CheckRow:
-    """The result of the self-check of one family with one attention. None: the question could not be asked.
-
-    cls: the name of the model's class.
-    identical: whether at retention 1 the logits are the dense model's, bit by bit.
-    difference: the largest difference of tail saliency from autograd's, relative to the largest score.
-    same_kept: whether both keep the same tokens.
-    generates: whether decoding gives the logits of a longer prompt.
-    """
-
-    family: str
-    cls: str
-    attention: str
-    identical: bool | None
-    difference: float | None
-    same_kept: bool | None
-    generates: bool | None
-
 
 _SIGNALS = (
     ("layers", "The decoder layer that has just run and the next one. A method may run them again, whole or in parts."),
@@ -101,16 +80,19 @@ def models(rows: Collection[ModelFacts]) -> Report:
     return Report("Models", "trio-profile", [], [page], preposition="of")
 
 
-def checks(rows: Sequence[CheckRow]) -> Report:
-    """The result of the self-check of each family of models."""
-    columns: dict[str, Callable[[CheckRow], Entry]] = {
-        "family": lambda row: Entry(row.family),
-        "class": lambda row: Entry(row.cls.removesuffix("ForConditionalGeneration")),
-        "attention": lambda row: Entry(row.attention),
-        "identical at 1": lambda row: _yes(row.identical),
-        "from autograd": lambda row: Entry("–" if row.difference is None else units.power(row.difference)),
-        "same kept": lambda row: _yes(row.same_kept),
-        "decodes": lambda row: _yes(row.generates),
+def checks(rows: Sequence[Mapping[str, Any]]) -> Report:
+    """The result of the self-check of each family of models.
+
+    rows: the family, its class, the attention, and the fields of `trio_core.engine.checking.Check`.
+    """
+    columns: dict[str, Callable[[Mapping[str, Any]], Entry]] = {
+        "family": lambda row: Entry(row["family"]),
+        "class": lambda row: Entry(row["class"].removesuffix("ForConditionalGeneration")),
+        "attention": lambda row: Entry(row["attention"]),
+        "identical at 1": lambda row: _yes(row["identical"]),
+        "from autograd": lambda row: Entry("–" if row["difference"] is None else units.power(row["difference"])),
+        "same kept": lambda row: _yes(row["same_kept"]),
+        "decodes": lambda row: _yes(row["generates"]),
     }
     table = tabulate("Pruning on a small model of each family's class, random weights", columns, rows, keys=3)
     how = (

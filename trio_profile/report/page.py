@@ -26,6 +26,12 @@ def pixel_facts(study: Study) -> list[str]:
     return [] if study.pixels is None else [f"pictures of {units.span(*study.pixels)} pixels"]
 
 
+def measured_facts(document: Any) -> list[str]:
+    """The facts of a heading on a measured study: device, number type, attention, batch and pixels."""
+    study, device = document.study, document.environment.device_name
+    return [device, study.dtype, f"{study.attention} attention", f"batch {study.batch}", *pixel_facts(study)]
+
+
 def notes(cells: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     """The notes on how prefills ran, each sentence once. cells: the name of each, and its notes."""
     return list(dict.fromkeys(f"{name}: {note}." for name, texts in cells for note in texts))
@@ -65,7 +71,7 @@ def fields_of(study: Record) -> list[tuple[str, str]]:
     return [(name.replace("_", " "), text) for name, value in fields.items() if (text := as_text(value))]
 
 
-def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Table:
+def sessions_table(sessions: Sequence[Session]) -> Table:
     """Each opening of the study: its start, command, host and commit, and the versions that differ."""
     differing = {name: of for name, of in _VERSIONS.items() if len({of(session) for session in sessions}) > 1}
     texts: dict[str, Callable[[Session], str | None]] = {
@@ -78,4 +84,4 @@ def sessions_table(sessions: Sequence[Session], caption: str = "Sessions") -> Ta
         "command": attrgetter("command"),
     }
     rows = [[Entry(text(session) or "–") for text in texts.values()] for session in sessions]
-    return Table(caption, list(texts), rows, prose=True, detail=True)
+    return Table("Sessions", list(texts), rows, prose=True, detail=True)

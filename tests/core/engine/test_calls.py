@@ -45,42 +45,27 @@ def decoder_of(model: PreTrainedModel) -> Any:
     return model.get_submodule("model.language_model")
 
 
-def cache_name() -> str:
-    """The release's own name for the cache."""
-    return calls.cache_argument(decoder_of(tiny.model("llava")))
+def layers_of(model: PreTrainedModel) -> Any:
+    return decoder_of(model).layers
 
 
-@pytest.mark.parametrize("method", ("random", "divprune", "trio"))
-def test_a_layer_that_calls_its_cache_by_another_name_is_refused(method):
-    model = tiny.variant("llava")
-    for layer in decoder_of(model).layers:
-        renamed(layer, *swap(cache_name(), "kv"))
-    with tiny.refused(UnsupportedInput, "kv: prune"), prune(model, method, retention=0.5):
-        tiny.generate(model, tiny.sample("llava"), 2)
-
-
-@pytest.mark.parametrize("attention", ("eager", "sdpa"))
-@pytest.mark.parametrize("old", ("attention_mask", "position_embeddings", "position_ids"))
-def test_a_layer_that_renames_what_describes_the_sequence_is_refused(old, attention):
-    model = tiny.variant("llava", attention)
-    for layer in decoder_of(model).layers:
-        renamed(layer, *swap(old, f"new_{old}"))
-    both = tiny.batch(tiny.pair("llava"))
-    with tiny.refused(UnsupportedInput, f"new_{old}: prune"), prune(model, "random", retention=0.5):
-        tiny.generate(model, both, 2)
-
-
-def test_a_mask_that_is_none_under_another_name_is_missed():
-    """Without padding sdpa gets no mask, and unequal pictures need one after pruning."""
-    model = tiny.variant("llava")
-    for layer in decoder_of(model).layers:
-        renamed(layer, *swap("attention_mask", "mask"))
-    one = tiny.sample("llava")
-    with (
-        tiny.refused(UnsupportedModel, "gets no 'attention_mask'"),
-        prune(model, "random", retention=0.5),
-    ):
-        model(**one)
+@pytest.mark.parametrize(
+    ("parts", "old"),
+    (
+        *((layers_of, name) for name in (tiny.CACHE, "attention_mask", "position_embeddings", "position_ids")),
+        *((lambda model: [decoder_of(model)], name) for name in ("attention_mask", "use_cache")),
+        *((lambda model: [model], name) for name in ("attention_mask", "use_cache")),
+    ),
+)
+@pytest.mark.parametrize("padded", (False, True))
+def test_a_part_that_renames_an_argument_is_refused(parts, old, padded):
+    """Also a mask that is None: without padding sdpa gets none, and unequal pictures need one after pruning."""
+    model, one = tiny.variant("llava"), {**tiny.sample("llava"), "attention_mask": None}
+    for part in parts(model):
+        renamed(part, *swap(old, f"new_{old}"))
+    message = f"new_{old}: prune|gets no '{old}'"
+    with tiny.refused((UnsupportedInput, UnsupportedModel), message), prune(model, METHOD):
+        model(**tiny.batch(tiny.pair("llava")) if padded else one, use_cache=True)
 
 
 def test_hidden_states_under_another_name_are_missed():
@@ -153,7 +138,7 @@ def test_a_cache_that_the_layers_filled_unseen_is_refused():
     """As if a decoder gave its layers the cache past their arguments."""
     model = tiny.variant("llava")
     hidden = DynamicCache(config=model.config)
-    name = cache_name()
+    name = tiny.CACHE
 
     def replace(output: Any) -> Any:
         output[name] = hidden
@@ -190,13 +175,13 @@ def test_a_cache_that_the_model_ignores_is_refused(method):
     """5.23 takes `cache=` without a word and leaves it aside, so that a step on it would be a new prompt."""
     model, one = tiny.variant("llava"), tiny.sample("llava")
     renamed(decoder_of(model), calls.without_cache, lambda kwargs: kwargs)
-    given = {cache_name(): DynamicCache(config=model.config)}
-    message = f"decoder layer 1 of .* gets another cache .*: pass it as {cache_name()!r}"
+    given = {tiny.CACHE: DynamicCache(config=model.config)}
+    message = f"decoder layer 1 of .* gets another cache .*: pass it as {tiny.CACHE!r}"
     with tiny.refused(UnsupportedModel, message), prune(model, method, retention=0.5):
         model(**one, **given)
 
 
-@pytest.mark.skipif(cache_name() == "cache", reason="5.24 reads both names")
+@pytest.mark.skipif(tiny.CACHE == "cache", reason="5.24 reads both names")
 def test_a_step_on_a_cache_under_the_later_name_is_refused():
     model, one = tiny.model("llava"), tiny.sample("llava")
     with torch.no_grad(), prune(model, METHOD):
@@ -205,7 +190,7 @@ def test_a_step_on_a_cache_under_the_later_name_is_refused():
             model(input_ids=torch.tensor([[5]]), cache=cache)
 
 
-@pytest.mark.skipif(cache_name() == "cache", reason="5.24 keeps the cache where nothing needs a gradient")
+@pytest.mark.skipif(tiny.CACHE == "cache", reason="5.24 keeps the cache where nothing needs a gradient")
 def test_a_cache_that_gradient_checkpointing_takes_away_is_refused():
     model = tiny.variant("llava").train()
     model.gradient_checkpointing_enable()
@@ -223,14 +208,14 @@ def test_a_step_of_which_a_layer_gets_no_cache_is_refused(number):
         cache = calls.cache_of(model(**one, use_cache=True))
         renamed(decoder_of(model).layers[number - 1], calls.without_cache, lambda kwargs: kwargs)
         with tiny.refused(UnsupportedModel, f"decoder layer {number} of .* gets another cache"):
-            model(input_ids=torch.tensor([[5]]), **{cache_name(): cache})
+            model(input_ids=torch.tensor([[5]]), **{tiny.CACHE: cache})
 
 
 @pytest.mark.parametrize("name", calls.CACHE)
 def test_a_step_by_hand_works_by_the_old_name_and_by_the_new_one(name):
     """Unless the release has only the other one."""
     model, one = tiny.model("llava"), tiny.sample("llava")
-    if name not in ("past_key_values", cache_name()):
+    if name not in ("past_key_values", tiny.CACHE):
         pytest.skip("this release has only the other name")
     with torch.no_grad(), prune(model, "divprune", retention=0.5) as trace:
         cache = calls.cache_of(model(**one, use_cache=True))
@@ -282,7 +267,7 @@ def test_a_tokenizer_that_generate_passes_on_is_no_cache():
 def test_a_step_on_a_cache_that_the_model_keeps_itself_is_no_new_prompt():
     model = tiny.variant("llava")
     own: Any = type(model)
-    name, kept = cache_name(), list[Any]()
+    name, kept = tiny.CACHE, list[Any]()
 
     class KeepsItsCache(own):
         def forward(self, **kwargs: Any) -> Any:

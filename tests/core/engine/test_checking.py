@@ -67,14 +67,6 @@ def test_an_argument_of_the_decoder_that_we_do_not_know_fails_the_trial(monkeypa
     refused(unknown.granite_vision(), "Granite4Vision.* is not known, and a test of pruning it failed: generate breaks")
 
 
-@pytest.mark.parametrize("make", unknown.PRUNED.values(), ids=unknown.PRUNED)
-def test_a_class_that_is_pruned_had_a_picture(make):
-    with prune(model := make(), "grid", retention=0.5), torch.no_grad():
-        trial = checking._Trial(model, prune)
-        assert trial.picture is not None and trial.picture[1] >= checking.LEAST
-        model(**trial.inputs(trial.prompt))
-
-
 def test_a_class_without_a_picture_is_refused_with_what_broke(monkeypatch):
     """Three layers of the tower are to be read that are not there."""
     refused(unknown.made("VipLlava"), "we could not make a picture to try it with: IndexError: tuple index out of")

@@ -2,8 +2,11 @@
 
 The oracle (`tests/core/hidden_keys.py`) cuts nothing and shares no code with the engine. Its inputs are what each stage
 kept, and the features that a merging method made there. The pruned model runs with sdpa where the family has it, the
-dense one with eager attention.
+dense one with eager attention. Generation is also made by hand, step by step on the cache.
 """
+
+from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +17,7 @@ from tests.core import hidden_keys, tiny
 from tests.core.hidden_keys import Inputs
 from tests.core.methods import towers
 from tests.core.methods.test_methods import BUILT_IN
-from trio_core import methods
+from trio_core import methods, prune
 from trio_core.methods.method import Method
 from trio_core.methods.view import Signal
 
@@ -84,3 +87,56 @@ def test_as_if_dropped_tokens_were_hidden(family, name):
     compact = method.positions == "compact" and family not in tiny.MULTI_AXIS
     for inputs in (both[-1], tiny.batch(both)):
         check(method, inputs, tiny.model(family), tiny.model(family, "eager"), compact)
+
+
+# --- steps by hand ---------------------------------------------------------------------------------------------------
+
+STEPPED = ("llava", "qwen2_5_vl", "qwen3_vl", "gemma3", "llava_onevision")
+CASES = {name: METHODS[name] for name in ("fastv", "pyramiddrop", "trio", "divprune")} | {
+    "trio by autograd": methods.find("trio")(retention=0.5, saliency="autograd"),
+    "random with compact positions": methods.find("random")(retention=0.5, positions="compact"),
+}
+
+
+def by_hand(model: Any, inputs: Inputs, written: Tensor, *, mask: bool) -> Tensor:
+    """[B, T, V]: the logits of a prefill and of steps on its cache, which are made to read `written` [B, T].
+
+    mask: whether each step brings an attention mask, as generate() does; else the model makes positions itself.
+    """
+    output = model(**inputs, use_cache=True)
+    cache, logits, valid = output[tiny.CACHE], [output.logits[:, -1]], inputs["attention_mask"]
+    for token in written[:, :-1].split(1, dim=1):
+        valid = torch.cat([valid, torch.ones_like(token)], dim=1)
+        step = {"input_ids": token, tiny.CACHE: cache}
+        if mask:
+            step["attention_mask"] = valid
+            if (deltas := getattr(model.model, "rope_deltas", None)) is not None:  # Qwen needs them, dense too
+                step["position_ids"] = (valid.sum(dim=1, keepdim=True) - 1 + deltas).expand(3, -1, -1)
+        logits.append(model(**step).logits[:, -1])
+    return torch.stack(logits, dim=1)
+
+
+@pytest.mark.parametrize(
+    ("family", "attention", "case"),
+    tiny.fast_first(
+        product(STEPPED, tiny.ATTENTION, CASES),
+        ("llava", "sdpa", "divprune"),
+        ("llava", "sdpa", "random with compact positions"),
+        ("gemma3", "eager", "trio by autograd"),
+        ("qwen3_vl", "sdpa", "divprune"),
+    ),
+)
+@torch.no_grad()
+def test_steps_by_hand_are_as_if_dropped_tokens_were_hidden(family, attention, case):
+    """When transformers 5.24 renamed the cache, 28 of 90 cases were silently wrong, and 34 ended in a raw error."""
+    method, model, dense = CASES[case], tiny.model(family, attention), tiny.model(family, "eager")
+    if (compact := method.positions == "compact") and family in tiny.MULTI_AXIS:
+        pytest.skip("positions on several axes cannot be renumbered")
+    both = samples(family, method)
+    for inputs in (both[-1], tiny.batch(both)):
+        run = lambda inputs=inputs: hidden_keys.generate(model, inputs, STEPS)  # noqa: E731
+        (written, _), stages = hidden_keys.pruned(model, method, run)
+        expected = hidden_keys.forced_logits(dense, inputs, stages, written, compact=compact)
+        with prune(model, method):
+            logits = by_hand(model, inputs, written, mask=inputs is not both[-1])
+        assert farthest(logits, expected) < CLOSE

@@ -123,10 +123,10 @@ def test_a_cache_goes_when_its_last_user_does():
     gc.disable()
     try:
         with torch.no_grad(), prune(model, Trio(retention=0.5, layers=LAYERS)):
-            gone = weakref.ref(model(**one).past_key_values)
+            gone = weakref.ref(model(**one)[tiny.CACHE])
             assert gone() is None
         with torch.no_grad(), prune(model, "divprune", retention=0.4):
-            gone = weakref.ref(model(**one).past_key_values.layers[0])
+            gone = weakref.ref(model(**one)[tiny.CACHE].layers[0])
         assert gone() is None
     finally:
         gc.enable()

@@ -38,7 +38,8 @@ def test_every_family_holds(family, attention):
         pruned(family, attention)
 
 
-def test_a_family_is_proved_once_and_warns_once():
+def test_a_family_is_proved_once_and_warns_once(monkeypatch):
+    monkeypatch.setattr(proof, "fault", lambda *_: "")
     with pytest.warns(RuntimeWarning) as first:
         pruned()
     with warnings.catch_warnings(action="error"):
@@ -71,14 +72,19 @@ def test_a_tested_release_needs_no_proof(monkeypatch):
     pruned()
 
 
-def test_an_interrupted_proof_is_run_again(monkeypatch):
-    def interrupt(*_: Any) -> str:
-        raise KeyboardInterrupt
+def interrupt(*_: Any) -> str:
+    raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(proof, "fault", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            pruned()
+
+@pytest.mark.parametrize(
+    ("fault", "error"), ((interrupt, KeyboardInterrupt), (lambda *_: "it broke", UnsupportedModel))
+)
+def test_a_proof_that_was_interrupted_or_failed_is_run_again(monkeypatch, fault, error):
+    """A program may have a global hook for a while that no release has."""
+    monkeypatch.setattr(proof, "fault", fault)
+    with pytest.raises(error):
+        pruned()
+    monkeypatch.setattr(proof, "fault", lambda *_: "")
     with pytest.warns(RuntimeWarning, match="held"):
         pruned()
 
@@ -93,41 +99,17 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    (
-        lambda: default_dtype(torch.bfloat16),
-        lambda: default_dtype(torch.float64),
-        lambda: torch.autocast("cpu", torch.bfloat16),
-        lambda: torch.device("meta"),
-    ),
-    ids=("bfloat16", "float64", "autocast", "meta"),
-)
+@pytest.mark.parametrize("dtype", tiny.fast_first((torch.bfloat16, torch.float64), torch.bfloat16), ids=str)
 @pytest.mark.filterwarnings("ignore:prune.*no forward")
-def test_the_users_precision_and_device_do_not_reach_the_proof(setting):
-    model = tiny.model("llava")
-    with setting():
-        before = torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), torch.empty(1).device
-        with pytest.warns(RuntimeWarning, match="held"), prune(model, "random", retention=0.5):
-            assert before == (torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), torch.empty(1).device)
-
-
-def test_the_users_random_numbers_go_on_as_without_the_proof():
-    expected = torch.rand(3)
+def test_the_users_settings_do_not_reach_the_proof_and_are_as_they_were(dtype):
+    """Precision, autocast, the device, and the random numbers to come."""
+    expected, model = torch.rand(3), tiny.model("llava")
     torch.manual_seed(0)
-    with pytest.warns(RuntimeWarning, match="held"):
-        pruned()
+    with default_dtype(dtype), torch.autocast("cpu", torch.bfloat16):
+        with torch.device("meta"), pytest.warns(RuntimeWarning, match="held"), prune(model, "random", retention=0.5):
+            assert torch.empty(1).device.type == "meta"
+        assert torch.get_default_dtype() == dtype and torch.is_autocast_enabled("cpu")
     assert torch.equal(torch.rand(3), expected)
-
-
-def test_a_family_that_failed_is_tried_again(monkeypatch):
-    """A program may have a global hook for a while that no release has."""
-    with monkeypatch.context() as patch:
-        patch.setattr(proof, "fault", lambda *_: "it broke")
-        with pytest.raises(UnsupportedModel):
-            pruned()
-    with pytest.warns(RuntimeWarning, match="held"):
-        pruned()
 
 
 def test_another_thread_waits_for_the_proof(monkeypatch):
@@ -202,20 +184,22 @@ def layers_changed(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "says"),
-    (
-        (keys_doubled, "selects: "),
-        (cache_unseen, "decodes: "),
-        (masks_uncut, "decodes: off by"),
-        (scores_wrong, "selects: off by"),
-        (layers_changed, "selects: off by"),
+    tiny.fast_first(
+        (
+            (keys_doubled, "selects: "),
+            (cache_unseen, "decodes: "),
+            (masks_uncut, "decodes: off by"),
+            (scores_wrong, "selects: off by"),
+            (layers_changed, "selects: off by"),
+        ),
+        *(masks_uncut, scores_wrong),
     ),
 )
 def test_what_a_release_breaks_is_refused_in_one_line(monkeypatch, fault: Fault, says: str):
     fault(monkeypatch)
     message = rf"not tested on transformers 5.99, and a toy of LLaVA-1.5 fails there \({says}.*: use a tested release"
-    for _ in range(2):
-        with tiny.refused(UnsupportedModel, message):
-            pruned()
+    with tiny.refused(UnsupportedModel, message):
+        pruned()
 
 
 def test_the_proof_holds_the_scores_of_every_family_to_torchs_own_backward():

@@ -87,7 +87,7 @@ def test_the_rule_is_the_cards(data):
 def expected(model: PreTrainedModel, one: dict[str, Tensor], budget: int, after: int = 2) -> list[int]:
     """By the keys that the dense model's own cache holds, and what enters the layer behind."""
     with torch.no_grad(), listening(model) as calls:
-        cache = model(**one, use_cache=True).past_key_values
+        cache = model(**one, use_cache=True)[tiny.CACHE]
         hidden = adapter_for(model).decoder.get_submodule("norm")(calls[0][after][0])[0]
     keys = cache.layers[after - 1].keys[0].transpose(0, 1).flatten(1)
     visual = tiny.visual_rows(one)

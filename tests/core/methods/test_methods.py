@@ -99,7 +99,7 @@ def test_a_method_of_ones_own_by_its_path(own):
 
 def test_a_method_of_ones_own_by_entry_point(own, monkeypatch):
     entry = EntryPoint("mine", f"{own}:First", "trio_core.methods")
-    monkeypatch.setattr(methods.finding, "entry_points", lambda **which: EntryPoints([entry]).select(**which))
+    monkeypatch.setattr(methods, "entry_points", lambda **which: EntryPoints([entry]).select(**which))
     assert "mine" in methods.names()
     assert methods.find("mine").__name__ == "First"
     assert methods.find("trio") is Trio

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -126,24 +127,35 @@ def test_every_method_is_here():
     }
 
 
-@pytest.mark.parametrize("family", tiny.fast_first(tiny.FAMILIES, "qwen2_5_vl"))
-def test_declared_overhead_is_what_is_counted(family):
+@pytest.mark.parametrize(
+    ("family", "cases"),
+    [
+        ("qwen2_5_vl", dict(reversed(ANYWHERE)).items()),  # the first options of each
+        *(pytest.param(family, ANYWHERE, marks=tiny.SLOW) for family in tiny.FAMILIES),
+    ],
+)
+def test_declared_overhead_is_what_is_counted(family, cases):
     """Under eager attention, whose backward has the products that the formula counts; grouped and normed keys too."""
     one = tiny.sample(family)
-    for name, options in ANYWHERE:  # PruneVid's cost of a picture beside a video is not declared
+    for name, options in cases:  # PruneVid's cost of a picture beside a video is not declared
         shown = tiny.without_videos(one) if name == "prunevid" else one
         declared_is_counted(family, shown, made(name, **options))
 
 
-@pytest.mark.parametrize("size", tiny.fast_first(["small", "large"], "large"))
-@pytest.mark.parametrize("family", tiny.fast_first(sorted(WHOLE | CUT), "llava"))
-def test_declared_overhead_is_what_is_counted_in_the_tower(family, size):
+@pytest.mark.parametrize(
+    ("family", "size", "variants"),
+    [
+        ("llava", "large", 1),
+        *(pytest.param(*case, None, marks=tiny.SLOW) for case in product(sorted(WHOLE | CUT), ("small", "large"))),
+    ],
+)
+def test_declared_overhead_is_what_is_counted_in_the_tower(family, size, variants):
     """Exactly for whole crops. For tiles that are cut to fit it is estimated from the visual tokens."""
     one = tiny.without_videos(tiny.sample(family, size))
-    for name, (near, variants) in TOWER.items():
+    for name, (near, every) in TOWER.items():
         if name == "prumerge" and family not in ("llava", "llava_next"):
             continue
-        for options in variants:
+        for options in every[:variants]:
             declared_is_counted(family, one, made(name, **options), near * (family in CUT))
 
 
@@ -162,6 +174,7 @@ def test_declared_overhead_is_what_is_counted_in_a_video(name, family):
         declared_is_counted(family, tiny.videos(family)[0], made(name, **options), near)
 
 
+@pytest.mark.slow
 def test_more_options_cost_what_they_declare(monkeypatch):
     for family, name, options in (
         ("llava", "dart", {"layers": (1, 3), "pivots_visual": 2, "pivots_text": 30}),

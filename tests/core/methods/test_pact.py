@@ -106,7 +106,7 @@ def expected(
     """What stays and [K, D] its means, by what the dense model's own layer projects and its cache holds."""
     attention = adapter_for(model).layers[AFTER].get_submodule("self_attn")
     with towers.outputs(towers.projections(attention)) as seen, torch.no_grad(), listening(model) as calls:
-        cache = model(**one, use_cache=True).past_key_values
+        cache = model(**one, use_cache=True)[tiny.CACHE]
     hidden, visual = calls[0][AFTER][0][0], tiny.visual_rows(one)
     until = int(visual[-1]) + 1
     query, keys = (seen[name][0].reshape(len(hidden), -1, attention.head_dim).double()[:until] for name in "qk")

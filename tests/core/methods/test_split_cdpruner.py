@@ -7,7 +7,7 @@ from torch import Tensor
 from tests.core import tiny
 from tests.core.methods import towers
 from tests.core.rules.test_selection import dpp_map_in_a_loop
-from trio_core.methods.split_cdpruner import SplitCDPruner, split_cdpruner
+from trio_core.methods.cdpruner import SplitCDPruner, split_cdpruner
 
 FEATURES = torch.tensor([(1, 0), (0.6, 0.8), (1, 0), (0, 1)])
 SCORES = torch.tensor([0.2, 0.4, 0.9, 0.1])

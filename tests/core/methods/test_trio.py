@@ -13,7 +13,7 @@ from tests.core.methods import towers
 from tests.core.models.test_families import LAYERS, stages_of, walk
 from trio_core import Trio, UnsupportedModel, methods
 from trio_core.methods.scope import Scope
-from trio_core.methods.trio_ve import TrioVe
+from trio_core.methods.trio import TrioVe
 from trio_core.models import adapter_for
 from trio_core.rules import equations
 from trio_core.trace import Trace

@@ -26,7 +26,7 @@ from trio_core.methods.pixelprune import PixelPrune
 from trio_core.methods.view import Selection, View
 from trio_core.models import adapter_for
 from trio_core.models.encoder import Choice
-from trio_core.models.thin_tower import ThinTower
+from trio_core.models.qwen_tower import ThinTower
 from trio_core.trace import Trace
 
 MODULES = {"qwen2_vl": modeling_qwen2_vl, "qwen2_5_vl": modeling_qwen2_5_vl, "qwen3_vl": modeling_qwen3_vl}

@@ -35,21 +35,21 @@ def with_numbers_of_its_layers(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        {"global_head_dim": 16, "num_global_key_value_heads": 1, "attention_k_eq_v": True},
-        {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16},
-        {"use_bidirectional_attention": None, "final_logit_softcapping": None},
-    ],
-    ids=["wider heads and values of keys without a window", "experts", "pictures that look back only"],
-)
-def test_gemma4(text):
-    right(lambda kernel: with_numbers_of_its_layers(unknown.gemma4(kernel, **text)), "gemma4")
+GEMMA_4 = {
+    "wider heads and values of keys without a window": {
+        "global_head_dim": 16,
+        "num_global_key_value_heads": 1,
+        "attention_k_eq_v": True,
+    },
+    "experts": {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16},
+    "pictures that look back only": {"use_bidirectional_attention": None, "final_logit_softcapping": None},
+    "past its window": {"sliding_window": 12},
+}
 
 
-def test_gemma4_past_its_window():
-    right(lambda kernel: unknown.gemma4(kernel, sliding_window=12), "gemma4")
+@pytest.mark.parametrize("checkpoint", tiny.fast_first(GEMMA_4, "experts"))
+def test_gemma4(checkpoint):
+    right(lambda kernel: with_numbers_of_its_layers(unknown.gemma4(kernel, **GEMMA_4[checkpoint])), "gemma4")
 
 
 def test_gemma4_with_inputs_of_each_layer_is_refused():
@@ -57,6 +57,7 @@ def test_gemma4_with_inputs_of_each_layer_is_refused():
         adapter_for(unknown.gemma4(hidden_size_per_layer_input=8))
 
 
+@pytest.mark.slow
 def test_the_older_class_of_glm():
     right(unknown.glm_4_1v, "glm_4_6v")
 

@@ -28,14 +28,14 @@ def step(model: Any, cache: Any, word: int, past: int, rows: int = 1) -> Tensor:
     return bench.forward(
         model,
         {"input_ids": torch.full((rows, 1), word), "attention_mask": torch.ones(rows, past + 1, dtype=torch.long)},
-        past_key_values=cache,
+        **{tiny.CACHE: cache},
     ).logits[:, -1]
 
 
 def filled(model: Any, one: bench.Inputs, cache: Any = None) -> tuple[Any, int]:
     """The cache of a prompt, and the prompt's length."""
-    output = bench.forward(model, one, use_cache=True, past_key_values=cache)
-    return output.past_key_values, one["input_ids"].shape[1]
+    output = bench.forward(model, one, use_cache=True, **{tiny.CACHE: cache})
+    return output[tiny.CACHE], one["input_ids"].shape[1]
 
 
 def words_are_right(model: Any, one: bench.Inputs, trace: Any, cache: Any = None) -> None:
@@ -159,7 +159,7 @@ def outside_generate() -> None:
         first = bench.generate(model, one)
     ids = torch.cat([first.sequences, torch.tensor([[11, 23]])], dim=1)
     again = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    bench.generate(model, again, past_key_values=first.past_key_values)
+    bench.generate(model, again, **{tiny.CACHE: first[tiny.CACHE]})
 
 
 @GROUP.refused("A cache that was filled in one context decodes in the next one")
@@ -253,7 +253,7 @@ def cache_that_was_reset(model: Any) -> Any:
     "`cache.reset()` of a cache that DivPrune shortened in every layer, then another prompt in it", method="divprune"
 )
 def reset_encoder_stage(model, one):
-    again = bench.forward(model, one, past_key_values=cache_that_was_reset(model))
+    again = bench.forward(model, one, **{tiny.CACHE: cache_that_was_reset(model)})
     anew = bench.forward(model, one)
     assert torch.equal(again.logits[:, -9:], anew.logits[:, -9:])
 

@@ -11,7 +11,7 @@ from tests.core import tiny, unknown
 from tests.core.engine.test_hidden_keys import check
 from tests.core.support.rows import Group
 from trio_core import prune
-from trio_core.engine.checking import _Trial
+from trio_core.engine.checking import LEAST, _Trial
 from trio_core.methods.divprune import DivPrune
 from trio_core.methods.random import Random
 
@@ -24,7 +24,7 @@ def tried(make: Callable[[], PreTrainedModel]) -> None:
     dense = copy.deepcopy(model)
     dense.set_attn_implementation({"text_config": "eager"})
     trial = _Trial(model, prune)
-    assert trial.picture is not None
+    assert trial.picture is not None and trial.picture[1] >= LEAST
     ids = torch.tensor([[3, 1, 4, *[tiny.IMAGE] * trial.picture[1], *range(20, 30)]])
     for method in (Random(retention=0.5), DivPrune(retention=0.5)):
         check(method, trial.inputs(ids), model, dense, compact=False)

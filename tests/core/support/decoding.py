@@ -215,7 +215,7 @@ def second_turn(model, one, trace):
     first = bench.generate(model, one)
     ids = torch.cat([first.sequences, torch.tensor([[11, 23, 35]])], dim=1)
     again = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    output = bench.generate(model, again, past_key_values=first.past_key_values)
+    output = bench.generate(model, again, **{tiny.CACHE: first[tiny.CACHE]})
     written = output.sequences[0, one["input_ids"].shape[1] :].tolist()
     bench.steps_are_right(trace, one, [seen[0] for seen in output.logits], written[:-1])
 

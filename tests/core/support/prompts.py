@@ -79,31 +79,31 @@ def text_after_picture() -> None:
 
 @GROUP.works("A turn of text behind a picture, its cache kept")
 def text_turn(model, one, trace):
-    cache = bench.forward(model, one, use_cache=True).past_key_values
-    logits = bench.forward(model, {"input_ids": torch.tensor([[11, 23, 35]])}, past_key_values=cache).logits
+    cache = bench.forward(model, one, use_cache=True)[tiny.CACHE]
+    logits = bench.forward(model, {"input_ids": torch.tensor([[11, 23, 35]])}, **{tiny.CACHE: cache}).logits
     bench.steps_are_right(trace, one, logits[0], [11, 23, 35])
 
 
 def after_cached(model: Any, one: bench.Inputs, cache: Any) -> None:
     """A forward of a prompt behind a cache."""
     mask = torch.ones(1, cache.get_seq_length() + one["input_ids"].shape[1], dtype=torch.long)
-    bench.forward(model, one, attention_mask=mask, past_key_values=cache)
+    bench.forward(model, one, attention_mask=mask, **{tiny.CACHE: cache})
 
 
 @GROUP.refused("A later picture, behind a cached beginning with a picture", size="small")
 def later_picture(model, one):
-    after_cached(model, one, bench.forward(model, one, use_cache=True).past_key_values)
+    after_cached(model, one, bench.forward(model, one, use_cache=True)[tiny.CACHE])
 
 
 @GROUP.refused("A picture behind a beginning of text that was cached in the context", size="small")
 def picture_after_text(model, one):
-    after_cached(model, one, bench.forward(model, TEXT, use_cache=True).past_key_values)
+    after_cached(model, one, bench.forward(model, TEXT, use_cache=True)[tiny.CACHE])
 
 
 @GROUP.refused("A picture behind a beginning of text that was cached before the context")
 def picture_after_prefix() -> None:
     model = bench.model()
-    cache = bench.forward(model, TEXT, use_cache=True).past_key_values
+    cache = bench.forward(model, TEXT, use_cache=True)[tiny.CACHE]
     with prune(model, bench.METHOD):
         after_cached(model, bench.sample("small"), cache)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.places import PYTHONPATH
 from tests.profile.auditing import HOSTILE, hostile_claims
 from trio_profile.cli import run
-from trio_profile.inputs.claims.claims import TEMPLATE
-from trio_profile.inputs.claims.reader import read
-from trio_profile.kinds.audit.document import AuditDocument, audit
+from trio_profile.inputs.claims.claims import TEMPLATE, read
+from trio_profile.kinds.audit.document import AuditDocument
+from trio_profile.kinds.audit.run import audit
 
 
 def test_strict_exits_with_1_for_a_contradicted_figure(capsys, tmp_path: Path):

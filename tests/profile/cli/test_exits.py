@@ -1,6 +1,7 @@
 import errno
 
 import pytest
+from torch import OutOfMemoryError
 
 from trio_core.errors import OptionError
 from trio_profile.cli import exits, run, verbs
@@ -29,6 +30,8 @@ class Panic(BaseException):
         (RecursionError("too deep"), "RecursionError: too deep; this is a fault"),
         (ZeroDivisionError("division by zero"), "TRIO_PROFILE_TRACEBACK=1 shows where"),
         (MemoryError(), "out of memory"),
+        (OutOfMemoryError("CUDA out of memory. Tried to"), "out of memory; choose a smaller model, batch or dtype"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory; choose a smaller model"),
         (SystemExit(1), "code that is not trio-profile's ended the program"),
         (Panic("index out of range"), "Panic: index out of range"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "aaa"), "aaa: File name too long"),

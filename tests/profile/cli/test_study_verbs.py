@@ -9,7 +9,7 @@ import typer
 from tests.core.tiny import fast_first
 from tests.profile.command import complaint, document
 from trio_profile.cli import run
-from trio_profile.cli.engines import ENGINE_OPTIONS
+from trio_profile.cli.study_verbs import ENGINE_OPTIONS
 from trio_profile.cli.verbs import app
 from trio_profile.records.files import MEASUREMENTS
 from trio_profile.records.record import VERSION

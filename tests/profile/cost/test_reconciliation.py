@@ -75,13 +75,13 @@ def test_a_tower_that_is_thinned_out_is_counted_as_it_ran():
     workload = workload_of("qwen2_vl", "sdpa")
     vision, tokens = workload.model.config.vision_config, workload.shape.visual_tokens
     method = methods.find("pixelprune")(retention=0.5)
-    seen, _ = flops_counted.prefill(workload, method)
+    seen, trace = flops_counted.prefill(workload, method)
     d, m, patches = vision.embed_dim, int(vision.embed_dim * vision.mlp_ratio), 4 * (tokens // 2)
     embedding = 4 * tokens * 3 * vision.temporal_patch_size * vision.patch_size**2 * d
     layer = patches * (4 * d * d + 2 * d * m) + 2 * patches**2 * d
     merger = tokens // 2 * (4 * d * 4 * d + 4 * d * vision.hidden_size)
     assert seen.modules == {"model.visual": embedding + vision.depth * layer + merger}
-    traced, reason = flops_counted.fvcore(workload, method)
+    traced, reason = flops_counted.fvcore(workload, method, trace)
     assert traced is None and reason is not None and "pixelprune" in reason
 
 
@@ -119,8 +119,8 @@ def test_fvcore_leaves_out_modules_whose_output_nothing_reads(family: str, atten
     if family == "paligemma2" and attention == "sdpa":
         pytest.skip("transformers' Gemma 2 has no SDPA")
     workload = workload_of(family, attention)
-    seen, _ = flops_counted.prefill(workload, None)
-    traced, reason = flops_counted.fvcore(workload, None)
+    seen, trace = flops_counted.prefill(workload, None)
+    traced, reason = flops_counted.fvcore(workload, None, trace)
     assert traced is not None, reason
     dead = traced.leaves_out(seen)
     assert traced.macs == seen.macs - sum(dead.values())
@@ -132,8 +132,8 @@ def test_fvcore_leaves_out_modules_whose_output_nothing_reads(family: str, atten
 def test_fvcore_leaves_out_the_selection(name: str):
     workload = workload_of("llava", "sdpa")
     method = methods.find(name)(retention=0.5)
-    seen, _ = flops_counted.prefill(workload, method)
-    traced, reason = flops_counted.fvcore(workload, method)
+    seen, trace = flops_counted.prefill(workload, method)
+    traced, reason = flops_counted.fvcore(workload, method, trace)
     assert traced is not None, reason
     dead = vision_terms(workload.model, workload.inputs)["model.vision_tower"][DEAD_LAYER]
     assert traced.leaves_out(seen) == {"model.vision_tower.encoder.layers.1": dead}

@@ -91,6 +91,7 @@ def test_llava_next_pads_its_picture_as_the_library_counts_it(name: str, size: t
         ({"device": "meta"}, "device 'meta' cannot be timed"),
         ({"attention": "magic"}, "attention 'magic' is unknown to transformers; choose eager, "),
         ({"model": "pocket-deep", "attention": "flash_attention_2"}, "'flash_attention_2' cannot be used here"),
+        ({"model": "pocket", "attention": "flash_attention_2"}, "'flash_attention_2' cannot be used here"),
         ({"pixels": (64, 6400)}, "pixels = 64,6400: model 'pocket' is built in and its pictures have one size"),
     ],
 )

@@ -19,9 +19,8 @@ from trio_core import prune
 from trio_core.models import families
 from trio_profile.errors import StudyError
 from trio_profile.inputs.models import load
-from trio_profile.inputs.processors import load_processor, load_with_pixels
+from trio_profile.inputs.processors import FrameByFrame, NoVideos, load_processor, load_with_pixels
 from trio_profile.inputs.questions import open_picture
-from trio_profile.inputs.videos import FrameByFrame, NoVideos
 from trio_profile.inputs.workload import ask, build
 from trio_profile.records.schema import Study
 

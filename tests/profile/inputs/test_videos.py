@@ -13,8 +13,7 @@ from tests.profile.family_checkpoints import FILES, Saved
 from tests.profile.inputs.test_frames import write_video
 from trio_core import prune
 from trio_profile.inputs.pocket.clips import clip, render
-from trio_profile.inputs.processors import VIDEO
-from trio_profile.inputs.videos import FrameByFrame, video_reader
+from trio_profile.inputs.processors import VIDEO, FrameByFrame, video_reader
 from trio_profile.inputs.workload import build
 from trio_profile.records.schema import Study
 

@@ -128,6 +128,7 @@ def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkey
     assert len(seeds) == len(set(seeds)) == fidelity.SEEDS * len(answered.batches)
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_fit_is_halved(
     answered: fidelity.Reference, answered_pruned: Fidelity, monkeypatch: pytest.MonkeyPatch
 ):

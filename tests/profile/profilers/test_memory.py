@@ -1,5 +1,4 @@
 import torch
-from transformers import DynamicCache
 
 from trio_core.methods.grid import Grid
 from trio_profile.profilers import memory
@@ -42,10 +41,3 @@ def test_held_bytes_are_the_predicted_ones_in_every_layer(tiny_workload):
         shape = tiny_workload.shape
         assert held == [(n + shape.text_tokens) * 2 * 32 * 4 for n in schedule.tokens_by_layer]
         assert sum(held) == memory.predicted_bytes(shape, schedule.tokens_by_layer)
-
-
-def test_held_bytes_of_a_cache_made_by_hand():
-    cache = DynamicCache()
-    for layer, tokens in enumerate((7, 3)):
-        cache.update(torch.zeros(2, 4, tokens, 8), torch.zeros(2, 4, tokens, 8), layer)
-    assert memory.held_bytes(cache) == [2 * 2 * 4 * 7 * 8 * 4, 2 * 2 * 4 * 3 * 8 * 4]

@@ -78,9 +78,10 @@ def test_a_damaged_line_in_the_middle_is_dropped_and_said(filled):
     assert len(contents.dropped) == 4  # the rounds of this cell have no counts
 
 
-def test_a_foreign_file_is_refused_by_name(tmp_path):
+def test_a_foreign_file_is_refused_by_name_and_stays(tmp_path):
     for content, says in (
         (b"\xff\xfe\x00", "not JSON"),
+        (b"my notes", "not JSON"),
         (b"[1, 2]\n", "not a record"),
         (b'{"hello": "world"}\n', "not a record"),
         (b'{"record": "header", "format": "other", "version": "2.0"}\n', "header.format"),
@@ -92,7 +93,8 @@ def test_a_foreign_file_is_refused_by_name(tmp_path):
         assert "\n" not in str(caught.value)
         assert "--out" not in str(caught.value)
         with pytest.raises(StoreError, match=rf"{says}.*; choose another --out"):
-            Store(tmp_path).require(study(), environment())
+            Store(tmp_path).open(study(), session())
+        assert (tmp_path / "measurements.jsonl").read_bytes() == content
 
 
 def test_another_study_or_machine_is_refused_but_another_host_of_its_kind_is_not(filled):
@@ -206,10 +208,3 @@ def test_an_empty_file_is_a_study_that_begins_anew(filled):
     assert not filled.exists()
     assert filled.open(study(), session()).measurements == []
     assert filled.read().dropped == []
-
-
-def test_a_foreign_file_is_refused_and_stays(tmp_path):
-    (tmp_path / "measurements.jsonl").write_bytes(b"my notes")
-    with pytest.raises(StoreError, match="choose another --out"):
-        Store(tmp_path).open(study(), session())
-    assert (tmp_path / "measurements.jsonl").read_bytes() == b"my notes"

@@ -3,13 +3,13 @@
 from collections import Counter
 
 from trio_profile.report.blocks import Terms
-from trio_profile.report.definitions import DEFINITIONS, by_spelling, numbers_page, terms
+from trio_profile.report.definitions import by_spelling, definitions, numbers_page, terms
 
 [DEFINED] = [block for block in numbers_page().blocks if isinstance(block, Terms)]
 
 
 def test_every_definition_of_a_report_begins_with_the_meaning_in_the_glossary():
-    assert [name for name, _ in DEFINED.items] == list(DEFINITIONS)
+    assert [name for name, _ in DEFINED.items] == list(definitions())
     for name, text in DEFINED.items:
         assert by_spelling()[name].term == name and text.startswith(by_spelling()[name].meaning)
 

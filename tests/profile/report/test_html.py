@@ -19,7 +19,7 @@ from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.sweep import SweepDocument
 from trio_profile.report import html
 from trio_profile.report.blocks import Confidence, Entry, Page, Report, Sentences, Table
-from trio_profile.report.definitions import DEFINITIONS, by_spelling
+from trio_profile.report.definitions import by_spelling, definitions
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
 
@@ -78,7 +78,7 @@ def anchor(term: str) -> str:
 
 def test_every_definition_has_an_anchor_and_heads_tell_their_meaning(several_html: str):
     ids = attributes(several_html, "id")
-    assert len(ids) == len(set(ids)) and {anchor(name) for name in DEFINITIONS} <= set(ids)
+    assert len(ids) == len(set(ids)) and {anchor(name) for name in definitions()} <= set(ids)
     heads = attributes("".join(re.findall(r"<th scope[^>]*>", several_html)), "title")
     assert {
         by_spelling()[name].meaning for name in ("retention", "prefill", "total", "KV cache", "MAC", "gamma")

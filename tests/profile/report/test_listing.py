@@ -8,7 +8,6 @@ from tests.profile.reading import rows, sentences, table, terms, too_wide
 from trio_profile.records.facts import MethodFacts, ModelFacts
 from trio_profile.report import listing
 from trio_profile.report.blocks import Table
-from trio_profile.report.listing import CheckRow
 
 
 def test_methods_say_what_they_do_where_they_act_and_what_they_cost():
@@ -42,12 +41,12 @@ def test_models_have_their_sizes():
 
 
 def test_a_self_check_says_no_loudly_and_leaves_open_what_could_not_be_asked():
-    report = listing.checks(
-        [
-            CheckRow("LLaVA-1.5", "LlavaForConditionalGeneration", "eager", True, 2.886e-07, True, True),
-            CheckRow("Qwen3-VL", "Qwen3VLForConditionalGeneration", "sdpa", True, None, False, None),
-        ]
+    names = ("family", "class", "attention", "identical", "difference", "same_kept", "generates")
+    checks = (
+        ("LLaVA-1.5", "LlavaForConditionalGeneration", "eager", True, 2.886e-07, True, True),
+        ("Qwen3-VL", "Qwen3VLForConditionalGeneration", "sdpa", True, None, False, None),
     )
+    report = listing.checks([dict(zip(names, check, strict=True)) for check in checks])
     found = table(report, "Pruning on a small model of each family's class, random weights")
     assert rows(found) == [
         ["LLaVA-1.5", "Llava", "eager", "yes", "2.9 × 10⁻⁷", "yes", "yes"],

@@ -1,7 +1,7 @@
 """The chart of all methods and retentions."""
 
 from tests.profile.judge.test_recommendation import cell
-from trio_profile.kinds.grid.cells import CellSummary
+from trio_profile.quantities.summary import CellSummary
 from trio_profile.records.estimate import Nats
 from trio_profile.report import pareto
 from trio_profile.report.blocks import Chart

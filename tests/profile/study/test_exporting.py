@@ -101,11 +101,6 @@ def test_a_file_of_the_study_is_never_overwritten(kept):
     assert (directory / "cells.csv").read_text() == "x"
 
 
-def test_an_unknown_figure_lists_the_figures(kept):
-    with pytest.raises(StudyError, match=r"no figure is called 'x'; choose one of .*prefill"):
-        exporting.figure(kept("sweep"), "x", "svg")
-
-
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 ROWS = [

@@ -13,7 +13,7 @@ from trio_profile.judge.doubts import Doubt
 from trio_profile.judge.planned import Preview
 from trio_profile.kinds.evaluation.rows import task_rows
 from trio_profile.kinds.grid.compare import compare
-from trio_profile.kinds.grid.rows import cell_rows, pair_rows
+from trio_profile.kinds.grid.document import cell_rows, pair_rows
 from trio_profile.kinds.grid.sweep import summarise
 from trio_profile.kinds.layers.document import layer_rows
 from trio_profile.records.schema import Cell
@@ -65,7 +65,7 @@ def test_accuracies_by_kind_have_columns_with_the_kind():
 
 
 def test_no_column_of_the_dense_model_hides_one_of_the_cell():
-    from trio_profile.kinds.grid.cells import CellSummary, DenseSummary
+    from trio_profile.quantities.summary import CellSummary, DenseSummary
     from trio_profile.study.table_rows import flat
 
     assert not set(flat(CellSummary, None)) & set(flat(DenseSummary, None, "dense_"))

@@ -1,9 +1,17 @@
 """The one form of a claims file: a paper's models, its method, and its tables of printed figures.
 
-Every figure is kept as its printed text. docs/how-to/claims.md describes the form, and `reader` reads it.
+Every figure is kept as its printed text. docs/how-to/claims.md describes the form. A fault is reported with its line:
+a "place" is the path of a value in the file, and the source knows its line.
+
+The unit is part of the name of a quantity: `flops_t` is work in 10¹² FLOPs, `prefill_s` a time in seconds, `kv_mb`
+bytes in MB (or MiB: the audit finds out). `prefill_speedup` and `kv_ratio` are dense over pruned; of a throughput,
+pruned over dense. `flops_reduction_pct` is the saved share of the dense work, and `flops_of_dense_pct` the remaining
+share.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +21,96 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from trio_profile.cost.conventions import find
 from trio_profile.cost.printed import Printed
-from trio_profile.inputs.claims.quantities import quantity
+from trio_profile.errors import ClaimsError
+from trio_profile.records import yaml_source as yaml
 from trio_profile.records.schema import Record
+from trio_profile.records.yaml_source import Place, Source
+
+_MOST_ROWS = 1000
+"""All rows are compared with each other, so the time of an audit grows with the square of their number."""
+
+# --- the quantities that a paper may print --------------------------------------------------------------------------
+
+Form = Literal["amount", "ratio", "reduction", "share", "plain"]
+
+_UNITS: dict[str, dict[str, Fraction | int]] = {
+    "FLOPs": {"MFLOPs": 10**6, "GFLOPs": 10**9, "TFLOPs": 10**12, "PFLOPs": 10**15},
+    "MACs": {"MMACs": 10**6, "GMACs": 10**9, "TMACs": 10**12, "PMACs": 10**15},
+    "time": {"ms": Fraction(1, 1000), "s": 1, "min": 60, "h": 3600},
+    "bytes": {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
+    "energy": {"J": 1, "kJ": 1000, "Wh": 3600},
+    "rate": {"/s": 1},
+}
+"""The units of each kind of amount, and their sizes in FLOPs, MACs, seconds, bytes or joules."""
+_WORDS = {"flops": "FLOPs", "macs": "MACs", "kv": "KV cache", "ttft": "TTFT", "tpot": "TPOT"}
+"""The words of a base that are not its name."""
+_TIMES = ("total", "prefill", "decode", "ttft", "tpot", "forward", "proxy_loss", "backward", "selection", "latency")
+_BASES = {"flops": "FLOPs", "macs": "MACs", "kv": "bytes", "memory": "bytes", "energy": "energy", "throughput": "rate"}
+_BASES |= dict.fromkeys((*_TIMES, "vision", "generation"), "time")
+_SAME = {"inference": "total", "overall": "total", "runtime": "total"}
+"""Other names for a base."""
+_ENDINGS: dict[str, tuple[Form, str, str]] = {
+    "_speedup": ("ratio", "×", "speed-up"),
+    "_ratio": ("ratio", "×", "ratio"),
+    "_reduction_pct": ("reduction", "%", "saving"),
+    "_of_dense_pct": ("share", "%", "of dense"),
+}
+_PLAIN = {
+    "accuracy_kept_pct": "accuracy kept",
+    "score": "score",
+    "overhead_below_pct": "overhead below",
+    "vision_of_ttft_pct": "share of the tower",
+    "figure": "figure",
+}
+"""Quantities that are neither an amount nor a ratio. `overhead_below_pct` is an upper bound of (the method's total −
+the total of a method that selects without looking) / the dense total."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The meaning of a name.
+
+    base: what is measured.
+    form: an amount, a ratio, or a share.
+    label, unit: for sentences.
+    scale: one printed unit in FLOPs, MACs, seconds, bytes or joules.
+    """
+
+    name: str
+    base: str
+    form: Form
+    label: str
+    unit: str
+    scale: Fraction = Fraction(1)
+
+
+def _quantities() -> Iterator[Quantity]:
+    for base, kind in _BASES.items():
+        words = _WORDS.get(base, base.replace("_", " "))
+        for unit, scale in _UNITS[kind].items():
+            # A name ends with its unit in small letters; that of work leaves the kind out: `flops_t`.
+            ending = unit.removesuffix(kind).casefold().replace("/s", "persecond")
+            label = f"{words} time" if kind == "time" else words
+            yield Quantity(f"{base}_{ending}", base, "amount", label, unit, Fraction(scale))
+        for ending, (form, unit, suffix) in _ENDINGS.items():
+            for name in (base, *(other for other, same in _SAME.items() if same == base)):
+                yield Quantity(f"{name}{ending}", base, form, f"{words} {suffix}", unit)
+    for name, label in _PLAIN.items():
+        yield Quantity(name, name, "plain", label, "%" if name.endswith("_pct") else "")
+
+
+QUANTITIES = {quantity.name: quantity for quantity in _quantities()}
+
+
+def quantity(name: str) -> Quantity:
+    """The quantity of this name. Raises ValueError with the nearest names."""
+    if name in QUANTITIES:
+        return QUANTITIES[name]
+    near = get_close_matches(name, QUANTITIES, n=3, cutoff=0.5)
+    raise ValueError(f"no known quantity; the nearest are {', '.join(near or ('flops_t', 'prefill_s', 'kv_mb'))}")
+
+
+# --- the parts of a file --------------------------------------------------------------------------------------------
 
 Dtype = Literal["float32", "float16", "bfloat16", "float8", "int8"]
 BYTES_BY_DTYPE: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1}
@@ -254,3 +350,74 @@ TEMPLATE = BUILTIN.parent / "template.yaml"
 def builtin() -> list[str]:
     """The names of the built-in claims."""
     return sorted(path.stem for path in BUILTIN.glob("*.yaml"))
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read(claims: str) -> Claims:
+    """The claims of this name: built-in ones, or a file.
+
+    Raises ClaimsError with the file, the line, the field, what is wrong and what it may be.
+    """
+    path = BUILTIN / f"{claims}.yaml" if claims in builtin() else Path(claims)
+    if path.suffix not in (".yaml", ".yml") and not yaml.exists(path):
+        raise ClaimsError(f"claims {claims[:80]!r} are not built in ({', '.join(builtin())}), and no such file is here")
+    return of_source(yaml.read(path), path.stem)
+
+
+def of_source(source: Source, name: str) -> Claims:
+    """The claims of a parsed file. Raises ClaimsError as `read` does."""
+    tree = {**source.tree, "label": name} if isinstance(source.tree, dict) else source.tree
+    claims = source.record(Claims, tree)
+    for model_name, layers in claims.method.pruning_layers.items():
+        place = ("method", "pruning_layers", model_name)
+        _check_layers(source, place, layers, _model(source, place, claims, model_name))
+    for label, budgets in claims.method.published_budgets.items():
+        place = ("method", "published_budgets", label)
+        _check_budgets(source, place, budgets, _check_setting(source, place, claims, budgets))
+    for label, table in claims.tables.items():
+        for row_name, row in table.rows.items():
+            _check_row(source, ("tables", label, "rows", row_name), claims, table, row)
+    if sum(1 for _ in claims.rows()) > _MOST_ROWS:
+        source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
+    return claims
+
+
+def _check_row(source: Source, place: Place, claims: Claims, table: Table, row: Row) -> None:
+    """Refuse a row without figures, and one whose figures its model or its table cannot have."""
+    model = _check_setting(source, place, claims, row)
+    if row.schedule is not None:
+        _check_budgets(source, (*place, "schedule"), row.schedule, model)
+    if not (row.figures or row.scores or row.break_even or (row.schedule and (row.tokens or row.retention))):
+        source.refuse(place, "holds no figure")
+    if row.scores and len(row.scores) != len(table.benchmarks):
+        source.refuse((*place, "scores"), f"{len(row.scores)} scores for {len(table.benchmarks)} benchmarks")
+
+
+def _check_setting(source: Source, place: Place, claims: Claims, setting: Setting) -> Model:
+    """The model of a setting. Refuses an unknown one, and more tokens than it has."""
+    model = _model(source, (*place, "model"), claims, setting.model)
+    if setting.tokens and Printed.of(setting.tokens).value > model.visual_tokens:
+        source.refuse((*place, "tokens"), f"{setting.tokens} of {model.visual_tokens} visual tokens")
+    return model
+
+
+def _model(source: Source, place: Place, claims: Claims, name: str) -> Model:
+    if name not in claims.models:
+        source.refuse(place, f"{name!r} is none of {', '.join(claims.models)}")
+    return claims.models[name]
+
+
+def _check_layers(source: Source, place: Place, layers: tuple[int, ...], model: Model) -> None:
+    if layers and layers[-1] >= model.layers:
+        source.refuse(place, f"{layers[-1]} is not inside the decoder of {model.layers} layers")
+
+
+def _check_budgets(source: Source, place: Place, budgets: Budgets, model: Model) -> None:
+    """Refuse layers outside of the decoder, and budgets that grow."""
+    _check_layers(source, (*place, "layers"), budgets.layers, model)
+    tokens = (model.visual_tokens, *budgets.tokens_by_layer(model))
+    if any(later > earlier for earlier, later in pairwise(tokens)):
+        limit = f"no stage may hold more than the one before it, or {model.visual_tokens}"
+        source.refuse((*place, "keep"), limit)

@@ -11,9 +11,18 @@ from functools import cached_property
 
 from trio_profile.cost.conventions import Convention, Prefill
 from trio_profile.cost.printed import Interval, Printed
-from trio_profile.inputs.claims.claims import BYTES_BY_DTYPE, Claims, Model, Row, Setting, Table, builtin
-from trio_profile.inputs.claims.quantities import Quantity, quantity
-from trio_profile.inputs.claims.reader import read
+from trio_profile.inputs.claims.claims import (
+    BYTES_BY_DTYPE,
+    Claims,
+    Model,
+    Quantity,
+    Row,
+    Setting,
+    Table,
+    builtin,
+    quantity,
+    read,
+)
 from trio_profile.records.schema import Shape
 from trio_profile.text import listed
 
@@ -257,8 +266,13 @@ def known_counts(shape: Shape) -> dict[int, list[str]]:
     A number is the paper's own, or the average that its dense KV cache has room for.
     """
     papers: dict[tuple[int, str], list[str]] = {}
+    decoder = (shape.num_layers, shape.hidden, shape.intermediate)
     for claims in map(read, builtin()):
-        models = {name: model for name, model in claims.models.items() if _same_decoder(model, shape)}
+        models = {
+            name: model
+            for name, model in claims.models.items()
+            if (model.layers, model.hidden, model.intermediate) == decoder
+        }
         counts = [(model.visual_tokens, name) for name, model in models.items()]
         for line in Facts.of(claims).lines:
             entered = round(line.entered.value) if line.row.dense and line.entered is not None else None
@@ -302,11 +316,6 @@ def layer_work(convention: Convention, model: Model, text_tokens: int) -> Callab
     bend = (at_2 - 2 * at_1 + at_0) / 2
     slope = at_1 - at_0 - bend
     return lambda n: at_0 + (slope + bend * n) * n
-
-
-def _same_decoder(model: Model, shape: Shape) -> bool:
-    sizes = (model.layers, model.hidden, model.intermediate)
-    return sizes == (shape.num_layers, shape.hidden, shape.intermediate)
 
 
 def _same_dataset(a: Table, b: Table) -> bool:

@@ -7,11 +7,9 @@ from typing import Any, Literal
 from trio_profile import units
 from trio_profile.cost.printed import Printed
 from trio_profile.errors import StudyError
-from trio_profile.inputs.claims.claims import Claims
+from trio_profile.inputs.claims.claims import Claims, quantity, read
 from trio_profile.inputs.claims.facts import Facts, Line
-from trio_profile.inputs.claims.quantities import quantity
-from trio_profile.inputs.claims.reader import read
-from trio_profile.kinds.audit.measured import NEAR
+from trio_profile.kinds.audit.document import NEAR
 from trio_profile.quantities import entries
 from trio_profile.report import doubts
 from trio_profile.report.blocks import Entry, Page, Report, Sentences, tabulate

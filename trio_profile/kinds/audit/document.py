@@ -1,35 +1,80 @@
-"""The audit of a paper's claims: every check on every printed figure, and the document with the findings.
+"""The document of an audit: its findings, each about one printed figure, and how a recomputed value becomes a verdict.
 
 Nothing is measured here, and nothing imports torch.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
 
-from trio_profile.inputs.claims.claims import Claims, Row
-from trio_profile.inputs.claims.facts import Facts
+from trio_profile import units
+from trio_profile.cost.printed import How, Interval, Printed
+from trio_profile.inputs.claims.facts import Figure, Line
 from trio_profile.judge.claims import of_audit
-from trio_profile.kinds.audit.checks import (
-    break_even,
-    cache,
-    dense_work,
-    duplicates,
-    plausible,
-    pruned_work,
-    ratios,
-    schedules,
-    sums,
-    tower,
-)
-from trio_profile.kinds.audit.finding import INCONSISTENT, Finding, Verdict, merged
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import Document
-from trio_profile.records.schema import Environment, Study
+from trio_profile.records.schema import Environment, Record, Study
 
-CHECKS = (ratios, duplicates, dense_work, pruned_work, cache, schedules, sums, break_even, plausible, tower)
-"""The checks in the order of the document. Each has a function `check` from the facts to its findings."""
+Verdict = Literal[
+    "supported", "overstated", "understated", "not_comparable", "underdetermined", "not_checked_at_the_source"
+]
+INCONSISTENT: tuple[Verdict, ...] = ("overstated", "understated", "not_comparable")
+"""Verdicts that say that figures contradict each other, or are not comparable. `--strict` then exits with 1."""
 VERDICTS: tuple[Verdict, ...] = (*INCONSISTENT, "underdetermined", "not_checked_at_the_source", "supported")
 """The verdicts in the order in which they are shown: contradictions first."""
+NEAR = 0.006
+"""Retentions that differ by less count as equal. A percentage without decimals may be off by half a percent."""
+
+
+class Measured(Record):
+    """Our own measurement of the same setting: a paired ratio, an exact ratio, or a break-even."""
+
+    value: float
+    ci95: tuple[float, float]
+    method: str
+    retention: float
+    samples: int | None = None
+
+
+class Finding(Record):
+    """One printed figure, recomputed.
+
+    check: the kind of check.
+    where: table and row of the claims file.
+    quantity: the name of the figure.
+    printed: its text.
+    recomputed: the recomputed value in `unit`; None if nothing can be recomputed.
+    interval: the values that rounding allows.
+    verdict: `overstated` if the print makes the method look better than its own figures do, `understated` if worse.
+    arithmetic: the verdict that the figures would have, if none of them was read at its source; else None.
+    convention: the convention that gives the print, as a code of `trio-profile flops` or in words.
+    why: the arithmetic, so that a reader can repeat it by hand.
+    measured: our own measurement of the same setting.
+    """
+
+    check: str
+    where: str
+    quantity: str
+    printed: str
+    recomputed: float | None = None
+    interval: tuple[float, float] | None = None
+    unit: str = ""
+    verdict: Verdict
+    arithmetic: Verdict | None = None
+    convention: str | None = None
+    why: str
+    measured: Measured | None = None
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether figures contradict each other."""
+        return self.verdict in INCONSISTENT
+
+    def rests_on(self, place: str) -> bool:
+        """Whether the finding is about the row of this place, or takes a figure from it."""
+        return place in self.where.split("; ") or re.search(rf"(?<!\w){re.escape(place)}(?!\w)", self.why) is not None
 
 
 class AuditDocument(Document):
@@ -71,44 +116,60 @@ def conclude(document: AuditDocument) -> Conclusion:
     return of_audit(follow, contradict, len(document.claims) - follow - contradict, document.figures)
 
 
-def audit(claims: Claims, device: str | None = None) -> AuditDocument:
-    """Audit a paper's claims.
+@dataclass(frozen=True)
+class Subject:
+    """The subject of a finding: its fields without the result."""
 
-    device: on which the times were measured, for tables that name none.
-    Raises ClaimsError if the peak of the device is unknown.
-    """
-    facts = Facts.of(claims, device)
-    findings = tuple(merged(_at_source(facts, finding) for module in CHECKS for finding in module.check(facts)))
-    counts = Counter(finding.verdict for finding in findings)
-    return AuditDocument(
-        name=claims.label,
-        paper=claims.paper,
-        source=claims.source,
-        sources={name: table.where for name, table in claims.tables.items() if table.where},
-        figures=sum(map(_figures, claims.rows())),
-        claims=findings,
-        alone=tuple(_alone(facts, findings)),
-        tally={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
-    )
+    check: str
+    where: str
+    quantity: str
+    printed: str
+    unit: str = ""
+    convention: str | None = None
 
+    @classmethod
+    def of(cls, line: Line, check: str, figure: Figure, **fields: str | None) -> "Subject":
+        """The subject of a finding about a figure of a row. fields: replace the quantity, the print or the unit."""
+        meant = figure.quantity
+        about = {"quantity": meant.name, "printed": figure.printed.text, "unit": meant.unit} | fields
+        return cls(check, line.place, **about)  # pyright: ignore[reportArgumentType]
 
-def _at_source(facts: Facts, finding: Finding) -> Finding:
-    """The finding, without a verdict of its own if it takes a figure that was not read at its source."""
-    if all(line.table.checked or not finding.rests_on(line.place) for line in facts.lines):
-        return finding
-    return finding.model_copy(update={"verdict": "not_checked_at_the_source", "arithmetic": finding.verdict})
-
-
-def _figures(row: Row) -> int:
-    """The number of figures that a row prints. A schedule counts by the average that it states."""
-    averages = [row.tokens, row.retention] if row.schedule is not None else []
-    return len(row.figures) + len(row.scores) + bool(row.break_even) + len(averages) - averages.count(None)
+    def finding(self, verdict: Verdict, why: str, recomputed: Interval | Fraction | float | None = None) -> Finding:
+        """The finding with this result. Only an Interval has an interval of what rounding allows."""
+        interval = None
+        if isinstance(recomputed, Interval):
+            interval, recomputed = (float(recomputed.low), float(recomputed.high)), recomputed.value
+        value = None if recomputed is None else float(recomputed)
+        return Finding(**vars(self), verdict=verdict, why=why, recomputed=value, interval=interval)
 
 
-def _alone(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Rows without a finding. A dense row counts as tested if another row of its table is."""
-    named = {where for finding in findings for where in finding.where.split("; ")}
-    tested = {line.label for line in facts.lines if line.place in named}
-    for line in facts.lines:
-        if line.place not in named and not (line.row.dense and line.label in tested):
-            yield line.place
+def judge(printed: Printed, recomputed: Interval, *, larger_is_better: bool) -> Verdict:
+    """Compare a print with the recomputed interval. It is supported if any rounding makes them agree."""
+    if printed.allowed.meets(recomputed):
+        return "supported"
+    above = printed.allowed.low > recomputed.high
+    return "overstated" if above == larger_is_better else "understated"
+
+
+HOW: dict[How, str] = {"rounded": "rounded", "truncated": "cut off, not rounded", "no": ""}
+"""How a value becomes a print, in words; empty if only the rounding of its inputs explains the print."""
+
+
+def number(value: Fraction | float) -> str:
+    """A value for a sentence: all digits of a whole number, else as `units.plain`."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return str(value.numerator)
+    return units.plain(float(value))
+
+
+def share(value: Fraction | float) -> str:
+    """A share for a sentence."""
+    return units.percent(float(value))
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """Merge findings that differ only in their place, in the order of the first."""
+    places: dict[Finding, list[str]] = {}
+    for finding in findings:
+        places.setdefault(finding.model_copy(update={"where": ""}), []).append(finding.where)
+    return [finding.model_copy(update={"where": "; ".join(at)}) for finding, at in places.items()]

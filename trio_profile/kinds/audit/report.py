@@ -6,9 +6,8 @@ from itertools import groupby
 
 from trio_profile import units
 from trio_profile.cost.printed import Printed
-from trio_profile.inputs.claims.quantities import QUANTITIES
-from trio_profile.kinds.audit.document import AuditDocument
-from trio_profile.kinds.audit.finding import INCONSISTENT, Finding, Verdict
+from trio_profile.inputs.claims.claims import QUANTITIES
+from trio_profile.kinds.audit.document import INCONSISTENT, AuditDocument, Finding, Verdict
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table, Terms
 from trio_profile.text import listed
 

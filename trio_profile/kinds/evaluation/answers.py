@@ -85,7 +85,7 @@ class AnsweredQuestion(Record):
 
     @property
     def key(self) -> "Key":
-        """What identifies a question."""
+        """The identity of a question."""
         return self.task, self.split, self.document, self.prompt
 
     @property

@@ -100,9 +100,9 @@ def _f1(metric: str, logged: Logged) -> QuestionScores | None:
     pairs = _fields(logged, "prediction", "ground_truth")
     if "f1" not in metric or not pairs:
         return None
-    said, truth = (np.array(side) for side in zip(*pairs, strict=True))
-    hits = 2.0 * ((said == "yes") & (truth == "yes"))
-    counted = 1.0 * (said == "yes") + ((said == "yes") | (said == "no")) * (truth == "yes")
+    answers, truth = (np.array(side) for side in zip(*pairs, strict=True))
+    hits = 2.0 * ((answers == "yes") & (truth == "yes"))
+    counted = 1.0 * (answers == "yes") + ((answers == "yes") | (answers == "no")) * (truth == "yes")
     if not counted.sum():
         return None
     value = float(hits.sum() / counted.sum())

@@ -3,7 +3,7 @@
 from trio_profile import units
 from trio_profile.cost.conventions import Match, figure, find
 from trio_profile.cost.factors import FormulaTotal, Gammas
-from trio_profile.cost.reconciliation import Term
+from trio_profile.cost.reconciliation import Operator, Term
 from trio_profile.errors import StudyError
 from trio_profile.judge.claims import of_work
 from trio_profile.records.conclusion import Conclusion
@@ -38,25 +38,6 @@ class CountedTotals(Record):
     fvcore_reason: str | None = None
     fvcore_terms: tuple[Term, ...] = ()
     fvcore_residual_macs: int | None = None
-
-
-class Operator(Record):
-    """An operator that ran.
-
-    op: its name.
-    calls: how often it ran.
-    flops: the work of all calls; 0 without a formula.
-    output_bytes: bytes that all calls returned.
-    formula: who wrote the formula, `torch` or `trio-profile`; None if it has none.
-    product: whether it may multiply matrices. If so, and if it has no formula, the total is incomplete.
-    """
-
-    op: str
-    calls: int
-    flops: int
-    output_bytes: int
-    formula: str | None
-    product: bool
 
 
 class Decoding(Record):

@@ -7,8 +7,8 @@ from typing import Literal
 from trio_profile import units
 from trio_profile.cost.conventions import Convention, Match
 from trio_profile.cost.factors import OF_GAMMA, Factor, FormulaTotal
-from trio_profile.cost.reconciliation import Term
-from trio_profile.kinds.flops.document import FlopsDocument, Operator
+from trio_profile.cost.reconciliation import Operator, Term
+from trio_profile.kinds.flops.document import FlopsDocument
 from trio_profile.quantities.entries import NOTHING
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Step, Terms, Waterfall, tabulate
 from trio_profile.text import listed

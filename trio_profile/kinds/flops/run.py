@@ -1,15 +1,25 @@
 """The kind `flops`: the claimed work of one prefill, the counted work, and the terms between them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trio_core.errors import TrioError, UnsupportedInput
 from trio_core.pruning import check_prunable
+from trio_core.trace import Trace
 from trio_profile.cost import formula
-from trio_profile.cost.conventions import PAPER, Match, Prefill, figure, find, match
+from trio_profile.cost.conventions import (
+    PAPER,
+    Match,
+    OtherCount,
+    Prefill,
+    explain_counts,
+    figure,
+    find,
+    match,
+    prefill_of,
+)
 from trio_profile.cost.reconciliation import CountedWork, Term, reconcile
-from trio_profile.cost.token_counts import OtherCount, explain_counts, prefill_of
 from trio_profile.engine import factors
 from trio_profile.engine.plan import PlannedCell, plan_cell, resolve
 from trio_profile.inputs.claims.facts import known_counts
@@ -18,15 +28,8 @@ from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import lay_out
 from trio_profile.inputs.towers import vision_terms
 from trio_profile.inputs.workload import Workload
-from trio_profile.kinds.flops.document import (
-    Claimed,
-    CountedTotals,
-    Decoding,
-    FlopsDocument,
-    Operator,
-    PrintedClaim,
-)
-from trio_profile.profilers import flops_counted, flops_meta
+from trio_profile.kinds.flops.document import Claimed, CountedTotals, Decoding, FlopsDocument, PrintedClaim
+from trio_profile.profilers import flops_counted
 from trio_profile.profilers.flops_counted import Breakdown
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.schema import Shape, Study
@@ -40,6 +43,7 @@ class CountedPrefill:
     breakdown: the counted work by operator and module.
     visual: the visual tokens that each layer ran on.
     realised: the realised retention; None for the dense model.
+    trace: pruning's; None for the dense model, and on the meta device.
     decoded: counted MACs of decoding; None if nothing was decoded.
     known: MACs that follow from the configuration, by module path and name of the term.
     on_meta: whether it is on the meta device.
@@ -50,6 +54,7 @@ class CountedPrefill:
     breakdown: Breakdown
     visual: tuple[int, ...]
     realised: float | None
+    trace: Trace | None
     decoded: int | None
     known: Mapping[str, Mapping[str, int]]
     on_meta: bool
@@ -96,11 +101,10 @@ def run(study: Study, directory: Path | None = None, watch: Watch = ignore) -> F
     counts = _count(plan.workload, cell, on_meta=study.device == "meta")
     prefill = counts.prefill(study.gamma)
     walk = reconcile(prefill, selection=counts.declared, known=counts.known, counted=counts.counted)
-    shape, breakdown = plan.workload.shape, counts.breakdown
+    shape, operators = plan.workload.shape, counts.breakdown.operators
     gammas = None if cell is None else factors.gammas(shape, cell, study.gamma, counts.counted.selection)
     inference = PAPER.value(prefill) - prefill.overhead_macs
     matches, printed = _printed(study, counts, prefill)
-    operators = [Operator(**asdict(part), product=part.has_product) for part in breakdown.operators]
     return FlopsDocument(
         sessions=(session,),
         environment=session.environment,
@@ -135,7 +139,7 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
     """Count one prefill. cell: None for the dense model."""
     shape, method = workload.shape, cell and cell.method
     visual = (shape.visual_tokens,) * shape.num_layers if cell is None else cell.schedule.tokens_by_layer
-    realised = cell and cell.schedule.layer_average
+    realised, trace = cell and cell.schedule.layer_average, None
     if on_meta:
         if method is not None:
             check_prunable(workload.model, method)
@@ -145,7 +149,7 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
                     "meta has no pixels; count on the cpu"
                 )
         tokens = [n + shape.text_tokens for n in visual]
-        breakdown, decoded = flops_meta.count(workload.adapter, workload.inputs, tokens, workload.new_tokens - 1)
+        breakdown, decoded = flops_counted.on_meta(workload.adapter, workload.inputs, tokens, workload.new_tokens - 1)
     else:
         breakdown, trace = flops_counted.prefill(workload, method)
         decoded = flops_counted.decoding(workload, method, breakdown.macs)
@@ -153,7 +157,7 @@ def _count(workload: Workload, cell: PlannedCell | None, *, on_meta: bool) -> Co
             visual, realised = trace.schedules[0].tokens_by_layer, trace.realised_retention
     thinned = method is not None and method.thins_tower  # then the tower counts as it ran
     known = {} if thinned else vision_terms(workload.model, workload.inputs)
-    return CountedPrefill(cell, workload, breakdown, visual, realised, decoded, known, on_meta)
+    return CountedPrefill(cell, workload, breakdown, visual, realised, trace, decoded, known, on_meta)
 
 
 def _printed(study: Study, counts: CountedPrefill, prefill: Prefill) -> tuple[list[Match], PrintedClaim | None]:
@@ -224,7 +228,7 @@ def _totals(counts: CountedPrefill, macs: int) -> CountedTotals:
     """
     if counts.on_meta:
         return CountedTotals(torch_flops=2 * macs, fvcore_reason="its tracer needs data, and the meta device has none")
-    traced, reason = flops_counted.fvcore(counts.workload, counts.cell and counts.cell.method)
+    traced, reason = flops_counted.fvcore(counts.workload, counts.cell and counts.cell.method, counts.trace)
     if traced is None:
         return CountedTotals(torch_flops=2 * macs, fvcore_reason=reason)
     left_out = {"selection: a tracer cannot follow a backward pass": counts.breakdown.selection_macs}

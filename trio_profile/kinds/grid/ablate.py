@@ -6,8 +6,7 @@ from itertools import product
 from trio_profile import units
 from trio_profile.cost.printed import ABLATIONS
 from trio_profile.judge.accuracy import paired_difference
-from trio_profile.kinds.grid.cells import CellSummary, summarise_cells
-from trio_profile.kinds.grid.document import GridDocument, fields_of
+from trio_profile.kinds.grid.document import CellSummary, GridDocument, fields_of, summarise_cells
 from trio_profile.kinds.grid.page import reminders, report_of
 from trio_profile.kinds.grid.verdict import conclude_ablation
 from trio_profile.quantities import entries

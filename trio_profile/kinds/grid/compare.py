@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from trio_profile import units
 from trio_profile.judge.accuracy import paired_difference
 from trio_profile.judge.front import CONTROL, front, judged_cells, keeps_answers, loss
-from trio_profile.kinds.grid.cells import CellSummary
-from trio_profile.kinds.grid.document import GridDocument
+from trio_profile.kinds.grid.document import CellSummary, GridDocument
 from trio_profile.kinds.grid.page import reminders, report_of
 from trio_profile.kinds.grid.sweep import summarise
 from trio_profile.quantities import entries

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trio_profile import units
 from trio_profile.judge.accuracy import SHARES, AccuracyKept, accuracy_kept, by_question, correct_shares
 from trio_profile.judge.times import MEASURED, speedup_centres
-from trio_profile.kinds.grid.cells import CellSummary, summarise_cells
-from trio_profile.kinds.grid.document import GridDocument, fields_of, in_order
+from trio_profile.kinds.grid.document import CellSummary, GridDocument, fields_of, in_order, summarise_cells
 from trio_profile.kinds.grid.page import reminders, report_of
 from trio_profile.kinds.grid.verdict import conclude
 from trio_profile.quantities.registry import QUANTITIES

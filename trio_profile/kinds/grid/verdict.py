@@ -14,7 +14,7 @@ from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
 from trio_profile.judge.front import CONTROL
 from trio_profile.judge.sureness import Weakness
 from trio_profile.judge.times import speedup_centres
-from trio_profile.kinds.grid.cells import summarise_dense
+from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference, Ratio

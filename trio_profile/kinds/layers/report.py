@@ -24,22 +24,19 @@ from trio_profile.report.blocks import (
 )
 from trio_profile.report.blocks import Step as Bar
 from trio_profile.report.charts import line
-from trio_profile.report.page import notes, pixel_facts
+from trio_profile.report.page import measured_facts, notes
 from trio_profile.text import listed
 
 _LONG, _SHORT = "time that does not follow work", "more time than work"
 """The end of the name of a step, and its short form for a bar."""
 _SMALL_STEP = 0.02
 """The share of the whole time below which a step has no bar and no word of its own."""
-_STOPPED = {
-    "converged": "the interval is as narrow as asked",
-    "budget": "the time was up",
-}
+_STOPPED = {"converged": "the interval is as narrow as asked", "budget": "the time was up"}
 
 
 def report(document: LayersDocument) -> Report:
     """The report of one prefill's time. With several retentions the table of all of them is first."""
-    study, cells = document.study, document.cells
+    cells = document.cells
     several = len(cells) > 1
     pages = [_at(build(cell), cell) if several else build(cell) for cell in cells for build in PAGES]
     pages.insert(0 if several else 1, totals_page(document))
@@ -47,15 +44,8 @@ def report(document: LayersDocument) -> Report:
     retentions = [units.percent(cell.retention.realised) for cell in cells]
     return Report(
         subject=document.method,
-        model=study.model,
-        facts=[
-            document.environment.device_name,
-            study.dtype,
-            f"{study.attention} attention",
-            f"batch {study.batch}",
-            *pixel_facts(study),
-            f"{listed(retentions)} retention",
-        ],
+        model=document.study.model,
+        facts=[*measured_facts(document), f"{listed(retentions)} retention"],
         pages=pages,
         data=document.model_dump_json(),
     )
@@ -260,10 +250,7 @@ def paper_tables(document: LayersDocument) -> list[Page]:
 def totals_page(document: LayersDocument) -> Page:
     """The efficiency table of all retentions, and what the formula saves with γ and with the counted factor."""
     cells = document.cells
-    blocks: list[Block] = [
-        _paper_table(document),
-        _saved_table(cells),
-    ]
+    blocks: list[Block] = [_paper_table(document), _saved_table(cells)]
     if any(cell.efficiency.with_factor("counted") for cell in cells):
         blocks.append(Sentences("", [OF_GAMMA]))
     reminders = notes((cell.method, cell.notes) for cell in cells)

@@ -1,14 +1,15 @@
 """The document of `trio-profile endpoints`: what each arm does under each load, the gains, and the break-evens."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 
 from trio_profile.judge.doubts import Doubt
+from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.requests import ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Loop
 from trio_profile.records.documents import Document
-from trio_profile.records.estimate import Accuracy, Difference, Gain, MillisecondsOverRounds, PerSecond
+from trio_profile.records.estimate import Accuracy, Difference, Gain
 from trio_profile.records.record import AboveZero, Record
 from trio_profile.records.schema import Environment
 from trio_profile.records.study import Kept
@@ -16,8 +17,17 @@ from trio_profile.records.study import Kept
 Status = Literal["crossing", "always", "never", "inconclusive"]
 
 
-class ArmAtLoad(Record):
-    """One arm under one load. A value is None if too few requests had it. A quantity without a field here is kept too.
+class _Counts(Record):
+    requests: int
+    errors: int
+
+
+_VALUES: Any = {name: (quantity.kind | None, None) for name, quantity in QUANTITIES.items()}
+"""A field for each quantity."""
+
+
+class ArmAtLoad(create_model("Quantities", __base__=_Counts, **_VALUES)):
+    """One arm under one load. A value is None if too few requests had it.
 
     requests, errors: measured requests, and those of them that failed.
     throughput: answered requests per second.
@@ -27,17 +37,6 @@ class ArmAtLoad(Record):
     prompt_tokens, output_tokens: means, as the server reports them.
     """
 
-    model_config = ConfigDict(extra="allow")
-
-    requests: int
-    errors: int
-    throughput: PerSecond | None = None
-    goodput: PerSecond | None = None
-    ttft_p50_ms: MillisecondsOverRounds | None = None
-    ttft_p95_ms: MillisecondsOverRounds | None = None
-    ttft_p99_ms: MillisecondsOverRounds | None = None
-    tpot_ms: MillisecondsOverRounds | None = None
-    total_ms: MillisecondsOverRounds | None = None
     prompt_tokens: float | None = None
     output_tokens: float | None = None
 

@@ -18,6 +18,7 @@ from trio_profile.kinds.servers.requests import ARMS, ServerFacts
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
+from trio_profile.report import doubts
 from trio_profile.report.blocks import (
     Axis,
     Block,
@@ -33,7 +34,6 @@ from trio_profile.report.blocks import (
     tabulate,
 )
 from trio_profile.report.charts import highest, line
-from trio_profile.report.doubts import PUBLISHED, blocks_of
 from trio_profile.report.page import fields_of, sessions_table
 
 _ROOM = 2.0
@@ -51,7 +51,7 @@ def report(document: EndpointsDocument) -> Report:
         preposition="in a server of",
         model=document.model,
         facts=facts,
-        pages=[build(document) for build in PAGES],
+        pages=[findings_page(document), loads_page(document), doubts.page(document.doubts), study_page(document)],
         data=document.model_dump_json(),
     )
 
@@ -123,12 +123,6 @@ def loads_page(document: EndpointsDocument) -> Page:
     )
 
 
-def doubts_page(document: EndpointsDocument) -> Page:
-    """The doubts about the findings."""
-    blocks = list(blocks_of(document.doubts))
-    return Page("doubts", "Doubts", PUBLISHED, blocks or [Sentences("", ["Nothing is doubted."])])
-
-
 def study_page(document: EndpointsDocument) -> Page:
     """The study, its servers and the machine of the client."""
     where = document.environment
@@ -170,8 +164,8 @@ def arm_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
         "arm": lambda row: Entry(row[1], colour=0 if row[1] == "pruned" else None),
     }
     for name, quantity in QUANTITIES.items():
-        if any(getattr(at.dense, name, None) for at in loads):
-            columns[quantity.label] = lambda row, name=name: _value(getattr(row[2], name, None))
+        if any(getattr(at.dense, name) for at in loads):
+            columns[quantity.label] = lambda row, name=name: _value(getattr(row[2], name))
     columns |= {
         "prompt": lambda row: _count(row[2].prompt_tokens),
         "answer": lambda row: _count(row[2].output_tokens),
@@ -295,7 +289,3 @@ def _series(values: Sequence[tuple[float, OverRounds]], name: str, loop: Loop, *
         (load, value, f"{name} at {load_word(loop)} {units.load(load)}\n{text_of(value)}") for load, value in values
     ]
     return line(name, points, group=name, **look)
-
-
-PAGES: tuple[Callable[[EndpointsDocument], Page], ...] = (findings_page, loads_page, doubts_page, study_page)
-"""The pages of the report, in their order."""

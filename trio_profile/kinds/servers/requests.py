@@ -150,7 +150,6 @@ class Segment(Record):
     """A finished segment: one arm under one load.
 
     number: its number in the file; its requests name it.
-    test, repeated: of an earlier version, which could also repeat one picture.
     round: number of the round, from 0.
     place: 0 if it is the first segment of its pair, 1 if it is the second.
     start_ms, end_ms: the measured part of the segment.
@@ -164,9 +163,7 @@ class Segment(Record):
 
     record: Literal["segment"] = "segment"
     number: ZeroOrMore
-    test: Literal["pruning"] = "pruning"
     arm: Arm
-    repeated: Literal[False] = False
     load: Load
     round: ZeroOrMore
     place: Annotated[int, Field(ge=0, le=1)]
@@ -229,8 +226,6 @@ class RequestLog:
                 self.segments.append(record)
             case Request():
                 self.requests[record.segment].append(record)
-            case _:
-                pass
 
 
 def request_rows(directory: Path) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ def _arm(segments: Sequence[Segment], log: RequestLog, values: Mapping[int, Valu
         errors=sum(request.error is not None for request in requests),
         prompt_tokens=mean_of(requests, "prompt_tokens"),
         output_tokens=mean_of(requests, "output_tokens"),
-        **estimates,  # pyright: ignore[reportArgumentType] - each name has its class
+        **estimates,
     )
 
 

@@ -7,7 +7,7 @@ other. Questions that share a picture are resampled together. `pictures` is the 
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,25 +34,13 @@ E = TypeVar("E", bound=Estimate)
 class Correlation(Estimate):
     """A rank correlation, −1 to 1."""
 
-    unit: ClassVar[str] = "correlation"
 
-
-class Overlap(Estimate):
-    """The share of members that two sets have in common, 0 to 1, averaged over questions."""
-
-    unit: ClassVar[str] = "share"
-
-
-class TokenShare(Estimate):
+class MeanShare(Estimate):
     """A share of a question's visual tokens, 0 to 1, averaged over questions."""
-
-    unit: ClassVar[str] = "share"
 
 
 class Count(Estimate):
     """A number of tokens, averaged over questions."""
-
-    unit: ClassVar[str] = "tokens"
 
 
 class Removal(Record):
@@ -120,11 +108,11 @@ class LayerTheory(Record):
 
     layer: int
     last_layer_agreement: Correlation | None
-    top_overlap: Overlap
+    top_overlap: MeanShare
     above_mean: Count
-    above_mean_share: TokenShare
+    above_mean_share: MeanShare
     above_mean_by_benchmark: dict[str, Count] = Field(default_factory=dict)
-    above_mean_share_by_benchmark: dict[str, TokenShare] = Field(default_factory=dict)
+    above_mean_share_by_benchmark: dict[str, MeanShare] = Field(default_factory=dict)
 
 
 class Benchmark(Record):
@@ -242,11 +230,11 @@ def by_depth(
         LayerTheory(
             layer=index + 1,
             last_layer_agreement=mean(Correlation, agreement[:, index], seed, pictures),
-            top_overlap=over(Overlap, overlap[:, index]),
+            top_overlap=over(MeanShare, overlap[:, index]),
             above_mean=over(Count, count),
-            above_mean_share=over(TokenShare, share),
+            above_mean_share=over(MeanShare, share),
             above_mean_by_benchmark={name: over(Count, count, own) for name, own in groups.items()},
-            above_mean_share_by_benchmark={name: over(TokenShare, share, own) for name, own in groups.items()},
+            above_mean_share_by_benchmark={name: over(MeanShare, share, own) for name, own in groups.items()},
         )
         for index, (count, share) in enumerate(zip(counts.T, shares.T, strict=True))
     )

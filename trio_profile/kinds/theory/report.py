@@ -11,9 +11,9 @@ from trio_profile.kinds.theory.document import (
     Benchmark,
     Count,
     LayerTheory,
+    MeanShare,
     StageTheory,
     TheoryDocument,
-    TokenShare,
 )
 from trio_profile.quantities import entries
 from trio_profile.records.estimate import Estimate
@@ -256,7 +256,7 @@ def _depth_sentence(document: TheoryDocument) -> str:
 # has one.
 
 
-def curves(document: TheoryDocument, field: str = "above_mean_share") -> dict[str, list[TokenShare | Count]]:
+def curves(document: TheoryDocument, field: str = "above_mean_share") -> dict[str, list[MeanShare | Count]]:
     """The share or the count at each layer: first that of all questions, then that of each benchmark, by its name.
 
     field: `above_mean_share` or `above_mean`.

@@ -1,4 +1,9 @@
-"""Hostile requests, eight at a time, to a server that reports its files and connections."""
+"""Two hundred hostile requests, eight at a time, to a server that reports its files and connections.
+
+    python -m tests.profile.extras.serve.hostile
+
+Prints a table: the files and connections, the memory of both processes, and the longest answer of `/health`.
+"""
 
 import json
 import time
@@ -20,7 +25,8 @@ from zlib import crc32
 import httpx2
 from PIL import Image
 
-from tests.profile.extras.serve.audited import Audited
+from tests.profile.extras.serve.audited import Audited, serving_audited
+from tests.profile.extras.serve.conftest import STUDY
 
 AT_ONCE = 8
 
@@ -139,3 +145,27 @@ def look(address: str, tell: Connection) -> None:
 def peak_bytes(pid: int) -> int:
     (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
+
+
+def main() -> None:
+    """Print the table."""
+    with serving_audited(STUDY) as server:
+        found = attack(server, 200)
+    connections = sum(event.startswith("socket.") for event in found.events)
+    rows = {
+        "files opened": len(found.events) - connections,
+        "connections made": connections,
+        **{
+            f"peak memory of the {name}": f"{peak / 1e6:,.0f} MB ({before / 1e6:,.0f} MB before)"
+            for name, peak, before in zip(("listener", "worker"), found.peaks, found.before, strict=True)
+        },
+        f"longest of {len(found.waits):,} answers of /health": f"{max(found.waits):.2f} s",
+        "answers by status": ", ".join(f"{n} × {status}" for status, n in sorted(found.statuses.items())),
+    }
+    print(f"| {found.statuses.total()} hostile requests, {AT_ONCE} at a time | |", "|---|---|", sep="\n")
+    for name, value in rows.items():
+        print(f"| {name} | {value} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,6 @@ from io import BytesIO
 from typing import Any
 
 import httpx2
-import openai
 from PIL import Image
 
 from trio_core import prune
@@ -32,8 +31,10 @@ class Running:
     worker: Worker
 
     @property
-    def client(self) -> openai.OpenAI:
-        """OpenAI's own client."""
+    def client(self) -> Any:
+        """OpenAI's own client. Its import takes more than a second, and only some processes of the tests need it."""
+        import openai
+
         return openai.OpenAI(base_url=self.url, api_key="none", max_retries=0)
 
     def ask(self, question: Question, **named: Any) -> Any:

@@ -3,7 +3,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
-import openai
 import pytest
 
 from tests.core.tiny import fast_first
@@ -93,6 +92,8 @@ def test_the_model_is_listed(light):
 
 
 def test_openais_client_shows_errors(light):
+    import openai
+
     with pytest.raises(openai.BadRequestError, match="n = 2: this server does not support it; leave it out") as seen:
         light.client.chat.completions.create(**HELLO, model="pocket", n=2)
     assert (seen.value.param, seen.value.type) == ("n", "invalid_request_error")

@@ -23,7 +23,7 @@ def process(tmp_path):
     started: list[subprocess.Popen] = []
 
     def start(*arguments: str) -> tuple[subprocess.Popen, str, str]:
-        command = [sys.executable, "-m", "trio_profile.cli", "serve", *arguments, "--port", "0", "--device", "cpu"]
+        command = [sys.executable, "-m", "trio_profile", "serve", *arguments, "--port", "0", "--device", "cpu"]
         environment = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PATH": ""}
         one = subprocess.Popen(
             command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE

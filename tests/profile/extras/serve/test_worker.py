@@ -4,9 +4,9 @@ import asyncio
 import socket
 import sys
 from functools import partial
+from typing import Any
 
 import httpx2
-import openai
 import pytest
 
 from tests.profile.extras.serve import works
@@ -32,7 +32,14 @@ def said(response: httpx2.Response) -> str:
     return found["error"]["message"] if "error" in found else found["choices"][0]["message"]["content"]
 
 
-def begun(server: Running, text: str) -> openai.Stream:
+def anew(server: Running) -> str:
+    """The text of the first answer after the process was started anew."""
+    while (answer := server.post(say("a"))).status_code == 503:
+        assert said(answer) == "the model is being loaded anew; ask later" and answer.headers["Retry-After"]
+    return said(answer)
+
+
+def begun(server: Running, text: str) -> Any:
     """A stream whose first piece has come."""
     stream = server.client.chat.completions.create(**say(text), model="pocket", stream=True)
     while not next(iter(stream)).choices[0].delta.content:
@@ -52,17 +59,13 @@ def sent(server: Running, text: str) -> socket.socket:
 def test_a_process_that_dies_is_started_anew(server):
     dead = server.post(say("die"))
     assert dead.status_code == 503 and "has ended, often because memory ran out; it is started anew" in said(dead)
-    while (answer := server.post(say("a"))).status_code == 503:  # until then
-        assert said(answer) == "the model is being loaded anew; ask later" and answer.headers["Retry-After"]
-    assert said(answer) == "a"
+    assert anew(server) == "a"
 
 
 def test_a_start_that_fails_is_tried_again(tmp_path):
     with running(partial(works.once, tmp_path / "starts")) as server:
         server.post(say("die"))
-        while (answer := server.post(say("a"))).status_code == 503:
-            pass
-        assert said(answer) == "a" and (tmp_path / "starts").read_text() == "..."
+        assert anew(server) == "a" and (tmp_path / "starts").read_text() == "..."
 
 
 def test_a_request_whose_time_is_over_stops_at_its_next_token(server, monkeypatch):
@@ -78,9 +81,7 @@ def test_a_request_that_does_not_stop_ends_with_its_process(server, monkeypatch)
     late = server.post(say("hang"))
     assert (late.status_code, said(late)) == (504, "the answer took too long; ask for fewer tokens, or send less")
     monkeypatch.undo()
-    while (answer := server.post(say("a"))).status_code == 503:
-        pass
-    assert said(answer) == "a"
+    assert anew(server) == "a"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the memory of a process")
@@ -106,6 +107,8 @@ def test_a_client_that_leaves_the_line_is_not_answered(server):
 
 
 def test_a_fault_after_the_first_piece_is_in_openais_form(server):
+    import openai
+
     stream = begun(server, "talk, then fail")
     server.worker._pipe.send(None)
     with pytest.raises(openai.APIError) as seen:
@@ -114,6 +117,8 @@ def test_a_fault_after_the_first_piece_is_in_openais_form(server):
 
 
 def test_a_server_that_stops_says_so(server):
+    import openai
+
     stream = begun(server, "talk")
     server.worker.close()
     with pytest.raises(openai.APIError, match="the server stops"):

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.core.tiny import fast_first
+from tests.profile.auditing import audit_of
 from tests.profile.examples import environment, study
-from tests.profile.kinds.audit.builtin_audits import audit_of
 from tests.profile.reading import rows, table
 from trio_profile.inputs.claims.claims import builtin
 from trio_profile.kinds.audit import report as pages
-from trio_profile.kinds.audit.document import AuditDocument
-from trio_profile.kinds.audit.finding import Measured
+from trio_profile.kinds.audit.document import AuditDocument, Measured
 from trio_profile.report.blocks import Sentences, Table
 from trio_profile.report.html import render
 

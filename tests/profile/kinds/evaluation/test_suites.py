@@ -6,7 +6,7 @@ import pytest
 
 from tests.profile.command import complaint
 from trio_profile.errors import StudyError
-from trio_profile.inputs.claims.reader import read as read_claims
+from trio_profile.inputs.claims.claims import read as read_claims
 from trio_profile.kinds.evaluation import suites
 from trio_profile.records.schema import Study
 

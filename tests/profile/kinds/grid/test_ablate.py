@@ -11,11 +11,11 @@ from trio_profile.records.estimate import Ratio
 from trio_profile.records.schema import Cell, Dense
 from trio_profile.report.blocks import Table
 
-known = pytest.fixture(examples.ablation, scope="module")
+known_answers = pytest.fixture(examples.ablation, scope="module")
 
 
-def test_differences_are_paired_with_the_default(known: Ablation):
-    one, two, four = known.groups[0].rows
+def test_differences_are_paired_with_the_default(known_answers: Ablation):
+    one, two, four = known_answers.groups[0].rows
     assert [row.default for row in (one, two, four)] == [False, False, True]
     assert four.default_difference is None and four.printed == 94.9
     assert one.default_difference is not None and two.default_difference is not None
@@ -25,9 +25,6 @@ def test_differences_are_paired_with_the_default(known: Ablation):
     for row, lost, gained in ((one, 30, 5), (two, 4, 4)):
         low, high = row.default_difference.ci95
         assert (not low <= 0 <= high) == (binomtest(lost, lost + gained).pvalue < 0.05)
-
-
-known_answers = pytest.fixture(examples.ablation, scope="module")
 
 
 @pytest.fixture(scope="module")

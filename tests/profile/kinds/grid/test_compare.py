@@ -10,7 +10,7 @@ from trio_profile.cli import run
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.grid import compare as pages
 from trio_profile.kinds.grid.compare import Comparison, compare
-from trio_profile.kinds.grid.comparisons import CONTROLS
+from trio_profile.kinds.grid.kind import CONTROLS
 from trio_profile.records.schema import Cell, Fidelity, Measurement, Study
 from trio_profile.report.blocks import Chart, Sentences, Table
 

@@ -237,7 +237,7 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
     study = tiny_study.model_copy(update={"processes": 2, "seconds": 3600.0})
     (tmp_path / "study.toml").write_text(to_toml(study))
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "trio_profile.cli", "sweep", "--study", str(tmp_path / "study.toml"), "--out", out]
+    command = [sys.executable, "-m", "trio_profile", "sweep", "--study", str(tmp_path / "study.toml"), "--out", out]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     store, deadline = Store(out), time.monotonic() + 120
     while time.monotonic() < deadline and not (store.exists() and store.read().measurements):

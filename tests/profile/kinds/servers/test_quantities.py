@@ -1,33 +1,48 @@
 """Quantities of servers: each record says all of its quantity, so that another one may be put before it."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
+from tests.places import PYTHONPATH
 from tests.profile.documents import endpoints_document
-from tests.profile.reading import table
+
+INSERTED = """
 from trio_profile.kinds.servers.quantities import QUANTITIES, Quantity
-from trio_profile.kinds.servers.report import report
 from trio_profile.records.estimate import MillisecondsOverRounds
 
+first, *others = QUANTITIES.items()
+slowest = Quantity("slowest_ms", "slowest", MillisecondsOverRounds, lambda answers: answers.quantile("ttft_ms", 1.0))
+QUANTITIES.clear()
+QUANTITIES.update([first, (slowest.name, slowest), *others])
 
-@pytest.fixture
-def slowest():
-    """A quantity that is inserted after the first one."""
-    first, *others = before = list(QUANTITIES.items())
-    time = Quantity("slowest_ms", "slowest", MillisecondsOverRounds, lambda answers: answers.quantile("ttft_ms", 1.0))
-    QUANTITIES.clear()
-    QUANTITIES.update([first, (time.name, time), *others])
-    yield time.name
-    QUANTITIES.clear()
-    QUANTITIES.update(before)
+import json
+from tests.profile.documents import endpoints_document
+from tests.profile.reading import table
+from trio_profile.kinds.servers.document import EndpointsDocument
+from trio_profile.kinds.servers.report import report
+
+document = EndpointsDocument.model_validate_json(endpoints_document().model_dump_json(), extra="ignore")
+arms, gains, sides = (
+    table(report(document), caption)
+    for caption in ("Each arm by concurrency", "Gain of pruning by concurrency", "Where pruning pays, by concurrency")
+)
+rows = [row[0].text for row in sides.rows]
+print(json.dumps([document.model_dump(mode="json"), arms.columns, gains.columns, rows]))
+"""
+"""Puts a quantity after the first one, and prints a document that was kept and read again, and names in its tables."""
 
 
-def test_a_quantity_that_is_inserted_moves_no_break_even(request):
-    before = endpoints_document()
-    name = request.getfixturevalue("slowest")
-    after = endpoints_document()
-    assert after.break_even == before.break_even
-    loads = zip(before.loads, after.loads, strict=True)
-    assert all(at.gains == {key: gain for key, gain in new.gains.items() if key != name} for at, new in loads)
-    assert after.loads[0].gains[name].value == pytest.approx(2, rel=0.05) and name in after.loads[0].dense.model_extra
-    assert list(table(report(after), "Gain of pruning by concurrency").columns)[1:3] == ["throughput", "slowest"]
-    assert "slowest" not in str(table(report(after), "Where pruning pays, by concurrency"))
+def test_a_quantity_that_is_inserted_is_kept_and_shown_and_moves_no_break_even():
+    command, environment = [sys.executable, "-c", INSERTED], {"PYTHONPATH": PYTHONPATH}
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    before, (after, arms, gains, sides) = endpoints_document().model_dump(mode="json"), json.loads(printed)
+    assert after["break_even"] == before["break_even"]
+    for old, new in zip(before["loads"], after["loads"], strict=True):
+        assert new["dense"].pop("slowest_ms")["value"] == pytest.approx(old["dense"]["ttft_p99_ms"]["value"])
+        assert new["gains"].pop("slowest_ms") and new["pruned"].pop("slowest_ms")
+        assert new == old
+    assert (arms[2:4], gains[1:3]) == (["throughput", "slowest"],) * 2
+    assert sides == ["throughput", "goodput", "TTFT p50", "TTFT p95", "TTFT p99"]

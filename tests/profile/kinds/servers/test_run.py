@@ -242,17 +242,19 @@ def test_the_key_is_in_no_file(asked_small, tmp_path, capsys, monkeypatch):
     files = [path for path in (tmp_path / "study").iterdir() if path.is_file()]
     assert files and not any(b"sk-very-secret" in path.read_bytes() for path in files)
     monkeypatch.delenv("SOME_KEY")
-    said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--key-variable", "SOME_KEY")
+    arguments = ["endpoints", "--dense", "http://h", "--pruned", "http://i", "--out", tmp_path / "other"]
+    said = complaint(capsys, *arguments, "--key-variable", "SOME_KEY")
     assert "--key-variable SOME_KEY: this environment variable is empty" in said
 
 
-def test_an_extra_that_is_missing_is_named(capsys, monkeypatch):
+def test_an_extra_that_is_missing_is_named(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "httpx2", None)
     for name in ("traffic.server", "traffic.opening", "run"):
         monkeypatch.delitem(sys.modules, f"trio_profile.kinds.servers.{name}", raising=False)
-    said = complaint(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i")
+    arguments = ["endpoints", "--dense", "http://h", "--pruned", "http://i", "--out", tmp_path]
+    said = complaint(capsys, *arguments)
     assert "endpoints needs the extra 'endpoints'" in said and install_command("endpoints") in said
-    assert document(capsys, "endpoints", "--dense", "http://h", "--pruned", "http://i", "--dry-run")["segments"] == 48
+    assert document(capsys, *arguments, "--dry-run")["segments"] == 48
 
 
 def _lines(directory: Path) -> list[dict]:

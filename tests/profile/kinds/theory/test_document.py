@@ -123,7 +123,7 @@ def test_questions_about_one_picture_are_resampled_together():
 
 def test_a_question_without_a_value_is_left_out_with_its_picture():
     values = np.array([np.nan, 1.0, 2.0, 4.0])
-    found = analysis.mean(analysis.Overlap, values, 0, [0, 0, 1, 1])
+    found = analysis.mean(analysis.MeanShare, values, 0, [0, 0, 1, 1])
     assert found is not None and (found.value, found.samples) == (pytest.approx(7 / 3), 3)
 
 

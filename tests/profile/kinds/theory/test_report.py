@@ -9,7 +9,7 @@ from tests.profile.kinds.theory.kept import removal, theory_document
 from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
 from trio_profile.kinds.theory import document as analysis
 from trio_profile.kinds.theory import report as pages
-from trio_profile.kinds.theory.document import Overlap, TheoryDocument
+from trio_profile.kinds.theory.document import MeanShare, TheoryDocument
 from trio_profile.records.documents import read_document
 from trio_profile.report import latex, markdown
 from trio_profile.report.blocks import Chart
@@ -73,7 +73,7 @@ def test_removals_without_a_place_on_a_logarithmic_axis_are_left_out(document: T
 def test_layers_without_a_value_have_no_point(document: TheoryDocument):
     first, *rest = document.layers
     gap = first.model_copy(
-        update={"last_layer_agreement": None, "top_overlap": Overlap(value=0.5, ci95=(0.4, 0.6), samples=10)}
+        update={"last_layer_agreement": None, "top_overlap": MeanShare(value=0.5, ci95=(0.4, 0.6), samples=10)}
     )
     chart = blocks(pages.report(document.model_copy(update={"layers": (gap, *rest)})), Chart)[1]
     correlation, overlap, chance = chart.series

@@ -7,7 +7,7 @@ from itertools import pairwise, product
 
 from trio_profile.cost.printed import Interval, Printed
 from trio_profile.inputs.claims.facts import Facts, Line
-from trio_profile.kinds.audit.finding import Finding, Subject, Verdict, number, share
+from trio_profile.kinds.audit.document import Finding, Subject, Verdict, number, share
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from trio_profile.cost.printed import Interval, Printed
+from trio_profile.inputs.claims.claims import quantity
 from trio_profile.inputs.claims.facts import Facts, Figure, Line
-from trio_profile.inputs.claims.quantities import quantity
-from trio_profile.kinds.audit.finding import Finding, Subject, judge, number, share
+from trio_profile.kinds.audit.document import Finding, Subject, judge, number, share
 
 _NOMINAL = "nominal-visual-tokens"
 """The retention is a share of the nominal number of tokens, and not of those that entered."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from trio_profile.cost.conventions import Convention, Match, Prefill, explain, find, match, steps
 from trio_profile.cost.printed import Printed
 from trio_profile.inputs.claims.facts import Facts, Figure, Line, shape
-from trio_profile.kinds.audit.finding import HOW, Finding, Subject, Verdict, number
+from trio_profile.kinds.audit.document import HOW, Finding, Subject, Verdict, number
 from trio_profile.text import listed
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from trio_profile.cost.printed import Printed
+from trio_profile.inputs.claims.claims import quantity
 from trio_profile.inputs.claims.facts import Facts, Line
-from trio_profile.inputs.claims.quantities import quantity
 from trio_profile.kinds.audit.checks import dense_work
-from trio_profile.kinds.audit.finding import Finding, Subject, Verdict
+from trio_profile.kinds.audit.document import Finding, Subject, Verdict
 from trio_profile.text import listed
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from trio_profile.cost.formula import layer_macs
 from trio_profile.errors import ClaimsError
 from trio_profile.inputs.claims.facts import Facts, Figure, Line, shape
-from trio_profile.kinds.audit.finding import Finding, Subject, number
+from trio_profile.kinds.audit.document import Finding, Subject, number
 
 _DATA_CENTRE = {"v100": 130, "a100": 312, "a800": 312, "h20": 148, "h800": 990, "h100": 990, "h200": 990, "b200": 2250}
 _SMALLER = {"a40": 150, "a6000": 155, "a10": 125, "l40s": 367, "l40": 182}

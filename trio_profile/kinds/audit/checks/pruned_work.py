@@ -14,7 +14,7 @@ from trio_profile.inputs.claims.claims import Model
 from trio_profile.inputs.claims.facts import Facts, Figure, Line, layer_work, work
 from trio_profile.kinds.audit.checks import dense_work, schedules
 from trio_profile.kinds.audit.checks.schedules import Bounds, Schedule
-from trio_profile.kinds.audit.finding import Finding, Subject, Verdict, judge, number
+from trio_profile.kinds.audit.document import Finding, Subject, Verdict, judge, number
 from trio_profile.text import listed
 
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from trio_profile.cost.conventions import find
 from trio_profile.cost.printed import Interval, Printed
+from trio_profile.inputs.claims.claims import Quantity, quantity
 from trio_profile.inputs.claims.facts import Facts, Figure, Line, work
-from trio_profile.inputs.claims.quantities import Quantity, quantity
-from trio_profile.kinds.audit.finding import HOW, Finding, Subject, Verdict, judge, number
+from trio_profile.kinds.audit.document import HOW, Finding, Subject, Verdict, judge, number
 from trio_profile.text import listed
 
 

@@ -12,7 +12,7 @@ from itertools import accumulate, combinations, groupby, pairwise
 from trio_profile.cost.printed import Interval, Printed
 from trio_profile.inputs.claims.claims import Budgets, Model, Published, Setting
 from trio_profile.inputs.claims.facts import Facts, Line
-from trio_profile.kinds.audit.finding import Finding, Subject, judge, number, share
+from trio_profile.kinds.audit.document import Finding, Subject, judge, number, share
 
 Cost = Callable[[Fraction], Fraction]
 """A function from a layer's tokens to its work."""

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from trio_profile.cost.printed import Interval, Printed
 from trio_profile.inputs.claims.facts import Facts, Line
-from trio_profile.kinds.audit.finding import HOW, Finding, Subject, Verdict, judge, number
+from trio_profile.kinds.audit.document import HOW, Finding, Subject, Verdict, judge, number
 from trio_profile.text import listed
 
 _NOISE = Fraction(11, 10)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from trio_profile.cost.printed import Interval, Printed
 from trio_profile.inputs.claims.facts import Facts, Figure, Line
-from trio_profile.kinds.audit.finding import Finding, Subject, Verdict, number
+from trio_profile.kinds.audit.document import Finding, Subject, Verdict, number
 from trio_profile.text import listed
 
 

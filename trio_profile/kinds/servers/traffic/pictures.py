@@ -59,6 +59,7 @@ class Pictures:
     frames: 1 for pictures, more for videos.
     needed: how many pictures the whole study needs. It decides how much the cut-outs lose.
     first: the first number that is still free.
+    next_number: the first number of which no picture was made, prepared ones included.
     Raises StudyError if the directory has no pictures, or too few for so many requests.
     """
 
@@ -72,7 +73,7 @@ class Pictures:
         needed: int = 1,
         first: int = 0,
     ) -> None:
-        self._prompt, self._seed, self._frames, self._next = prompt, seed, frames, first
+        self._prompt, self._seed, self._frames, self.next_number = prompt, seed, frames, first
         self._ready: deque[Picture] = deque()
         self._known: set[bytes] = set()
         self._files = [] if directory is None else picture_files(directory, "--pictures")
@@ -92,11 +93,6 @@ class Pictures:
                     "--requests or --seconds, lower loads, or smaller pictures"
                 )
 
-    @property
-    def next_number(self) -> int:
-        """The first number of which no picture was made, prepared ones included."""
-        return self._next
-
     def take(self) -> Picture:
         """Return the next picture. One that was not prepared is made now."""
         return self._ready.popleft() if self._ready else self._make()
@@ -104,8 +100,7 @@ class Pictures:
     def _make(self) -> Picture:
         """Return a new picture with the next number. Numbers whose picture equals an earlier one are left out."""
         while True:
-            number = self._next
-            self._next += 1
+            number, self.next_number = self.next_number, self.next_number + 1
             image, question = self._drawn(number) if self._directory is None else (self._cut_out(number), "")
             prompt = self._prompt or question or DEFAULT_PROMPT
             picture = as_picture(number, image, prompt, self._frames, form="JPEG")

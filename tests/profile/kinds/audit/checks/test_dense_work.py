@@ -1,7 +1,6 @@
 import pytest
 
-from tests.profile.auditing import audited, found
-from tests.profile.kinds.audit.builtin_audits import audit_of
+from tests.profile.auditing import audit_of, audited, found
 from trio_profile.kinds.audit.document import AuditDocument
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.core.tiny import fast_first
-from tests.profile.auditing import audited, audited_paper, found
-from tests.profile.kinds.audit.builtin_audits import audit_of
+from tests.profile.auditing import LLAVA, audit_of, audited, audited_paper, found
+from tests.profile.documents import keep
+from tests.profile.examples import document as document_of
+from tests.profile.examples import environment, measurement, study
 from tests.profile.papers import PLANTS, paper, planted
-from trio_profile.inputs.claims.claims import TEMPLATE, builtin
-from trio_profile.inputs.claims.reader import read
-from trio_profile.kinds.audit.document import VERDICTS, AuditDocument, audit
-from trio_profile.kinds.audit.finding import Finding
+from trio_profile.cli import run
+from trio_profile.inputs.claims.claims import TEMPLATE, builtin, read
+from trio_profile.kinds.audit.document import VERDICTS, AuditDocument, Finding
+from trio_profile.kinds.audit.run import audit, with_measured
 
 
 @pytest.fixture
@@ -154,3 +156,41 @@ def test_a_finding_rests_on_the_rows_that_it_names_and_not_on_rows_whose_names_h
     )
     assert finding.rests_on("b, trio") and finding.rests_on("a_1, trio 2")
     assert not finding.rests_on("1, trio 2") and not finding.rests_on("a_1, tri")
+
+
+# --- beside our own measurements -----------------------------------------------------------------------------------
+
+
+def kept_study(directory: Path, **fields) -> Path:
+    asked = study(retentions=(0.1111, 0.5, 0.9), **fields)
+    return keep(directory, asked, [measurement(retention=at, overhead_ms=3.5) for at in asked.retentions]).directory
+
+
+def test_a_study_of_the_same_setting_is_shown_beside_the_claim(tmp_path: Path, capsys):
+    directory = kept_study(tmp_path / "study")
+    assert run(["audit", "trio-2026", "--measured", str(directory), "--json"]) == 0
+    found = AuditDocument.model_validate_json(capsys.readouterr().out)
+    assert found.environment == environment() and found.study is not None
+    beside = {one.quantity: one.measured for one in found.claims if one.measured is not None}
+    assert set(beside) == {"flops_ratio", "kv_ratio", "prefill_speedup", "total_speedup"}
+    assert all(LLAVA in one.where for one in found.claims if one.measured is not None)
+    speedup, kv = beside["prefill_speedup"], beside["kv_ratio"]
+    assert speedup is not None and kv is not None
+    assert speedup.ci95[0] < speedup.value < speedup.ci95[1] and speedup.samples == 30
+    assert kv.ci95 == (kv.value, kv.value) and kv.value == pytest.approx(5.13, abs=0.02)
+    plain = audit_of("trio-2026")
+    assert [one.verdict for one in found.claims] == [one.verdict for one in plain.claims]
+
+
+def test_a_study_of_another_setting_is_refused(tmp_path: Path, capsys):
+    directory = kept_study(tmp_path / "study", model="pocket")
+    assert run(["audit", "trio-2026", "--measured", str(directory), "--json"]) == 2
+    captured = capsys.readouterr()
+    assert "is a study of pocket and holds no setting" in captured.err and captured.out == ""
+
+
+@pytest.mark.parametrize(("method", "retention"), [("fastv", 0.1111), ("trio", 0.15)])
+def test_a_cell_of_another_setting_measures_no_claim(method: str, retention: float):
+    cell = document_of(study((method,), retentions=(retention,)), [measurement(method, retention)])
+    beside = with_measured(audit_of("trio-2026"), read("trio-2026"), cell)
+    assert not [one for one in beside.claims if one.measured is not None]

@@ -9,10 +9,8 @@ import yaml
 
 from trio_profile.cli import run
 from trio_profile.errors import ClaimsError
-from trio_profile.inputs.claims.claims import BUILTIN, TEMPLATE, Claims, builtin
-from trio_profile.inputs.claims.quantities import quantity
-from trio_profile.inputs.claims.reader import of_source, read
-from trio_profile.kinds.audit.document import audit
+from trio_profile.inputs.claims.claims import BUILTIN, TEMPLATE, Claims, builtin, of_source, quantity, read
+from trio_profile.kinds.audit.run import audit
 from trio_profile.records.yaml_source import parse
 
 PAPER = """\

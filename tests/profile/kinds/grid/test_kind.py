@@ -12,9 +12,8 @@ from trio_core import methods
 from trio_profile.cost.printed import ABLATIONS
 from trio_profile.errors import StudyError
 from trio_profile.inputs.catalogue import num_layers
-from trio_profile.inputs.variants import nearby_layers
+from trio_profile.inputs.variants import nearby_layers, variants_of
 from trio_profile.kinds.gate.evidence import of_study
-from trio_profile.kinds.grid import comparisons as ablations
 from trio_profile.kinds.grid import run as local
 from trio_profile.kinds.grid.ablate import Ablation, ablate
 from trio_profile.records.contents import Contents
@@ -30,7 +29,7 @@ GROUPS = ["k_pos", "threshold", "layers", "probe", "saliency"]
 def study(tiny_study: Study) -> Study:
     fields = {"verb": "ablate", "retentions": (0.6,), "seconds": 0.01, "fidelity_inputs": 1}
     plain = tiny_study.model_copy(update=fields)
-    variants = ablations.variants_of(plain, ("layers", "probe"))
+    variants = variants_of(plain, ("layers", "probe"))
     few = dict(list(variants["layers"].items())[:3])
     return plain.model_copy(update={"ablations": {**variants, "layers": few}})
 
@@ -47,7 +46,7 @@ def ablated(contents: Contents) -> Ablation:
 
 def test_the_variants_of_the_paper_are_measured():
     """At its depth, under the names that its tables have: data/claims/trio-2026.yaml was copied from them."""
-    found = ablations.variants_of(Study(model="llava-1.5-7b"))
+    found = variants_of(Study(model="llava-1.5-7b"))
     assert list(found) == GROUPS
     tables = yaml.safe_load((files("trio_profile") / "data/claims/trio-2026.yaml").read_text())["tables"]
     of_default = {"k_pos": "4", "threshold": "0.80", "layer_sensitivity": "1, 10, 15"}
@@ -70,7 +69,7 @@ def _named(row: str) -> str:
 def test_each_variant_is_trio_with_one_thing_changed(model: str):
     """Every group has the default once; of the others each can be made, and none is it, nor another."""
     asked = Study(model=model, verb="ablate", retentions=(0.3,))
-    asked = asked.model_copy(update={"ablations": ablations.variants_of(asked)})
+    asked = asked.model_copy(update={"ablations": variants_of(asked)})
     for variants in asked.ablations.values():
         assert list(variants.values()).count({}) == 1
     planned = plan(asked, examples.shape(num_layers=num_layers(model)))
@@ -96,7 +95,7 @@ def test_layers_are_moved_by_one_alone_and_together():
 
 def test_the_options_of_the_study_are_the_default_variant():
     asked = Study(layers=(2, 6), options={"k_pos": 12, "nms": False, "saliency": "autograd"})
-    found = ablations.variants_of(asked)
+    found = variants_of(asked)
     assert next(iter(found["k_pos"].items())) == ("unchanged", {})
     assert found["k_pos"]["4"] == {"k_pos": 4}
     assert found["threshold"]["none"] == {} and found["threshold"]["0.80"] == {"nms": True}

@@ -9,10 +9,10 @@ from trio_profile.inputs.picture import UNPLACED
 from trio_profile.kinds.grid import compare as comparing
 from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.compare import compare
-from trio_profile.kinds.grid.comparisons import CONTROLS
 from trio_profile.kinds.grid.document import CellTokens, TokenMaps
+from trio_profile.kinds.grid.kind import CONTROLS
+from trio_profile.kinds.grid.page import tokens_page
 from trio_profile.kinds.grid.sweep import SweepDocument
-from trio_profile.kinds.grid.tokens import tokens_page
 from trio_profile.records.schema import Cell, KeptTokens, Measurement
 from trio_profile.report.blocks import Page, Report, Tokens
 
