@@ -39,6 +39,7 @@ def swept(*methods: str) -> Report:
 # Figures
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_when_they_come_into_view_and_names_that_look_like_markup_stay_text(show: Open):
     report = replace(swept("trio", HOSTILE), model=HOSTILE, subject=HOSTILE, banner=HOSTILE)
     charts = [block for page in report.pages for block in page.blocks if isinstance(block, Chart)]
@@ -90,6 +91,7 @@ def figures(browser, tmp_path_factory) -> Iterator[View]:
         yield view
 
 
+@pytest.mark.slow
 def test_every_kind_of_axis_mark_and_waterfall_is_drawn(figures: View):
     counts = [figures.page.locator(f"#figure-{name} g.trace").count() for name in ("names", "free", "walk")]
     assert counts == [2, 1, 1] and figures.errors == []
@@ -335,6 +337,7 @@ def test_no_table_is_cut_on_paper(show: Open):
     assert cut == []
 
 
+@pytest.mark.slow
 def test_a_print_has_every_figure_and_the_head_of_a_table_on_each_sheet(show: Open, tmp_path: Path):
     pypdfium2 = needs.package("pypdfium2", "dev")
     pages = [Page("page", "Page", "", [wide(120)]), Page("more", "More", "", [picked()], folded="Show it")]
@@ -346,6 +349,7 @@ def test_a_print_has_every_figure_and_the_head_of_a_table_on_each_sheet(show: Op
     assert len(sheets) > 2 and all("Retention" in sheet for sheet in sheets if "method-" in sheet)
 
 
+@pytest.mark.slow
 def test_a_page_without_scripts_shows_every_column_and_every_number(show: Open):
     view = show(folded(), context={"java_script_enabled": False})
     assert view.page.get_by_text("9 GiB").is_visible()

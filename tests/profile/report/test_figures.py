@@ -65,6 +65,7 @@ def test_a_picture_loads_nothing_and_has_quiet_series_in_grey_and_a_legend_inste
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.parametrize("form", fast_first(STARTS, "svg"))
+@pytest.mark.slow
 def test_a_figure_is_drawn_by_the_browser(form):
     needs.package("kaleido", "export")
     found = picture(REPORT, "prefill", form)
