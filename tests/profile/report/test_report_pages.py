@@ -45,6 +45,7 @@ WIDE = """[...document.querySelectorAll(".scroll")].every((one) => !one.checkVis
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_cell_of_every_published_table_can_be_read(browser, tmp_path: Path, study: str):
     page = html.write_page(running.findings(running.read(REPORTS / study)), tmp_path / "page.html")
+    assert page.stat().st_size <= 2_500_000
     for width in (1400, 1920):
         with opened(browser, page, width=width, height=900) as view:
             for unfold in (False, True):
