@@ -23,7 +23,7 @@ _HERE = Path(__file__).parent
 _OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 _CODE = re.compile("`([^`]+)`")
 STYLES = ("page.css", "tables.css", "figures.css", "tokens.css", "paper.css")
-SCRIPTS = ("tables.js", "tips.js", "figures.js", "tokens.js")
+SCRIPTS = ("data.js", "tables.js", "tips.js", "figures.js", "tokens.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
 FIGURES = "figures.js"
 """The script that a page without figures does not need."""
@@ -49,6 +49,7 @@ def render(report: Report) -> str:
         scripts=[_file(_HERE / name) for name in SCRIPTS if drawn or name != FIGURES],
         plotly=_file(PLOTLY) if drawn else "",
         data=Markup(embeddable(report.data)),
+        csv=Markup(embeddable(json.dumps(report.csv, ensure_ascii=False))),
         heads={name: text for block in blocks if isinstance(block, Terms) for name, text in block.heads.items()},
         doubts=DOUBTS if any(page.id == DOUBTS for page in report.pages) else "",
     )

@@ -11,6 +11,7 @@ from tests.core.tiny import fast_first
 from tests.profile.browser import View, opened
 from tests.profile.examples import document, study
 from trio_profile.kinds.grid import sweep
+from trio_profile.kinds.grid.sweep import SweepDocument
 from trio_profile.report import drawing, html
 from trio_profile.report.blocks import (
     Axis,
@@ -302,6 +303,30 @@ def test_the_head_of_a_column_tells_what_its_word_means(show: Open):
     view.page.get_by_role("button", name="prefill").focus()
     assert told(view) == "a pass"
     assert view.page.locator("#page-prefill dt").inner_text() == "prefill"
+
+
+# The data
+
+
+def test_the_keyboard_saves_the_rows_and_the_document_of_a_page(show: Open):
+    rows = f'method,note\ntrio,"{HOSTILE}\n"\n'
+    report = replace(swept("trio"), csv=rows)
+    view = show(report)
+    saved = {}
+    for form in ("CSV", "JSON"):
+        with view.page.expect_download() as download:
+            view.page.get_by_role("button", name=f"Save the data as {form}").press("Enter")
+        saved[download.value.suggested_filename] = Path(download.value.path()).read_text(encoding="utf-8")
+    name = f"trio-on-{report.model}"
+    assert saved[f"{name}.csv"] == rows
+    assert SweepDocument.model_validate_json(saved[f"{name}.json"]) == SweepDocument.model_validate_json(report.data)
+    view.page.emulate_media(media="print")
+    assert view.page.get_by_role("button", name="Save the data").count() == 0 and view.errors == []
+
+
+def test_a_page_without_rows_has_no_button_for_them_and_one_without_data_none(show: Open):
+    assert show(swept("trio")).page.locator("[data-save]").all_inner_texts() == ["JSON"]
+    assert show(titled()).page.locator("[data-save]").count() == 0
 
 
 # The whole page
