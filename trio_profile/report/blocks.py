@@ -346,6 +346,7 @@ class Report:
     banner: what readers must know before they read on; empty if there is nothing.
     confidence: badges below the first sentences.
     data: the document as JSON, embedded in the page; empty for what is not kept.
+    csv: its rows as CSV, embedded too; empty for a document without rows.
     """
 
     subject: str
@@ -353,6 +354,7 @@ class Report:
     facts: Sequence[str]
     pages: Sequence[Page]
     data: str = ""
+    csv: str = ""
     preposition: str = "on"
     banner: str = ""
     confidence: Sequence[Confidence] = ()
