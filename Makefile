@@ -14,7 +14,7 @@ RUN    := .venv/.run-$(TORCH)
 ALL    := .venv/.all-$(TORCH)
 EXTRAS := run
 PINS   := pyproject.toml constraints.txt
-PIP     = $(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt
+PIP     = $(@D)/bin/python -m pip install --quiet --no-compile --constraint $(@D)/constraints.txt
 
 # The tests start hundreds of processes: Python keeps what it compiled, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=

@@ -54,7 +54,7 @@ def test_trio_core_imports_and_prunes_with_torch_and_transformers_alone():
         for package, distributions in packages_distributions().items()
         if not brought & {canonicalize_name(name) for name in distributions} and package != "trio_core"
     ]
-    assert {"jaxtyping", "plotly"} <= {*others}
+    assert {"jaxtyping", "scipy"} <= {*others}
     run = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, json.dumps([*others, "trio_profile"])],
         cwd=Path(__file__).parents[2],

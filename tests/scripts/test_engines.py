@@ -66,6 +66,7 @@ def port() -> str:
 
 
 @pytest.mark.parametrize("ends", ["SIG_DFL", "SIG_IGN"])
+@pytest.mark.slow
 def test_a_server_answers_in_its_block_and_is_ended_after_it_even_if_it_does_not_listen(
     ends, port, tmp_path, monkeypatch
 ):

@@ -69,6 +69,7 @@ def test_the_checkpoint_is_of_a_stock_class_with_this_configuration(directory: P
     assert model.config.image_seq_length == VISUAL_TOKENS == 576
 
 
+@pytest.mark.slow
 def test_the_model_answers_questions_that_it_was_not_trained_on(against: fidelity.Reference):
     """`scripts/train_pocket --exam` has all of 900."""
     kinds = [question.kind for question in against.workload.questions]

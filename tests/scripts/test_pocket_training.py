@@ -32,6 +32,7 @@ def test_no_picture_of_the_exam_is_trained_on():
     assert TRAINED_FROM > 10_000  # the most questions that a study may ask
 
 
+@pytest.mark.slow
 def test_packed_questions_are_answered_as_if_each_were_alone():
     model, shown = untrained(0, layers=3).double().eval(), scene(5)
     asked = [ask(shown, 2, np.random.default_rng(i)) for i in range(4)]

@@ -120,8 +120,8 @@ def points(difference: Difference | None) -> Entry:
     """A difference of accuracies in points, with its interval."""
     if difference is None:
         return NOTHING
-    text = units.points_within(difference.value, difference.ci95)
-    return Entry(text, tone=tone(difference.ci95, 0), order=difference.value)
+    text, _, note = units.points_within(difference.value, difference.ci95).partition(" ")
+    return Entry(text, note=note, tone=tone(difference.ci95, 0), order=difference.value)
 
 
 def pairs(speedup: Measured | None) -> Entry:

@@ -329,6 +329,7 @@ class Report:
     banner: what readers must know before they read on; empty if there is nothing.
     conclusion: what follows, on top of the first page; None for a report of facts alone.
     data: the document as JSON, embedded in the page; empty for what is not kept.
+    csv: its rows as CSV, embedded too; empty for a document without rows.
     """
 
     subject: str
@@ -336,6 +337,7 @@ class Report:
     facts: Sequence[str]
     pages: Sequence[Page]
     data: str = ""
+    csv: str = ""
     preposition: str = "on"
     banner: str = ""
     conclusion: Conclusion | None = None

@@ -29,9 +29,8 @@ def chosen_rows(table: Table) -> Table:
         return table
     rows = [row for row in table.rows if row[switch].text == table.chosen]
     caption = f"{table.columns[switch]} {table.chosen}. {table.caption}"
-    moved = [[replace(row[0], doubt=row[switch].doubt or row[0].doubt), *row[1:]] for row in rows]
     kept = [at for at in range(len(table.columns)) if at != switch]
-    return with_columns(replace(table, rows=moved if switch else rows, caption=caption, switch=None), kept)
+    return with_columns(replace(table, rows=rows, caption=caption, switch=None), kept)
 
 
 def first_columns(table: Table) -> Table:

@@ -27,7 +27,7 @@ if (places.length) {
   addEventListener("afterprint", () => places.forEach((place) => redraw(figures.get(place))));
 }
 
-/** plotly's script is five megabytes. It runs when the first figure is needed, so that the page is seen before. */
+/** plotly's script is 1.3 megabytes. It runs when the first figure is needed, so that the page is seen before. */
 function load() {
   if (window.Plotly) return;
   const script = document.createElement("script");

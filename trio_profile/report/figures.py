@@ -10,6 +10,7 @@ from trio_profile.errors import StudyError
 from trio_profile.installation import missing_extra
 from trio_profile.report import drawing
 from trio_profile.report.blocks import Chart, Report, Waterfall
+from trio_profile.report.html import PLOTLY
 from trio_profile.report.preparing import clean_report
 
 Picture = Literal["svg", "pdf", "png"]
@@ -43,7 +44,8 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
         return draw(
             {"data": figure["data"], "layout": figure["layout"]},
             opts={"format": form, **size},
-            kopts={"path": browser, "mathjax": False},  # MathJax would be loaded from the network
+            # Without these kaleido loads MathJax from the network, and plotly too.
+            kopts={"path": browser, "mathjax": False, "plotlyjs": PLOTLY.as_uri()},
         )
     except Exception as error:  # kaleido and the browser raise errors of many classes
         raise StudyError(f"the figure {name!r} could not be drawn: {type(error).__name__}: {error}") from error

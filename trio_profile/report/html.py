@@ -8,7 +8,6 @@ import re
 from base64 import b64encode
 from dataclasses import asdict, replace
 from pathlib import Path
-from pkgutil import get_data
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -31,10 +30,12 @@ _HERE = Path(__file__).parent
 _OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 _CODE = re.compile("`([^`]+)`")
 STYLES = ("page.css", "tables.css", "figures.css", "tokens.css", "paper.css")
-SCRIPTS = ("tables.js", "tips.js", "figures.js", "tokens.js")
+SCRIPTS = ("data.js", "tables.js", "tips.js", "figures.js", "tokens.js")
 """Files beside this one that each page holds. A script runs in a function of its own."""
 FIGURES = "figures.js"
 """The script that a page without figures does not need."""
+PLOTLY = _HERE / "plotly" / "plotly-finance.min.js"
+"""plotly's script, of which a page needs scatter and waterfall: scripts/plotly_bundle."""
 _HEAD_BYTES = 16 * 1024
 """The signature stands before the style, within the first bytes of a page."""
 _GENERATOR = re.compile(rf'<meta name="generator" content="{re.escape(FORMAT)} format [^"]*">')
@@ -53,10 +54,11 @@ def render(report: Report) -> str:
     return _template("page.html").render(
         report=report,
         format=f"{FORMAT} format {VERSION}",
-        styles=[_file(name) for name in STYLES],
-        scripts=[_file(name) for name in SCRIPTS if drawn or name != FIGURES],
-        plotly=_plotly() if drawn else "",
+        styles=[_file(_HERE / name) for name in STYLES],
+        scripts=[_file(_HERE / name) for name in SCRIPTS if drawn or name != FIGURES],
+        plotly=_file(PLOTLY) if drawn else "",
         data=Markup(embeddable(report.data)),
+        csv=Markup(embeddable(json.dumps(report.csv, ensure_ascii=False))),
         heads={name: text for block in blocks if isinstance(block, Terms) for name, text in block.heads.items()},
         doubts=DOUBTS if any(page.id == DOUBTS for page in report.pages) else "",
     )
@@ -123,17 +125,9 @@ def embeddable(text: str) -> str:
     return printable_json(text).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _file(name: str) -> Markup:
-    """A file beside this one, as it is."""
-    return Markup((_HERE / name).read_text(encoding="utf-8"))
-
-
-def _plotly() -> Markup:
-    """plotly's script. It is five megabytes, so a report without figures does not load it.
-
-    This is what `plotly.offline.get_plotlyjs` returns. Importing that takes longer than drawing a page.
-    """
-    return Markup((get_data("plotly", "package_data/plotly.min.js") or b"").decode())
+def _file(path: Path) -> Markup:
+    """The text of a style or a script, as it is."""
+    return Markup(path.read_text(encoding="utf-8"))
 
 
 def _template(name: str) -> Template:

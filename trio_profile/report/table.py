@@ -13,8 +13,8 @@ from trio_profile.quantities.right_answers import of_kind
 from trio_profile.report import doubts
 from trio_profile.report.blocks import Entry, Table
 
-IN_SIGHT = ("right", "points lost", "prefill", "total", "MACs", "KV")
-"""The columns that a summary of cells always shows."""
+IN_SIGHT = ("prefill", "points lost", "KV", "total", "right", "MACs")
+"""The columns that a summary of cells always shows. A small screen has room for the first three."""
 FURTHER_COLUMNS = tuple(column.name for quantity in FURTHER for column in quantity.columns)
 """The columns of quantities that only their file names."""
 _NEAR = 2
@@ -87,17 +87,19 @@ def table(
     """Return a table of the cells of a grid.
 
     columns: each by its name, or a column that only this table has.
-    keys: the columns that name a cell: names in KEYS, or a key that only this table has. The last one marks doubts.
+    keys: the columns that name a cell: names in KEYS, or a key that only this table has. The last one marks doubts,
+        unless the table is switched by it.
     in_sight: head of the last column that is always in sight; empty if all are.
     with_dense: whether the first row is the dense model's.
     options: further fields of `blocks.Table`.
     """
     named = [KEYS[key] if isinstance(key, str) else key for key in keys]
+    marked = len(named) - 1 - (options.get("switch") == len(named) - 1)
     chosen = [COLUMNS[column] if isinstance(column, str) else column for column in columns]
     chosen = [column for column in chosen if grid.answered or not column.needs_answers]
     heads = [*(key.head for key in named), *(column.name for column in chosen)]
     rows = [
-        [*_name(grid, summary, named), *(column.entry(summary, grid.dense) for column in chosen)]
+        [*_name(grid, summary, named, marked), *(column.entry(summary, grid.dense) for column in chosen)]
         for summary in grid.rows
     ]
     if with_dense and grid.dense is not None:
@@ -114,10 +116,11 @@ def by_kind(grid: Grid) -> list[Table]:
     return [table(grid, caption, kinds, with_dense=True, detail=True)] if kinds else []
 
 
-def _name(grid: Grid, summary: Any, keys: Sequence[Key]) -> list[Entry]:
-    """Return the entries that name a cell."""
-    *first, last = (key.entry(grid, summary) for key in keys)
-    return [*first, replace(last, doubt=last.doubt or grid.marks.get(summary.cell.id, ""))]
+def _name(grid: Grid, summary: Any, keys: Sequence[Key], marked: int) -> list[Entry]:
+    """Return the entries that name a cell. marked: the number of the one that marks doubts."""
+    named = [key.entry(grid, summary) for key in keys]
+    named[marked] = replace(named[marked], doubt=grid.marks.get(summary.cell.id, ""))
+    return named
 
 
 def _method(grid: Grid, summary: Any) -> Entry:

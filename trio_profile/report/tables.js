@@ -1,4 +1,4 @@
-// Tables: sort by a column, show more columns, keep the columns that name a row in sight.
+// Tables: sort by a column, show more columns, keep the columns that name a row in sight, tell what is out of sight.
 
 const collator = new Intl.Collator("en", { numeric: true });
 const PREFIXES = { k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 };
@@ -73,8 +73,6 @@ for (const button of document.querySelectorAll("button.others")) {
 /** Hide the columns that are not always in sight, or show them. */
 function fold(table, folded) {
   table.classList.toggle("folded", folded);
-  const shown = [...table.tHead.rows[0].cells].filter((cell) => !folded || !cell.classList.contains("more"));
-  table.parentElement.style.setProperty("--columns", shown.length);
 }
 
 // Rows that are chosen by the value of a column, or by a word. Print has all rows.
@@ -91,7 +89,9 @@ function choose(table) {
   bar.className = "choice";
   let value = table.dataset.chosen ?? "";
   let word = "";
+  if (column >= 0) for (const row of table.rows) row.cells[column].classList.add("switch");
   const apply = () => {
+    table.classList.toggle("chosen", value !== "");
     for (const row of rows) {
       const other = value !== "" && valueOf(row) !== value;
       row.classList.toggle("out", other || !row.textContent.toLowerCase().includes(word));
@@ -121,24 +121,73 @@ function choose(table) {
     input.setAttribute("aria-label", "Show only rows that contain");
     input.addEventListener("input", () => { word = input.value.trim().toLowerCase(); apply(); });
   }
-  const others = table.closest(".table").querySelector(".above");
-  others.insertBefore(bar, others.querySelector(".others"));
+  const above = table.closest(".table").querySelector(".above");
+  above.insertBefore(bar, above.querySelector(".others, .further"));
   apply();
 }
 
-// Columns that name a row
+// Columns that name a row, and what is out of sight
 
-const widths = new ResizeObserver((seen) => seen.forEach(({ target }) => place(target)));
-document.querySelectorAll(".table table").forEach((table) => widths.observe(table));
+const widths = new ResizeObserver((seen) => seen.forEach(({ target }) => place(target.querySelector("table") ?? target)));
+for (const scroll of document.querySelectorAll(".scroll")) {
+  widths.observe(scroll);
+  widths.observe(scroll.firstElementChild);
+  scroll.addEventListener("scroll", () => mark(scroll), { passive: true });
+}
+
+/** Fade the edges behind which a table goes on, and say how much of it is there. */
+function mark(scroll) {
+  const table = scroll.querySelector("table");
+  const { left, top } = scroll.getBoundingClientRect();
+  const [right, bottom] = [left + scroll.clientWidth + 1, top + scroll.clientHeight + 1];
+  const columns = [...table.tHead.rows[0].cells].filter((cell) => cell.getBoundingClientRect().right > right).length;
+  const rows = [...table.tBodies[0].rows].filter((row) => row.getBoundingClientRect().bottom > bottom).length;
+  scroll.classList.toggle("cut", columns > 0);
+  scroll.classList.toggle("cut-below", rows > 0);
+  const parts = [[columns, "column"], [rows, "row"]].filter(([count]) => count);
+  const text = parts.map(([count, name]) => `${count} more ${name}${count > 1 ? "s" : ""}`).join(" and ");
+  scroll.closest(".table").querySelector(".further").textContent = text && `scroll for ${text}`;
+}
 
 /** Tell the style where the columns that name a row stick, and whether the table is wider than its place. */
 function place(table) {
   const scroll = table.parentElement;
   scroll.classList.toggle("wide", scroll.scrollWidth > scroll.clientWidth + 1);
+  mark(scroll);
   const keys = [...table.tHead.rows[0].cells].filter((cell) => cell.classList.contains("key"));
   let left = 0;
   keys.forEach((cell, number) => {
     table.style.setProperty(`--left-${number}`, `${left}px`);
     left += cell.getBoundingClientRect().width;
   });
+}
+
+// On paper a wide table is several tables. Each has the columns that name a row.
+
+const MOST_PRINTED = 16;
+
+addEventListener("beforeprint", () => document.querySelectorAll(".table:not(.prose) table").forEach(split));
+addEventListener("afterprint", () => {
+  document.querySelectorAll(".part").forEach((part) => part.remove());
+  document.querySelectorAll(".split").forEach((table) => table.classList.remove("split"));
+});
+
+/** Put the parts of a table before it, unless paper holds it whole. */
+function split(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  if (heads.length <= MOST_PRINTED || table.classList.contains("split")) return;
+  const keys = heads.filter((cell) => cell.classList.contains("key")).length;
+  const others = heads.length - keys;
+  const size = Math.ceil(others / Math.ceil(others / (MOST_PRINTED - keys)));
+  for (let first = keys; first < heads.length; first += size) {
+    const part = table.cloneNode(true);
+    part.removeAttribute("id");
+    part.className = "part";
+    part.style.setProperty("--columns", keys + size);
+    for (const row of part.rows) {
+      [...row.cells].forEach((cell, at) => { if (at >= keys && (at < first || at >= first + size)) cell.remove(); });
+    }
+    table.before(part);
+  }
+  table.classList.add("split");
 }

@@ -1,12 +1,11 @@
 """A kept study in another form: as text for a paper, as rows for a data frame, or one of its figures."""
 
-import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from trio_profile.errors import StudyError
 from trio_profile.installation import missing_extra
@@ -15,6 +14,7 @@ from trio_profile.records.writing import write_whole
 from trio_profile.report.figures import Picture, picture
 from trio_profile.study import running
 from trio_profile.study.running import Finished
+from trio_profile.study.table_rows import Rows, csv_text, rows_of_kind
 
 Format = Literal["md", "latex", "csv", "parquet", "json"]
 ENDINGS: dict[str, Format] = {".md": "md", ".tex": "latex", ".csv": "csv", ".parquet": "parquet", ".json": "json"}
@@ -22,8 +22,6 @@ ENDINGS: dict[str, Format] = {".md": "md", ".tex": "latex", ".csv": "csv", ".par
 PICTURES: dict[str, Picture] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
 """The form of a figure, by the end of its file's name."""
 Form = TypeVar("Form", bound=str)
-Rows = Sequence[Mapping[str, Any]]
-"""All rows have the same columns. No number is rounded when they are written."""
 OF_PAIRS = ("csv", "parquet", "json")
 """The formats in which the raw pairs, or the requests, can be written."""
 
@@ -61,11 +59,7 @@ def exported(
         return _text(study, format, cells=cells), study
     if pairs:
         return _table(study.kind.load("pairs")(study.document), format), study
-    if ":" in study.kind.rows:
-        return _table(study.kind.load("rows")(study.document), format), study
-    from trio_profile.study.table_rows import rows_of
-
-    return _table(rows_of(study.document, study.kind.rows), format), study
+    return _table(rows_of_kind(study.kind, study.document), format), study
 
 
 def figure(directory: Path, name: str, form: Picture) -> tuple[bytes, Finished]:
@@ -129,15 +123,6 @@ def _text(study: Finished, format: Format, *, cells: bool) -> str:
     return (latex if format == "latex" else markdown)(whole, only_tables=cells)
 
 
-def csv_text(rows: Rows) -> str:
-    """The rows as CSV with a line of column names. What is not known is empty; a truth value is true or false."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _written(value) for name, value in row.items()} for row in rows)
-    return file.getvalue()
-
-
 def parquet_bytes(rows: Rows) -> bytes:
     """The rows as a Parquet file. Raises StudyError if the extra `export` is not installed."""
     try:
@@ -148,7 +133,3 @@ def parquet_bytes(rows: Rows) -> bytes:
     file = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(list(rows)), file)
     return file.getvalue()
-
-
-def _written(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value

@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from trio_profile.errors import ProfileError, StoreError
+from trio_profile.errors import ProfileError, StoreError, StudyError
 from trio_profile.inputs.catalogue import require_reachable
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
@@ -23,6 +23,7 @@ from trio_profile.study import asked
 from trio_profile.study.asked import AnyStudy
 from trio_profile.study.kind import Kind
 from trio_profile.study.kinds import KINDS, find
+from trio_profile.study.table_rows import csv_text, rows_of_kind
 
 if TYPE_CHECKING:
     from trio_profile.engine.hosts import Engine
@@ -179,8 +180,17 @@ def write_report(directory: Path, out: Path | None = None, claims: str | None = 
     The document inside the page has no path, because pages are moved. The arguments are those of `write_report_again`.
     """
     finished = replace(read(directory), claims=claims)
-    path = html.write_page(findings(finished), directory / REPORT if out is None else out)
+    report = replace(findings(finished), csv=_csv(finished))
+    path = html.write_page(report, directory / REPORT if out is None else out)
     return replace(finished, document=finished.document.model_copy(update={"report": str(path)}))
+
+
+def _csv(finished: Finished) -> str:
+    """Return what `export --format csv` prints. Empty for a study without rows."""
+    try:
+        return csv_text(rows_of_kind(finished.kind, finished.document))
+    except StudyError:
+        return ""
 
 
 def _study_file(directory: Path) -> str:

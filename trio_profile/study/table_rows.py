@@ -5,7 +5,9 @@ record inside a record adds its name: `retention_realised`. Every row has every 
 them.
 """
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -15,13 +17,21 @@ from trio_profile.errors import StudyError
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Estimate
 from trio_profile.records.schema import Study
+from trio_profile.study.kind import Kind
 
 Value = str | int | float | bool | None
 Flat = dict[str, Value]
 """A row: the value of each column."""
+Rows = Sequence[Mapping[str, Any]]
+"""All rows have the same columns. No number is rounded when they are written."""
 
 OF_THE_STUDY = ("model", "device", "dtype", "attention", "batch", "new_tokens", "seed")
 """The columns that say what was asked. They are the same in every row."""
+
+
+def rows_of_kind(kind: Kind, document: Any) -> Rows:
+    """Return a document as rows, as its kind makes them. Raises StudyError if it has none."""
+    return kind.load("rows")(document) if ":" in kind.rows else rows_of(document, kind.rows)
 
 
 def rows_of(document: Document, entries: str) -> list[Flat]:
@@ -93,3 +103,16 @@ def filled(rows: Sequence[Flat]) -> list[Flat]:
     """The rows with all columns of any row, in the order in which the columns first appear."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def csv_text(rows: Rows) -> str:
+    """The rows as CSV with a line of column names. What is not known is empty; a truth value is true or false."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _written(value) for name, value in row.items()} for row in rows)
+    return file.getvalue()
+
+
+def _written(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value

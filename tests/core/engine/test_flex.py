@@ -33,6 +33,7 @@ class TestUncompiled:
             ("llava", METHOD),
         ),
     )
+    @pytest.mark.slow
     def test_a_padded_batch_with_unequal_pictures(self, family, method):
         check_toy(family, tiny.pair(family), method)
 

@@ -51,7 +51,7 @@ def test_an_audit_imports_nothing_slow(tmp_path: Path):
     code = (
         "import sys; from trio_profile.cli import run; "
         "codes = [run(['audit', 'trio-2026', *more]) for more in (['--latex'], ['--out', 'out', '--json'])]; "
-        "heavy = {'torch', 'transformers', 'scipy', 'numpy', 'plotly', 'trio_core.pruning'} & set(sys.modules); "
+        "heavy = {'torch', 'transformers', 'scipy', 'numpy', 'trio_core.pruning'} & set(sys.modules); "
         "assert not heavy and not any(codes), (heavy, codes)"
     )
     here = {**os.environ, "PYTHONPATH": PYTHONPATH}

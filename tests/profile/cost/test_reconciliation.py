@@ -85,6 +85,7 @@ def test_a_tower_that_is_thinned_out_is_counted_as_it_ran():
     assert traced is None and reason is not None and "pixelprune" in reason
 
 
+@pytest.mark.slow
 def test_the_terms_explain_the_whole_pruned_count_of_other_families():
     for family, name in (
         ("llava", "prumerge"),
@@ -115,6 +116,7 @@ MASKED_BY_VMAP = ("gemma3", "gemma4")
 @pytest.mark.parametrize(
     "family", tiny.fast_first([name for name in tiny.FAMILIES if name not in MASKED_BY_VMAP], "llava", "qwen2_5_vl")
 )
+@pytest.mark.slow
 def test_fvcore_leaves_out_modules_whose_output_nothing_reads(family: str, attention: str):
     if family == "paligemma2" and attention == "sdpa":
         pytest.skip("transformers' Gemma 2 has no SDPA")
@@ -129,6 +131,7 @@ def test_fvcore_leaves_out_modules_whose_output_nothing_reads(family: str, atten
 
 
 @pytest.mark.parametrize("name", ["trio", "visionzip"])
+@pytest.mark.slow
 def test_fvcore_leaves_out_the_selection(name: str):
     workload = workload_of("llava", "sdpa")
     method = methods.find(name)(retention=0.5)

@@ -152,6 +152,7 @@ def test_a_process_warms_up_and_measures_rounds_until_its_time_ends(opened, monk
     assert watch.phases == ["warm-up", "generation", "prefill"]
 
 
+@pytest.mark.slow
 def test_the_seed_of_a_session_gives_its_orders(opened, monkeypatch):
     def orders(seed: str) -> list[tuple[str, ...]]:
         watch = Watch(monkeypatch)

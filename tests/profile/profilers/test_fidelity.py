@@ -65,6 +65,7 @@ def answered_pruned(answered: fidelity.Reference) -> Fidelity:
     return fidelity.measure(Grid(retention=0.4), answered)
 
 
+@pytest.mark.slow
 def test_questions_of_one_length_run_together_and_come_back_in_order(answered: fidelity.Reference):
     assert [batch.numbers for batch in answered.batches] == [tuple(range(k, 12, 3)) for k in range(3)]
     assert answered.numbers == tuple(range(12))
@@ -111,6 +112,7 @@ def test_full_retention_gives_the_same_answers(answered: fidelity.Reference):
     assert all(whole.same) and whole.correct == answered.correct
 
 
+@pytest.mark.slow
 def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkeypatch: pytest.MonkeyPatch):
     seeds: list[int] = []
     say, said = fidelity._answer, dict[int, Any]()

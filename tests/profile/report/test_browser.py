@@ -11,6 +11,7 @@ from tests.core.tiny import fast_first
 from tests.profile.browser import View, opened
 from tests.profile.examples import document, study
 from trio_profile.kinds.grid import sweep
+from trio_profile.kinds.grid.sweep import SweepDocument
 from trio_profile.report import drawing, html
 from trio_profile.report.blocks import (
     Axis,
@@ -39,6 +40,7 @@ def swept(*methods: str) -> Report:
 # Figures
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_when_they_come_into_view_and_names_that_look_like_markup_stay_text(show: Open):
     report = replace(swept("trio", HOSTILE), model=HOSTILE, subject=HOSTILE, banner=HOSTILE)
     charts = [block for page in report.pages for block in page.blocks if isinstance(block, Chart)]
@@ -90,6 +92,7 @@ def figures(browser, tmp_path_factory) -> Iterator[View]:
         yield view
 
 
+@pytest.mark.slow
 def test_every_kind_of_axis_mark_and_waterfall_is_drawn(figures: View):
     counts = [figures.page.locator(f"#figure-{name} g.trace").count() for name in ("names", "free", "walk")]
     assert counts == [2, 1, 1] and figures.errors == []
@@ -244,6 +247,49 @@ def test_columns_that_name_a_row_stay_in_sight(show: Open):
     assert view.page.locator("tbody tr:first-child td").first.bounding_box()["x"] < before[1]
 
 
+def further(view: View) -> str:
+    """What a page says of the columns and rows that are out of sight."""
+    return " | ".join(filter(None, view.page.locator(".further").all_inner_texts()))
+
+
+def test_a_table_says_how_many_columns_and_rows_are_out_of_sight(show: Open):
+    view = show(wide(60), width=390)
+    view.wait("document.querySelector('.further').textContent !== ''")
+    scroll = view.page.locator(".scroll")
+    hidden = """(scroll) => {
+        const end = scroll.getBoundingClientRect();
+        const boxes = (name) => [...scroll.querySelectorAll(name)].map((one) => one.getBoundingClientRect());
+        return [
+            boxes("th[scope=col]").filter(({ right }) => right > end.right + 1).length,
+            boxes("tbody tr").filter(({ bottom }) => bottom > end.bottom + 1).length,
+        ];
+    }"""
+    columns, rows = scroll.evaluate(hidden)
+    assert columns > 10 and rows > 30
+    assert further(view) == f"scroll for {columns} more columns and {rows} more rows"
+    assert "cut" in scroll.get_attribute("class").split() and "cut-below" in scroll.get_attribute("class").split()
+    scroll.evaluate("(part) => part.scrollTo(9999, 9999)")
+    view.wait("document.querySelector('.further').textContent === ''")
+    assert "cut" not in scroll.get_attribute("class").split()
+
+
+def test_a_table_that_is_whole_says_nothing(show: Open):
+    view = show(sorted_table(), folded())
+    assert further(view) == "" and view.page.locator(".cut, .cut-below").count() == 0
+
+
+def test_the_column_whose_value_is_chosen_is_hidden_until_all_are_shown(show: Open):
+    rows = [[Entry(f"method {n}"), Entry(f"{at} %"), Entry("1×")] for n in range(4) for at in (11, 22)]
+    view = show(Table("cells", ["Method", "Retention", "prefill"], rows, keys=2, switch=1, chosen="22 %"))
+    head = view.page.locator("thead").get_by_text("Retention")
+    assert not head.is_visible()
+    view.page.get_by_role("button", name="all").click()
+    assert head.is_visible()
+    view.page.get_by_role("button", name="11 %").click()
+    view.page.emulate_media(media="print")
+    assert head.is_visible()
+
+
 # What an entry tells
 
 
@@ -304,6 +350,30 @@ def test_the_head_of_a_column_tells_what_its_word_means(show: Open):
     assert view.page.locator("#page-prefill dt").inner_text() == "prefill"
 
 
+# The data
+
+
+def test_the_keyboard_saves_the_rows_and_the_document_of_a_page(show: Open):
+    rows = f'method,note\ntrio,"{HOSTILE}\n"\n'
+    report = replace(swept("trio"), csv=rows)
+    view = show(report)
+    saved = {}
+    for form in ("CSV", "JSON"):
+        with view.page.expect_download() as download:
+            view.page.get_by_role("button", name=f"Save the data as {form}").press("Enter")
+        saved[download.value.suggested_filename] = Path(download.value.path()).read_text(encoding="utf-8")
+    name = f"trio-on-{report.model}"
+    assert saved[f"{name}.csv"] == rows
+    assert SweepDocument.model_validate_json(saved[f"{name}.json"]) == SweepDocument.model_validate_json(report.data)
+    view.page.emulate_media(media="print")
+    assert view.page.get_by_role("button", name="Save the data").count() == 0 and view.errors == []
+
+
+def test_a_page_without_rows_has_no_button_for_them_and_one_without_data_none(show: Open):
+    assert show(swept("trio")).page.locator("[data-save]").all_inner_texts() == ["JSON"]
+    assert show(titled()).page.locator("[data-save]").count() == 0
+
+
 # The whole page
 
 
@@ -335,6 +405,23 @@ def test_no_table_is_cut_on_paper(show: Open):
     assert cut == []
 
 
+def test_a_wide_table_is_printed_in_parts_with_every_column_and_the_columns_that_name_a_row(show: Open):
+    names = ["Method", *(f"quantity {place}" for place in range(40))]
+    rows = [[Entry(f"method-{row}"), *(Entry("715 573 920", "[1.23, 1.34]") for _ in range(40))] for row in range(4)]
+    view = show(Table("all", names, rows, first=3), width=688, height=400)
+    view.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    view.page.emulate_media(media="print")
+    parts = view.page.locator("table:visible")
+    heads = [parts.nth(number).locator("thead th").all_inner_texts() for number in range(parts.count())]
+    assert parts.count() == 3 and all(head[0] == "Method" for head in heads)
+    assert [name for head in heads for name in head[1:]] == names[1:]
+    assert all(parts.nth(number).bounding_box()["width"] <= 688 for number in range(parts.count()))
+    view.page.emulate_media(media="screen")
+    view.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert view.page.locator("table").count() == 1 and view.page.locator("table thead th:visible").count() == 3
+
+
+@pytest.mark.slow
 def test_a_print_has_every_figure_and_the_head_of_a_table_on_each_sheet(show: Open, tmp_path: Path):
     pypdfium2 = needs.package("pypdfium2", "dev")
     pages = [Page("page", "Page", "", [wide(120)]), Page("more", "More", "", [picked()], folded="Show it")]
@@ -346,6 +433,7 @@ def test_a_print_has_every_figure_and_the_head_of_a_table_on_each_sheet(show: Op
     assert len(sheets) > 2 and all("Retention" in sheet for sheet in sheets if "method-" in sheet)
 
 
+@pytest.mark.slow
 def test_a_page_without_scripts_shows_every_column_and_every_number(show: Open):
     view = show(folded(), context={"java_script_enabled": False})
     assert view.page.get_by_text("9 GiB").is_visible()

@@ -15,6 +15,7 @@ from trio_profile.installation import install_command
 from trio_profile.kinds.grid import sweep
 from trio_profile.report.blocks import Axis, Chart, Page, Report, Series
 from trio_profile.report.figures import names, picture
+from trio_profile.report.html import PLOTLY
 from trio_profile.report.palette import INK, PALETTE
 
 REPORT = sweep.report(document(study(retentions=(0.11, 0.55))))
@@ -57,7 +58,7 @@ def test_a_picture_loads_nothing_and_has_quiet_series_in_grey_and_a_legend_inste
     monkeypatch.setitem(sys.modules, "kaleido", SimpleNamespace(calc_fig_sync=draw))
     monkeypatch.setenv("BROWSER_PATH", "/a/browser")
     assert picture(Report("", "", [], [Page("", "", "", [chart])]), "one", "png") == b"drawn"
-    assert asked["kopts"] == {"path": "/a/browser", "mathjax": False}
+    assert asked["kopts"] == {"path": "/a/browser", "mathjax": False, "plotlyjs": PLOTLY.as_uri()}
     assert (asked["opts"]["format"], asked["opts"]["scale"]) == ("png", 2)
     shown = {trace["name"]: (trace["showlegend"], trace["line"]["color"]) for trace in asked["figure"]["data"]}
     assert shown == {"a": (True, PALETTE[0]), "b": (False, INK)}
@@ -65,6 +66,7 @@ def test_a_picture_loads_nothing_and_has_quiet_series_in_grey_and_a_legend_inste
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 @pytest.mark.parametrize("form", fast_first(STARTS, "svg"))
+@pytest.mark.slow
 def test_a_figure_is_drawn_by_the_browser(form):
     needs.package("kaleido", "export")
     found = picture(REPORT, "prefill", form)

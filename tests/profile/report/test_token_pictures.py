@@ -81,6 +81,7 @@ def drawn(show) -> Callable[..., View]:
     return run
 
 
+@pytest.mark.slow
 def test_kept_tokens_are_bright_and_others_dimmed(drawn):
     view = drawn(two_methods())
     trio, other = view.page.evaluate(LOOK)

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.profile.documents import KEPT
+from tests.profile.study.test_table_rows import ROWS
 from trio_profile.errors import StudyError
 from trio_profile.installation import install_command
 from trio_profile.study import exporting, running
-from trio_profile.study.exporting import ENDINGS, PICTURES, csv_text, exported, form_of, parquet_bytes
+from trio_profile.study.exporting import ENDINGS, PICTURES, exported, form_of, parquet_bytes
 
 
 @pytest.fixture
@@ -101,22 +102,20 @@ def test_a_file_of_the_study_is_never_overwritten(kept):
     assert (directory / "cells.csv").read_text() == "x"
 
 
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_page_holds_the_csv_that_export_prints(kept, kind):
+    directory = kept(kind)
+    page = Path(running.write_report_again(directory).document.report).read_text(encoding="utf-8")
+    held = re.search(r'id="csv">(.*?)</script>', page)
+    try:
+        printed, _ = exported(directory, "csv")
+    except StudyError:
+        assert held is None
+    else:
+        assert held and json.loads(held[1]) == printed
+
+
 # --- rows ------------------------------------------------------------------------------------------------------------
-
-ROWS = [
-    {"name": 'a "b", c', "value": 0.1 + 0.2, "count": 2**53 + 1, "first": True, "missing": None},
-    {"name": "x\ny", "value": 1.5e-9, "count": 3, "first": False, "missing": None},
-]
-
-
-def test_csv_reads_back_with_every_digit():
-    text = csv_text(ROWS)
-    assert text.splitlines()[0] == "name,value,count,first,missing"
-    found = list(csv.DictReader(io.StringIO(text)))
-    assert [row["name"] for row in found] == [row["name"] for row in ROWS]
-    assert [float(row["value"]) for row in found] == [row["value"] for row in ROWS]
-    assert int(found[0]["count"]) == 2**53 + 1 and found[0]["first"] == "true" and found[0]["missing"] == ""
-    assert csv_text([]).strip() == ""
 
 
 def test_parquet_reads_back_with_types():

@@ -1,5 +1,7 @@
 """Studies as rows: which columns there are, and what stands in them."""
 
+import csv
+import io
 import re
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from trio_profile.kinds.grid.sweep import summarise
 from trio_profile.kinds.layers.document import layer_rows
 from trio_profile.records.schema import Cell
 from trio_profile.records.store import Store
-from trio_profile.study.table_rows import rows_of
+from trio_profile.study.table_rows import csv_text, rows_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "export.md").read_text()
 NAMED = set(re.findall(r"`([\w.]+)`", PAGE))
@@ -134,3 +136,21 @@ def test_the_guide_names_every_column():
     compared = compare(examples.contents_of(asked, [measurement(cell.method) for cell in asked.cells()], dense()))
     rows = [known()[0], cell_rows(compared)[0], cell_rows(examples.ablation())[0], pair_rows(examples.document())[0]]
     assert [column for row in rows for column in row if not described(column)] == []
+
+
+# --- as CSV ----------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    {"name": 'a "b", c', "value": 0.1 + 0.2, "count": 2**53 + 1, "first": True, "missing": None},
+    {"name": "x\ny", "value": 1.5e-9, "count": 3, "first": False, "missing": None},
+]
+
+
+def test_csv_reads_back_with_every_digit():
+    text = csv_text(ROWS)
+    assert text.splitlines()[0] == "name,value,count,first,missing"
+    found = list(csv.DictReader(io.StringIO(text)))
+    assert [row["name"] for row in found] == [row["name"] for row in ROWS]
+    assert [float(row["value"]) for row in found] == [row["value"] for row in ROWS]
+    assert int(found[0]["count"]) == 2**53 + 1 and found[0]["first"] == "true" and found[0]["missing"] == ""
+    assert csv_text([]).strip() == ""

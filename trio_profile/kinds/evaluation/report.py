@@ -162,19 +162,22 @@ def speed_and_average(document: Evaluation) -> Chart | None:
 def score_table(document: Evaluation) -> Table:
     """A row for each cell: each benchmark, the average as a share of dense, speed-ups, and what the cell costs."""
     dense = document.dense
-    columns: list[str | Column] = [*map(_score_column, document.benchmarks)]
+    averages: list[Column] = []
     if any(row.average is not None for row in document.cells):
-        columns += [
+        averages = [
             _same("average", lambda row: _share(1.0) if row.cell is None else _average(row)),
             Column("printed", lambda row, _: _share(_printed(document, row))),
         ]
     work, cache = (None, None) if dense is None else (dense.fastv_macs, dense.kv_bytes)
-    columns += [
+    columns: list[str | Column] = [
         "prefill",
+        *averages[:1],
+        _same("KV", lambda row: _amount(row.kv_bytes, cache, units.size)),
+        *map(_score_column, document.benchmarks),
+        *averages[1:],
         "total",
         _same("realised", lambda row: _share(row.retention)),
         _same("f(n)", lambda row: _amount(row.fastv_macs, work, units.count)),
-        _same("KV", lambda row: _amount(row.kv_bytes, cache, units.size)),
         _same("prefill time", lambda row: entries.milliseconds(row.prefill_ms)),
         _same("total time", lambda row: entries.milliseconds(row.total_ms)),
     ]

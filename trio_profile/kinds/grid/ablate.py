@@ -155,7 +155,7 @@ def _table(document: Ablation) -> Table:
     """All variants of all groups: answers, speed and cost."""
     of = {id(row): group.name for group in document.groups for row in group.rows}
     cells = grid(document, document.summaries)
-    columns: list[str | Column] = ["right", _TO_DEFAULT, "prefill", _MACS, "mean KL, nats", "total", "KV"]
+    columns: list[str | Column] = ["prefill", _TO_DEFAULT, "KV", "right", _MACS, "mean KL, nats", "total"]
     columns += ["points lost", cells.changed, "selection of MACs", "tokens kept"]
     columns += [_PAPER] if any(row.printed is not None for row in document.summaries) else []
     keys: list[str | Key] = [Key("ablation", lambda _, row: Entry(of[id(row)])), _VARIANT]

@@ -209,7 +209,7 @@ def _summary(document: SweepDocument) -> Table:
     keys = ["method", "reached"][len(methods) == 1 :]
     switch = 0 if len(methods) > 1 and len(document.cells) > MOST_SHOWN else None
     chosen = _picked(document) if switch == 0 else ""
-    return table(cells, caption, columns, keys, in_sight="KV", switch=switch, chosen=chosen, most=MOST_SHOWN)
+    return table(cells, caption, columns, keys, in_sight="MACs", switch=switch, chosen=chosen, most=MOST_SHOWN)
 
 
 def _incomplete(document: SweepDocument) -> Iterator[str]:

@@ -117,6 +117,7 @@ def test_a_length_ends_an_answer_and_so_do_the_positions(pruned):
     assert end.usage["total_tokens"] == 1024 and end.finish_reason == "length"
 
 
+@pytest.mark.slow
 def test_a_seed_holds_for_its_request(pruned):
     def draw(**fields):
         return answer(*pruned, body(exam(1)[0], temperature=2.0, max_tokens=8, ignore_eos=True, **fields)).text
@@ -127,6 +128,7 @@ def test_a_seed_holds_for_its_request(pruned):
 
 
 @pytest.mark.parametrize("temperature", [0, 1e-99, 1e-6, 1e-5])
+@pytest.mark.slow
 def test_the_coldest_temperatures_take_the_likeliest_token(pruned, temperature):
     question = exam(1)[0]
     assert answer(*pruned, body(question, temperature=temperature)).text == expected(pruned, question)[0]

@@ -15,6 +15,7 @@ from trio_profile.profilers import fidelity
 from trio_profile.records.schema import Study
 
 
+@pytest.mark.slow
 def test_it_answers_what_pocket_was_never_shown():
     """A question about each kind of thing."""
     workload = build(Study(model="pocket-video", fidelity_inputs=10))

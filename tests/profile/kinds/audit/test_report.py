@@ -96,6 +96,7 @@ def test_the_result_of_our_own_study_follows_a_finding(trio: AuditDocument):
     assert "Our study" not in told(None)
 
 
+@pytest.mark.slow
 def test_a_page_says_what_was_not_read_at_its_source():
     document = audit_of("video")
     report = pages.report(document)

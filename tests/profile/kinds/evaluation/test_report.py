@@ -85,35 +85,57 @@ def test_without_the_dense_model_there_is_nothing_to_compare_with(document: Eval
     report = pages.report(alone(document))
     assert sentences(report)[0] == "The dense model was not asked, so there is nothing to compare with."
     found = table(report, SCORES)
-    assert list(found.columns[:5]) == ["Method", "Retention", "GQA", "MME", "POPE"]
+    assert list(found.columns[:7]) == ["Method", "Retention", "prefill", "KV", "GQA", "MME", "POPE"]
     assert not blocks(report, Chart) and "the first 100 questions of a task" in report.facts
 
 
 def test_the_table_has_dense_first_then_the_highest_retention(document: Evaluation):
     found = table(pages.report(document), SCORES)
-    assert found.first == 9
+    assert found.first == 10
     speeds = (
         ("1.50× [1.45, 1.55]", "1.22× [1.17, 1.27]"),
         ("1.60× [1.55, 1.65]", "1.26× [1.21, 1.31]"),
         ("2.40× [2.35, 2.45]", "1.55× [1.50, 1.60]"),
     )
-    assert [row[:9] for row in rows(found)] == [
-        ["dense", "100.0 %", "61.9", "1862.0", "85.9", "100.0 %", "–", "–", "–"],
-        ["fastv", "33.3 %", "52.7", "1612.0", "64.8", "82.4 % [81, 83]", "89.0 %", *speeds[0]],
-        ["trio", "33.3 %", "61.0", "1789.0", "86.5", "98.4 % [97, 99]", "98.8 %", *speeds[1]],
-        ["trio", "11.1 %", "58.0", "1681.0", "84.3", "94.0 % [93, 95]", "–", *speeds[2]],
+    assert [row[:10] for row in rows(found)] == [
+        ["dense", "100.0 %", "–", "100.0 %", "288 MiB", "61.9", "1862.0", "85.9", "–", "–"],
+        [
+            "fastv",
+            "33.3 %",
+            speeds[0][0],
+            "82.4 % [81, 83]",
+            "95.91 MiB",
+            "52.7",
+            "1612.0",
+            "64.8",
+            "89.0 %",
+            speeds[0][1],
+        ],
+        [
+            "trio",
+            "33.3 %",
+            speeds[1][0],
+            "98.4 % [97, 99]",
+            "95.91 MiB",
+            "61.0",
+            "1789.0",
+            "86.5",
+            "98.8 %",
+            speeds[1][1],
+        ],
+        ["trio", "11.1 %", speeds[2][0], "94.0 % [93, 95]", "31.97 MiB", "58.0", "1681.0", "84.3", "–", speeds[2][1]],
     ]
-    assert [entry.tone for entry in found.rows[2][:6]] == ["", "", "loss", "loss", "", "loss"]
-    assert found.rows[2][2].title == "−0.9 [−1.5, −0.3] to dense"
-    assert rows(found)[0][9:] == ["100.0 %", "2.98 T", "288 MiB", "41.0 ms", "61.0 ms"]
-    assert rows(found)[-1][9:] == ["11.1 %", "330.8 G", "31.97 MiB", "17.1 ms", "39.4 ms"]
+    assert [entry.tone for entry in found.rows[2][:7]] == ["", "", "gain", "loss", "", "loss", "loss"]
+    assert found.rows[2][5].title == "−0.9 [−1.5, −0.3] to dense"
+    assert rows(found)[0][10:] == ["100.0 %", "2.98 T", "41.0 ms", "61.0 ms"]
+    assert rows(found)[-1][10:] == ["11.1 %", "330.8 G", "17.1 ms", "39.4 ms"]
 
 
 def test_the_paper_prints_nothing_for_a_variant(document: Evaluation):
     row = document.cells[0]
     variant = row.model_copy(update={"cell": Cell(method="trio", retention=0.333, options={"k_pos": 1})})
     found = rows(table(pages.report(document.model_copy(update={"cells": (row, variant)})), SCORES))
-    assert [(row[0], row[6]) for row in found[1:]] == [("trio", "98.8 %"), ("trio (k_pos = 1)", "–")]
+    assert [(row[0], row[8]) for row in found[1:]] == [("trio", "98.8 %"), ("trio (k_pos = 1)", "–")]
 
 
 def test_tasks_columns_and_refusals_are_told(document: Evaluation):

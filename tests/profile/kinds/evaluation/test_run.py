@@ -370,6 +370,7 @@ def test_a_question_that_is_no_longer_asked_does_not_count(evaluation, study, tm
     assert task.questions == task.prefill_ms.samples == 2
 
 
+@pytest.mark.slow
 def test_a_new_picture_gets_a_new_number_after_a_damaged_line(evaluation, study, tmp_path):
     tasks = own_tasks(tmp_path / "tasks")
     asked(evaluation, study, tasks, tmp_path / "out")
@@ -395,6 +396,7 @@ def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, argument
     assert (out / "answers.jsonl").read_text().splitlines() == lines
 
 
+@pytest.mark.slow
 def test_a_task_with_messages_is_asked_in_them(evaluation, study, tmp_path):
     """The processor has no chat template, so a message with its picture first is like a plain question."""
     shown = "[{'type': 'image', 'url': doc['image']}, {'type': 'text', 'text': doc['question']}]"
@@ -412,6 +414,7 @@ def test_a_task_with_messages_is_asked_in_them(evaluation, study, tmp_path):
 
 
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)
+@pytest.mark.slow
 def test_ablate_on_tasks_compares_each_variant_with_the_default(evaluation, checkpoint, tmp_path, capsys):
     tasks, out = own_tasks(tmp_path / "tasks", answers=("",) * 6), tmp_path / "out"
     arguments = [

@@ -91,6 +91,7 @@ def fastv_saved(by_layer, stage_tokens, d: int, m: int, gamma: float = 1) -> flo
     return 1 - total / (len(by_layer) * fastv_macs(by_layer[0], d, m))
 
 
+@pytest.mark.slow
 def test_saved_is_the_papers_formula_with_each_overhead_factor():
     """At the published budgets of LLaVA-1.5-7B, or near them: the retention of 64 of 576 tokens."""
     document = counted(model="llava-1.5-7b", device="meta", retentions=(64 / 576,), new_tokens=1)
@@ -148,6 +149,7 @@ def test_a_printed_figure_is_walked_to_the_count():
     assert against.terms[0].macs == document.claimed.fastv_macs - 8_480_000_000_000
 
 
+@pytest.mark.slow
 def test_halved_causal_attention_changes_only_the_analytic_total(without_fvcore):
     study = make("flops", model="pocket-deep", device="meta", text_tokens=20, new_tokens=1)
     whole, half = (flops.run(study.model_copy(update={"causal": causal})) for causal in ("dense", "half"))
@@ -202,6 +204,7 @@ def test_the_headline_of_the_paper_is_named_without_weights():
     assert printed.residual_macs == 0
 
 
+@pytest.mark.slow
 def test_a_pruned_figure_names_gamma_for_each_number_of_tokens():
     study = make("flops", model="llava-next-7b", device="meta", retentions=(0.111,), new_tokens=1)
     document = flops.run(study.model_copy(update={"claimed": "2.68e12"}))

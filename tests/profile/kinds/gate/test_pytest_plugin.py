@@ -138,6 +138,7 @@ def test_without_a_base_it_passes_with_its_numbers_and_says_so(repository):
         (1.0, {"kept": 10**400}, "trio_gate: kept of * has 1329 bits: at most 63 can be compared"),
     ],
 )
+@pytest.mark.slow
 def test_the_working_tree_is_compared_with_a_revision(repository, ms, exact, says):
     repository.makepyfile(toy=TOY.format(ms=ms, exact=exact))
     result = run(repository, "--trio-gate-base", "HEAD")
@@ -151,6 +152,7 @@ def test_the_working_tree_is_compared_with_a_revision(repository, ms, exact, say
     assert len(trees.stdout.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_regression_that_the_other_pairs_of_processes_do_not_show_is_inconclusive(repository):
     biased = TOY.format(ms="(2.0 if first else 1.0)", exact={"kept": 5})
     seen = "import pathlib\nmark = pathlib.Path('mark')\nfirst = not mark.exists()\nmark.touch()\n"

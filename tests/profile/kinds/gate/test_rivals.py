@@ -110,6 +110,7 @@ def test_work_of_one_thread_stays_on_one_core_on_both_sides(trees):
             assert [os.sched_getaffinity(worker.process.pid) for worker in workers] == [set(cores)] * 2
 
 
+@pytest.mark.slow
 def test_no_side_collects_garbage_while_the_other_one_runs(trees, tmp_path):
     log = tmp_path / "log"
     with rivals(*trees, "toy:collects", {"log": str(log)}) as (_, sample):

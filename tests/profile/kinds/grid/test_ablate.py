@@ -78,10 +78,11 @@ def test_a_default_that_was_not_measured_is_not_compared_with():
 def test_the_table_has_the_default_the_differences_and_what_the_paper_prints(known_answers: Ablation):
     table = table_of(known_answers)
     assert list(table.columns[: table.first]) == [
-        *("ablation", "variant", "right", "points to default", "prefill", "MACs", "mean KL, nats"),
+        *("ablation", "variant", "prefill", "points to default", "KV", "right", "MACs", "mean KL, nats"),
     ]
     assert [(row[1].text, row[1].note) for row in table.rows] == [("1", ""), ("2", ""), ("4", "default")]
-    assert [row[3].text for row in table.rows] == ["−12.5 [−18.0, −6.7]", "+0.0 [−3.1, +3.1]", "–"]
+    changes = [(row[3].text, row[3].note) for row in table.rows]
+    assert changes == [("−12.5", "[−18.0, −6.7]"), ("+0.0", "[−3.1, +3.1]"), ("–", "")]
     assert [row[-1].text for row in table.rows] == ["92.1", "94.6", "94.9"] and table.columns[-1] == "paper"
     assert table.switch is None
 
@@ -96,7 +97,7 @@ def test_several_ablations_and_retentions_have_a_switch_and_a_key(known_answers:
 
 def test_without_answers_the_mean_kl_stays_in_sight(unanswered: Ablation):
     table = table_of(unanswered)
-    assert list(table.columns[: table.first]) == ["ablation", "variant", "prefill", "MACs", "mean KL, nats"]
+    assert list(table.columns[: table.first]) == ["ablation", "variant", "prefill", "KV", "MACs", "mean KL, nats"]
 
 
 def test_the_terminal_shows_ablations_in_80_columns(known_answers: Ablation):

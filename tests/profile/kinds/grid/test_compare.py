@@ -123,9 +123,9 @@ def test_one_table_has_all_retentions_and_a_switch(compared: Comparison):
 
 
 def test_answers_and_speed_are_in_sight_and_the_rest_behind_a_click(compared: Comparison, answered_cells: Comparison):
-    for found, answers in ((compared, []), (answered_cells, ["right", "points lost"])):
+    for found, lost, right in ((compared, [], []), (answered_cells, ["points lost"], ["right"])):
         table = table_of(found)
-        in_sight = ["Method", "Retention", *answers, "prefill", "total", "MACs", "KV", "licence", "trained?"]
+        in_sight = ["Method", "Retention", "prefill", *lost, "KV", "total", *right, "MACs", "licence", "trained?"]
         assert list(table.columns[: table.first]) == in_sight
 
 
@@ -143,7 +143,7 @@ def test_the_terminal_has_the_verdict_and_the_table_in_40_lines():
 def test_answers_stand_with_the_difference_to_the_reference(answered_cells: Comparison):
     table = table_of(answered_cells)
     place = table.columns.index("points to trio")
-    assert {row[0].text: (row[place].text, row[place].tone) for row in table.rows} == {
+    assert {row[0].text: (f"{row[place].text} {row[place].note}".strip(), row[place].tone) for row in table.rows} == {
         "scope": ("+10.0 [+5.6, +14.2]", "gain"),
         "lookahead": ("+0.0 [−3.1, +3.1]", ""),
         "trio": ("–", ""),

@@ -110,6 +110,7 @@ def test_ablations_are_read_back_from_a_study_file(study: Study, tmp_path):
         make(ablations=study.ablations)
 
 
+@pytest.mark.slow
 def test_a_gate_tells_variants_apart(contents: Contents):
     evidence = of_study(contents, "here").evidence
     assert {"trio at 0.6", "trio (probe = current) at 0.6"} <= set(evidence)

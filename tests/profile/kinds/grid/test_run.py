@@ -12,7 +12,6 @@ from shutil import copy, copytree
 import psutil
 import pytest
 import torch
-from plotly.offline import get_plotlyjs
 
 from tests.profile import examples
 from trio_profile.engine import measuring
@@ -24,6 +23,7 @@ from trio_profile.progress import Step
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Measurement, Study
 from trio_profile.records.store import Store, to_toml
+from trio_profile.report import html
 from trio_profile.study import running
 
 pytestmark = pytest.mark.usefixtures("without_fvcore")
@@ -202,7 +202,7 @@ def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path
     texts.append(found.document.model_dump_json())
     assert len(texts) == 4
     for text in texts:
-        assert "data:image/" not in text.replace(get_plotlyjs(), "")
+        assert "data:image/" not in text.replace(html.PLOTLY.read_text(), "")
     with pytest.raises(StoreError, match=r"picture \(False there, True here\)"):
         running.run(tiny_study.model_copy(update=asked), tmp_path)
 

@@ -61,6 +61,7 @@ def test_the_totals_are_those_of_the_parts_and_generations_are_measured_in_turn(
         assert row.counted_macs < row.dense_counted_macs and row.kv_bytes < row.dense_kv_bytes
 
 
+@pytest.mark.slow
 def test_saved_is_the_papers_ratio_with_gamma_and_with_the_counted_factor(profiled, tiny_study: Study):
     """Saved = 1 − F_total / (L · f(V0)); `flops` says the same of the same cell."""
     counted = flops.run(tiny_study.model_copy(update={"verb": "flops", "retentions": (0.4,)}))
