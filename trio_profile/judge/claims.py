@@ -12,7 +12,7 @@ from trio_profile import units
 from trio_profile.judge.deploy import MATTERS, TOLERATED
 from trio_profile.judge.sureness import Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
-from trio_profile.stats.intervals import Interval
+from trio_profile.records.estimate import Interval
 from trio_profile.text import listed
 
 PARTS_DIFFER = 0.05
@@ -38,19 +38,21 @@ def of_effects(
     apart = [name for name, (low, high) in speeds.items() if not low <= 1 <= high]
     compared = units.number_of(max(len(answers), len(speeds)), "comparison")
     parts = [
-        f"{len(names)} in {what}: {_named(names)}" for what, names in (("answers", wrong), ("speed", apart)) if names
+        f"{len(names)} in {aspect}: {_named(names)}"
+        for aspect, names in (("answers", wrong), ("speed", apart))
+        if names
     ]
     silent = [Weakness("medium", f"nothing is said of answers: {no_answers}")] if no_answers else []
-    found = sureness([*weaknesses, *silent], [f"the level of 95 % is that of all {compared} together"])
+    certainty = sureness([*weaknesses, *silent], [f"the level of 95 % is that of all {compared} together"])
     if parts:
-        return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **found)
+        return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **certainty)
     points = max((abs(end) for interval in answers.values() for end in interval), default=1.0)
     factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
     most = units.at_most(100 * points)
     if points <= TOLERATED and factor <= MATTERS:
         sentence = f"none of {compared} with the default differs by more, nor in speed by more than a factor of "
         word = f"matters by less than {most} points"
-        return Conclusion(word=word, sentence=f"{sentence}{units.at_most(factor)}.", **found)
+        return Conclusion(word=word, sentence=f"{sentence}{units.at_most(factor)}.", **certainty)
     wide = Weakness("low", "the measurements do not exclude a difference that matters")
     sentence = f"none of {compared} with the default is shown to differ"
     sentence += f", but one may by {most} points of right answers" if answers else ""
@@ -150,16 +152,16 @@ def of_bounds(stages: Mapping[str, Interval | None]) -> Conclusion:
     known = {name: interval for name, interval in stages.items() if interval is not None}
     if not known:
         return Conclusion(word="not decided", sentence="no stage has selections of equal size that can be compared.")
-    shown = [name for name, (low, _) in known.items() if low > 0]
+    holding = [name for name, (low, _) in known.items() if low > 0]
     against = [name for name, (_, high) in known.items() if high <= 0]
     claim = "a larger term of the bound goes with a larger divergence"
     if against:
         return Conclusion(
             word="does not hold", sentence=f"it is not so that {claim} {_named(against)}.", sureness="high"
         )
-    if len(shown) == len(stages):
-        return Conclusion(word="holds", sentence=f"{claim} {_named(shown)}.", sureness="high")
-    open_ = [name for name in stages if name not in shown]
+    if len(holding) == len(stages):
+        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", sureness="high")
+    open_ = [name for name in stages if name not in holding]
     return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", sureness="low")
 
 

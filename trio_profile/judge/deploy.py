@@ -11,7 +11,7 @@ from trio_profile import units
 from trio_profile.judge.evidence import Evidence
 from trio_profile.judge.sureness import Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
-from trio_profile.stats.intervals import Interval
+from trio_profile.records.estimate import Interval
 from trio_profile.text import listed
 
 TOLERATED = 0.02
@@ -79,7 +79,7 @@ class Candidate:
 class Words:
     """How a kind names its candidates and their gain.
 
-    one: the noun: `cell`, `load`.
+    noun: of a candidate: `cell`, `load`.
     named: with a place for the names of candidates: `a concurrency of {}`.
     gain: what a gain is, with a place for the factor: `the prefill is {} times as fast`.
     together: with a place for names, if the candidates are not alternatives: pruning pays at one load and at another.
@@ -87,7 +87,7 @@ class Words:
     next: returns the command that would decide, with its time, from the word and the candidate; empty if there is none.
     """
 
-    one: str
+    noun: str
     gain: str
     named: str = "{}"
     next: Callable[[str, Candidate], str] = lambda *_: ""
@@ -101,7 +101,7 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
     candidates: those with times, without controls.
     """
     if evidence.nothing or not candidates:
-        nothing = evidence.nothing or f"no {words.one} of a method is measured (controls do not count)"
+        nothing = evidence.nothing or f"no {words.noun} of a method is measured (controls do not count)"
         return Conclusion(word="nothing to decide", sentence=f"{nothing}."), None
     if evidence.answers:
         candidates = [replace(candidate, loss=None, lost=0.0) for candidate in candidates]
@@ -111,26 +111,26 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
     sure = [candidate for candidate in hopeful if candidate.pays and not candidate.is_doubted]
     if not possible:
         word, best, text = "do not", max(candidates, key=_most), _against(candidates, words)
-        found = sureness(_weaknesses(candidates), ["the intervals exclude it"])
+        certainty = sureness(_weaknesses(candidates), ["the intervals exclude it"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
-        text = f"no {words.one} is shown to be faster. The largest gain is possible with {_named(best, words)}: "
+        text = f"no {words.noun} is shown to be faster. The largest gain is possible with {_named(best, words)}: "
         text += f"{units.at_least(best.gain[0])} to {units.at_most(best.gain[1])} times as fast"
         wide = Weakness("low", "the intervals hold both a gain and a loss")
-        found = sureness([wide, *best.weaknesses], ())
+        certainty = sureness([wide, *best.weaknesses], ())
     elif not hopeful:
         word, best = "not decided", min(faster, key=lambda candidate: candidate.lost)
         text = f"{_named(best, words)} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best, words)}"
-        found = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
+        certainty = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
     else:
         word, chosen = "do" if sure else "try", sure or hopeful
         best = _together(chosen, words) if words.together else _best(chosen)
         text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
-        found = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
+        certainty = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
         others = [other for other in candidates if other.gain[1] < 1] if words.together else hopeful
-        found["reasons"] += tuple(_slower(others, words) if words.together else _alike(best, others))
+        certainty["reasons"] += tuple(_slower(others, words) if words.together else _alike(best, others))
     loss = None if best.loss is None else max(best.loss[1], 0.0)
-    conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **found)
+    conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **certainty)
     return conclusion.model_copy(update={"next": words.next(word, best)}), best
 
 
@@ -150,29 +150,31 @@ def _bounds(best: Candidate, words: Words) -> Iterator[str]:
     yield words.gain.format(f"at least {units.at_least(best.gain[0])}")
     if best.whole is not None:
         low, high = best.whole
-        shown = (
+        bound = (
             f"are at least {units.at_least(low)} times as fast"
             if low > 1
             else f"may be {units.at_most(high)} times as fast"
         )
-        yield f"prefill and decoding together {shown}"
+        yield f"prefill and decoding together {bound}"
     if best.loss is not None:
         most = f"{units.at_most(100 * max(best.loss[1], 0.0))} {words.loss}"
         yield f"at most {most} are lost" if best.loss[1] <= TOLERATED else f"up to {most} may be lost"
 
 
 def _against(candidates: Sequence[Candidate], words: Words) -> str:
-    """What speaks against each candidate, counted. Each counts once."""
+    """The reasons against the candidates, counted. Each candidate counts once."""
     slow = [candidate for candidate in candidates if candidate.is_slow]
-    slow_with_decoding = [one for one in candidates if one.is_slow_with_decoding and one not in slow]
-    losing = [one for one in candidates if one not in slow and one not in slow_with_decoding]
+    slow_with_decoding = [
+        candidate for candidate in candidates if candidate.is_slow_with_decoding and candidate not in slow
+    ]
+    losing = [candidate for candidate in candidates if candidate not in slow and candidate not in slow_with_decoding]
     reasons = {
         f"at most {units.percent(MATTERS - 1, 0)} faster": slow,
         "slower with decoding": slow_with_decoding,
         f"faster at a loss of more than {units.plain(100 * TOLERATED)} {words.loss}": losing,
     }
     counted = [f"{units.exact(len(group))} {_are(group)} {text}" for text, group in reasons.items() if group]
-    return f"of {units.number_of(len(candidates), words.one)} {listed(counted)}"
+    return f"of {units.number_of(len(candidates), words.noun)} {listed(counted)}"
 
 
 def _are(group: Sequence[Candidate]) -> str:
@@ -180,7 +182,7 @@ def _are(group: Sequence[Candidate]) -> str:
 
 
 def _lost(best: Candidate, words: Words) -> str:
-    """What a candidate may lose, with its interval."""
+    """The loss of a candidate, with its interval."""
     assert best.loss is not None
     return f"and it loses {units.points_lost(-best.lost, (-best.loss[1], -best.loss[0]))} {words.loss}"
 
@@ -222,11 +224,14 @@ def _alike(best: Candidate, others: Sequence[Candidate]) -> Iterator[str]:
 
 
 def _strengths(best: Candidate) -> list[str]:
-    """What makes a conclusion sure."""
-    shown = "the intervals exclude that it is slower"
+    """The reasons to be sure."""
+    not_slower = "the intervals exclude that it is slower"
     if best.loss is None:
-        return [shown]
-    return [shown, f"the questions exclude a loss of more than {units.at_most(100 * max(best.loss[1], 0.0))} points"]
+        return [not_slower]
+    return [
+        not_slower,
+        f"the questions exclude a loss of more than {units.at_most(100 * max(best.loss[1], 0.0))} points",
+    ]
 
 
 def _weaknesses(candidates: Sequence[Candidate]) -> list[Weakness]:

@@ -1,4 +1,4 @@
-"""What a study can be evidence of. A claim without evidence is not made: it goes, and the reason is said."""
+"""The evidence that a study gives. A claim without evidence is not made: it goes, and the reason is said."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from trio_profile.records.schema import Session
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a study cannot say, each in a sentence without its full stop.
+    """The claims that a study cannot support, each with its reason in a sentence without its full stop.
 
     nothing: why it says nothing at all; empty if it says something.
     answers: why it says nothing of the answers; empty if it does.

@@ -24,6 +24,6 @@ def sureness(weaknesses: Iterable[Weakness], sure: Iterable[str]) -> dict[str, A
 
     sure: the reasons of a high sureness.
     """
-    found = sorted(weaknesses, key=lambda weakness: _LEVELS.index(weakness.level))
-    reasons = [weakness.reason for weakness in found] or sure
-    return {"sureness": found[0].level if found else "high", "reasons": tuple(dict.fromkeys(reasons))}
+    weak = sorted(weaknesses, key=lambda weakness: _LEVELS.index(weakness.level))
+    reasons = [weakness.reason for weakness in weak] or sure
+    return {"sureness": weak[0].level if weak else "high", "reasons": tuple(dict.fromkeys(reasons))}

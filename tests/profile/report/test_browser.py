@@ -12,11 +12,11 @@ from tests.profile.browser import View, opened
 from tests.profile.examples import document, study
 from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.sweep import SweepDocument
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.report import drawing, html
 from trio_profile.report.blocks import (
     Axis,
     Chart,
-    Confidence,
     Entry,
     Page,
     Report,
@@ -382,14 +382,14 @@ def everything() -> Report:
     report = swept("trio", "fastv")
     blocks = [picked(), sorted_table(), folded(), wide(), titled()]
     extra = Page("extra", "Extra", "How to read.", blocks)
-    badge = Confidence("medium", "one of six cells is doubted")
-    return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", confidence=[badge])
+    conclusion = Conclusion(word="try", sentence="trio.", sureness="medium", reasons=("one of six cells is doubted",))
+    return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", conclusion=conclusion)
 
 
 @pytest.mark.parametrize(("width", "scheme"), fast_first([(390, "light"), (320, "dark"), (1400, "dark")], 390))
 def test_nothing_is_wider_than_the_window_and_axe_has_no_serious_finding(show: Open, width: int, scheme: str):
     view = show(everything(), width=width, color_scheme=scheme)
-    assert view.page.locator("header .banner, main .confidence").count() == 2
+    assert view.page.locator("header .banner, main .conclusion").count() == 2
     view.scroll_through()
     assert view.page.evaluate("document.documentElement.scrollWidth") <= width
     assert view.findings() == []

@@ -9,13 +9,13 @@ from html import unescape
 import pytest
 
 from tests.profile import reading
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.report import html, latex, markdown, terminal
 from trio_profile.report.blocks import (
     BLOCKS,
     Axis,
     Block,
     Chart,
-    Confidence,
     DrawnStage,
     DrawnTokens,
     Entry,
@@ -142,18 +142,20 @@ def test_no_markup_leaves_a_renderer_unescaped():
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-def test_every_renderer_shows_the_banner_and_the_confidence(renderer: str):
+def test_every_renderer_shows_the_banner_and_the_conclusion(renderer: str):
     report = replace(
         report_of(),
         banner=f"The model is a toy {HOSTILE}.",
-        confidence=[Confidence("low", f"Few pairs {HOSTILE}.")],
+        conclusion=Conclusion(
+            word="try", sentence=f"few pairs {HOSTILE}.", sureness="low", reasons=("r",), next="again"
+        ),
     )
     page = html.render(report)
     assert "<b>bold" not in page
     text = unescape(re.sub("<[^>]*>", " ", page)) if renderer == "html" else RENDERERS[renderer](report)
     said = in_one_line(text)
     assert f"The model is a toy {HOSTILE}." in said
-    assert "Confidence: low" in said and f"Few pairs {HOSTILE}." in said
+    assert "Try:" in said and f"few pairs {HOSTILE}." in said and "low, because r." in said and "again" in said
 
 
 # Columns that are not always in sight

@@ -16,8 +16,9 @@ from tests.profile.reading import sentences
 from trio_profile.errors import ProfileError, StoreError
 from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.sweep import SweepDocument
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.report import html
-from trio_profile.report.blocks import Confidence, Entry, Page, Report, Sentences, Table
+from trio_profile.report.blocks import Entry, Page, Report, Sentences, Table
 from trio_profile.report.definitions import by_spelling, definitions
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
@@ -111,9 +112,10 @@ def test_a_default_sweep_has_at_most_1_6_megabytes():
 # The head
 
 
-def test_the_confidence_leads_to_the_doubts_if_the_report_has_them():
+def test_the_sureness_leads_to_the_doubts_if_the_report_has_them():
     blocks = [Sentences("", ["one"])]
-    report = Report("a", "b", [], [Page("page", "Page", "", blocks)], confidence=[Confidence("low", "few pairs")])
+    conclusion = Conclusion(word="try", sentence="trio.", sureness="low", reasons=("few pairs",))
+    report = Report("a", "b", [], [Page("page", "Page", "", blocks)], conclusion=conclusion)
     assert 'href="#doubts"' not in html.render(report)
     report = replace(report, pages=[*report.pages, Page("doubts", "Doubts", "", blocks)])
     assert html.render(report).count('href="#doubts"') == 2  # one of them in the list of pages

@@ -1,6 +1,6 @@
 """The chart of all methods and retentions."""
 
-from tests.profile.judge.test_recommendation import cell
+from tests.profile.judge.test_front import cell
 from trio_profile.quantities.summary import CellSummary
 from trio_profile.records.estimate import Nats
 from trio_profile.report import pareto

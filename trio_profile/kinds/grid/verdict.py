@@ -112,15 +112,15 @@ class _Next:
     def command(self, word: str, best: Candidate) -> str:
         """Return the command that would decide, or that would make the word surer. Empty if nothing is left to do."""
         study = self.contents.study
-        given = next((session.command for session in self.contents.sessions if session.command), "")
-        if not given or word == "do not":
+        command = next((session.command for session in self.contents.sessions if session.command), "")
+        if not command or word == "do not":
             return ""
-        elsewhere = f"{_OUT.sub('', given)} --out ANOTHER"
+        elsewhere = f"{_OUT.sub('', command)} --out ANOTHER"
         if best.is_doubted:
             return self._timed(elsewhere, 1)
         if best.gain[0] <= 1:
             factor = _rounds(best.gain)
-            return self._timed(f"{given} --seconds {ceil(study.seconds * factor)}", factor - 1)
+            return self._timed(f"{command} --seconds {ceil(study.seconds * factor)}", factor - 1)
         questions = len(self.contents.dense.correct) if self.contents.dense else 0
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
             factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2

@@ -86,7 +86,7 @@ def conclude(document: EndpointsDocument) -> Conclusion:
     ]
     labels = {QUANTITIES[name].label for name in quantities.values()}
     words = Words(
-        one="load",
+        noun="load",
         gain=f"the gain in {listed(sorted(labels))} is {{}}",
         named=f"a {load_word(next(iter(loops)))} of {{}}" if len(loops) == 1 else "{}",
         together="prune at {}",

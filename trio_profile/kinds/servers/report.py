@@ -73,7 +73,7 @@ def preview_report(document: EndpointsPreview) -> Report:
 
 
 def findings_page(document: EndpointsDocument) -> Page:
-    """What was measured, and where pruning pays in each quantity."""
+    """The measured answers, and where pruning pays in each quantity."""
     blocks: list[Block] = [
         Sentences("", list(_findings(document))),
     ]

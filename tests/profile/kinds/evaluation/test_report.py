@@ -5,7 +5,7 @@ import pytest
 from tests.profile.documents import UNPRUNED, evaluated, evaluation
 from tests.profile.reading import blocks, rows, sentences, table, terms
 from trio_profile.kinds.evaluation import report as pages
-from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores
+from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Chart, Table
 
@@ -28,37 +28,31 @@ def kept(row: EvaluatedCell, average: float) -> EvaluatedCell:
     return row.model_copy(update={"average": average, "average_ci95": (average - 0.01, average + 0.01)})
 
 
-def first(document: Evaluation) -> str:
-    """What to do."""
-    return sentences(pages.report(document))[0]
-
-
 def test_the_fastest_cell_that_keeps_the_scores_is_recommended(document: Evaluation):
     better = tuple(kept(row, 1.005) for row in document.cells)
-    use = "Use trio at 11.1 %: average 100.5 % [99.5, 101.5] of dense, prefill 2.40× [2.35, 2.45]."
-    assert first(document.model_copy(update={"cells": better})) == use
-    bound = tuple(row.model_copy(update={"remark": "its code is non-commercial"}) for row in better)
-    assert "trio at 11.1 % (its code is non-commercial): " in first(document.model_copy(update={"cells": bound}))
+    found = conclude(document.model_copy(update={"cells": better}))
+    assert found.line.startswith("Do: trio at 11.1 %. The prefill is at least 2.3")
+    assert "points of the average score are lost" in found.sentence
 
 
 def test_a_cell_may_lose_two_points_and_no_more(document: Evaluation):
-    assert first(document).startswith("Use trio at 33.3 %: average 98 %")
-    worse = tuple(kept(row, 0.97 - 0.01 * number) for number, row in enumerate(document.cells))
-    assert first(document.model_copy(update={"cells": worse})).startswith("No cell is faster and loses at most 2.0 %")
+    assert conclude(document).line.startswith("Try: trio at 33.3 %.")
+    worse = tuple(kept(row, 0.95 - 0.01 * number) for number, row in enumerate(document.cells))
+    line = conclude(document.model_copy(update={"cells": worse})).line
+    assert line == "Do not: of 3 cells 3 are faster at a loss of more than 2 points of the average score."
 
 
 def test_a_wide_interval_makes_a_recommendation_uncertain(document: Evaluation):
     wide = tuple(row.model_copy(update={"average": 0.99, "average_ci95": (0.45, 1.05)}) for row in document.cells)
-    found = sentences(pages.report(document.model_copy(update={"cells": wide})))
-    assert found[1].startswith("This is uncertain: it may lose up to 55.0 %.")
+    found = conclude(document.model_copy(update={"cells": wide}))
+    assert (found.word, found.sureness) == ("try", "low")
 
 
 def test_neither_a_control_nor_a_slow_cell_is_recommended(document: Evaluation):
     controls = tuple(kept(row, 1.0).model_copy(update={"remark": "control"}) for row in document.cells)
-    found = sentences(pages.report(document.model_copy(update={"cells": controls})))
-    assert not any(line.startswith(("Use", "No cell", "No method")) for line in found)
-    slow = kept(evaluated("trio", 0.333, {"GQA": 61.9, "MME": 1862.0, "POPE": 85.9}, 1.01), 1.0)
-    assert first(document.model_copy(update={"cells": (slow,)})).startswith("No method is measurably faster")
+    assert conclude(document.model_copy(update={"cells": controls})).word == "nothing to decide"
+    slow = kept(evaluated("trio", 0.333, {"GQA": 61.9, "MME": 1862.0, "POPE": 85.9}, 0.9), 1.0)
+    assert conclude(document.model_copy(update={"cells": (slow,)})).word == "do not"
 
 
 def test_what_is_missing_is_told(document: Evaluation):

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import binomtest
 
 from tests.profile import examples
-from tests.profile.reading import in_terminal, sentences, too_wide
+from tests.profile.reading import in_terminal, too_wide
 from trio_profile.kinds.grid import ablate as pages
 from trio_profile.kinds.grid.ablate import Ablation, ablate
 from trio_profile.records.estimate import Ratio
@@ -49,11 +49,8 @@ def test_only_the_verdict_is_in_sight(known_answers: Ablation):
 
 
 def test_variants_that_differ_from_the_default_are_named(known_answers: Ablation):
-    apart, *_ = sentences(pages.report(known_answers))
-    assert apart == (
-        "Of 2 comparisons with the default, 1 differs measurably in right answers: "
-        "k_pos 1 (−12.5 [−18.0, −6.7] points)."
-    )
+    assert known_answers.conclusion is not None
+    assert known_answers.conclusion.line == "Matters: of 2 comparisons with the default, 1 in answers: k_pos 1."
 
 
 def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(known_answers: Ablation):
@@ -72,7 +69,8 @@ def test_a_default_that_was_not_measured_is_not_compared_with():
     study = examples.study(verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "4": {}}})
     dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 20})
     found = ablate(examples.contents_of(study, [examples.answering({"k_pos": 1}, [True] * 20)], dense))
-    assert not list(pages._answers(found)) and table_of(found).rows[0][3].text == "–"
+    assert found.conclusion is not None and found.conclusion.word == "nothing to decide"
+    assert table_of(found).rows[0][3].text == "–"
 
 
 def test_the_table_has_the_default_the_differences_and_what_the_paper_prints(known_answers: Ablation):

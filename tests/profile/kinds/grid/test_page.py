@@ -66,7 +66,7 @@ def test_a_study_without_grids_says_why_and_an_old_study_has_no_page():
 def test_the_tokens_open_on_the_recommended_retention():
     maps = TokenMaps(picture=picture(), cells=tuple(of_cell("trio", share, kept()) for share in (0.11, 0.33)))
     found = document(study(retentions=(0.11, 0.33))).model_copy(update={"tokens": maps})
-    pick = found.recommendation.pick
+    pick = found.pick
     assert pick is not None and block_of(found).at == pick.retention
 
 

@@ -179,8 +179,8 @@ def test_only_the_verdict_is_in_sight(several: SweepDocument):
 
 def test_the_first_screen_is_a_sentence_and_the_speed_up(several: SweepDocument):
     what, chart, *others = sweep.verdict_page(several).blocks
-    assert isinstance(what, Sentences) and len(what.lines) == 2
-    assert what.lines[1].startswith("By prefill time, trio pays certainly up to ")
+    assert isinstance(what, Sentences) and len(what.lines) == 1
+    assert what.lines[0].startswith("By prefill time, trio pays certainly up to ")
     assert isinstance(chart, Chart) and chart.id == "prefill"
     assert [type(block) for block in others] == [Table, Table, Sentences, Sentences]
 
@@ -202,9 +202,10 @@ def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepD
 
 
 def test_a_study_without_a_finished_cell_has_a_verdict():
-    report = sweep.report(document(measurements=[failed()]))
-    assert sentences(report)[0].startswith("Nothing can be recommended yet")
-    assert not blocks(report, Chart)
+    nothing = document(measurements=[failed()])
+    assert nothing.conclusion is not None
+    assert nothing.conclusion.line == "Nothing to decide: no cell of a method is measured (controls do not count)."
+    assert not blocks(sweep.report(nothing), Chart)
 
 
 def test_the_table_of_many_methods_has_a_switch():

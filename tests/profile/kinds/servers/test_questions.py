@@ -11,12 +11,11 @@ from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.pocket.grammar import exam
-from trio_profile.kinds.servers.advice import recommendation
+from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.doubts import doubts_about
 from trio_profile.kinds.servers.plan import preview
 from trio_profile.kinds.servers.questions import answers_of, questions_of, unanswered
-from trio_profile.kinds.servers.report import report
 from trio_profile.kinds.servers.requests import ARMS, RequestLog, ServedAnswer
 from trio_profile.kinds.servers.run import run
 
@@ -71,21 +70,25 @@ def test_both_servers_are_scored_and_the_difference_is_paired(file, small_pictur
         run(asked, tmp_path / "out")
 
 
-def test_a_speed_whose_answers_are_gone_is_not_praised():
-    for dense, pruned, begins in (
-        ("r" * 40, "w" * 40, "Do not use this pruning, however fast it is: it loses 100.0 ["),
-        ("r" * 40, "r" * 36 + "x" * 4, "Do not use this pruning, however fast it is: it loses 10.0 ["),
-        ("r" * 40, "r" * 40, "Use pruning at a concurrency of"),
-    ):
-        lines = list(recommendation(with_answers(dense, pruned)))
-        assert lines[0].startswith(begins)
-        assert begins.startswith("Use") or len(lines) == 1
+@pytest.mark.parametrize(
+    ("dense", "pruned", "line"),
+    [
+        ("r" * 400, "w" * 400, "Do not: of 5 loads 1 is at most 5 % faster and 4 are faster at a loss of "),
+        ("r" * 400, "r" * 360 + "x" * 40, "Do not: of 5 loads 1 is at most 5 % faster and 4 are faster at a loss of "),
+        ("r" * 12, "r" * 11 + "x", "Not decided: a concurrency of 1 is at least "),
+        (
+            "r" * 400,
+            "r" * 400,
+            "Do: prune at a concurrency of 1, a concurrency of 2, a concurrency of 4 and a rate of 3. ",
+        ),
+    ],
+)
+def test_a_speed_whose_answers_are_gone_is_not_praised(dense, pruned, line):
+    assert conclude(with_answers(dense, pruned)).line.startswith(line)
 
 
-def test_few_questions_lower_the_confidence_in_a_speed():
-    for asked, level in ((12, "low"), (1000, "high")):
-        [confidence] = report(with_answers("r" * asked, "r" * asked)).confidence
-        assert confidence.level == level
+def test_few_questions_lower_the_sureness_of_a_speed():
+    assert [conclude(with_answers("r" * asked, "r" * asked)).sureness for asked in (12, 1000)] == ["low", "high"]
 
 
 def test_a_question_that_is_not_answered_counts_as_wrong_and_is_asked_again():
@@ -100,7 +103,9 @@ def test_a_question_that_is_not_answered_counts_as_wrong_and_is_asked_again():
 def test_a_dense_server_without_a_right_answer_says_nothing_about_pruning():
     (doubt,) = _doubts(log_of("w" * 12, "w" * 12))
     assert doubt.startswith("the dense server answers none of 12 questions right")
-    assert next(recommendation(with_answers("w" * 12, "w" * 12))).startswith("Use pruning")
+    found = conclude(with_answers("w" * 12, "w" * 12))
+    assert (found.word, found.loss) == ("try", None)
+    assert "points" not in found.sentence and "none of 12 questions right" in found.reasons[0]
 
 
 def test_questions_without_answers_or_too_few_are_refused(file):

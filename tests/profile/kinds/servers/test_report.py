@@ -4,7 +4,6 @@ import pytest
 
 from tests.profile.documents import endpoints_document
 from tests.profile.reading import blocks, rows, table
-from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.report import report
 from trio_profile.records.estimate import Gain, PerSecond
@@ -30,16 +29,6 @@ def test_the_charts_mark_the_loads_and_the_break_even():
     gains = charts["gains-closed"]
     assert list(gains.x.ticks) == [1, 2, 4, 8]
     assert 5 < gains.uprights[0].x < 6
-
-
-def test_a_serious_doubt_lowers_the_confidence():
-    document = endpoints_document()
-    levels = []
-    for kind in ("prefix cache", "few requests", None):
-        doubts = [Doubt(cell=None, kind=kind, sentence="s", next_step="n", found=1, threshold=0)] if kind else []
-        [confidence] = report(document.model_copy(update={"doubts": tuple(doubts)})).confidence
-        levels.append(confidence.level)
-    assert levels == ["low", "medium", "high"]
 
 
 def test_an_axis_is_not_stretched_by_the_interval_of_two_rounds():

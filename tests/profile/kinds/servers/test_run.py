@@ -14,7 +14,7 @@ from trio_profile.cli import run
 from trio_profile.inputs import host
 from trio_profile.installation import install_command
 from trio_profile.kinds.servers import run as endpoints
-from trio_profile.kinds.servers.advice import recommendation
+from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.requests import RequestLog, RequestStore
 from trio_profile.kinds.servers.run import measure_pairs, pairs_left
@@ -109,8 +109,8 @@ def test_a_server_of_which_one_answer_in_five_dies_gets_no_advice():
     """It is faster than the dense one."""
     asked = study(concurrency=(1, 4), requests=20, rounds=2, segment_seconds=MANY)
     document, _ = measure(asked, Queue(0.01, 0.09), Queue(0.01, 0.03, fails=lambda number: number % 5 == 0))
-    (line,) = recommendation(document)
-    assert line.startswith("Nothing is advised, because a server failed: ")
+    line = conclude(document).line
+    assert line.startswith("Nothing to decide: a server failed: ")
     assert "requests to the pruned server failed, warm-up included, most often: HTTP 503: too busy" in line
 
 
