@@ -11,7 +11,7 @@ Level = Literal["high", "medium", "low"]
 
 
 class Conclusion(Record):
-    """What follows from a study.
+    """The answer of a study to its question.
 
     word: one of the words of the kind: `do`, `try`, `not decided`, `pass`, `reconciled`.
     sentence: what the word is about, with its bounds. It stands behind the word, so it may begin with a small letter.
@@ -37,7 +37,7 @@ class Conclusion(Record):
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """What a reader is told, line by line: its head and its text."""
+        """The lines that a reader sees, each with its head and its text."""
         sure = f"{self.sureness}, because {'; '.join(self.reasons)}." if self.reasons else f"{self.sureness}."
         lines = [(self.word.capitalize(), self.sentence)]
         lines += [("How sure", sure)] if self.sureness else []

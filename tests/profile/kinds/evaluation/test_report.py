@@ -6,6 +6,7 @@ from tests.profile.documents import UNPRUNED, evaluated, evaluation
 from tests.profile.reading import blocks, rows, sentences, table, terms
 from trio_profile.kinds.evaluation import report as pages
 from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Chart, Table
 
@@ -28,31 +29,41 @@ def kept(row: EvaluatedCell, average: float) -> EvaluatedCell:
     return row.model_copy(update={"average": average, "average_ci95": (average - 0.01, average + 0.01)})
 
 
+def concluded(document: Evaluation) -> Conclusion:
+    """The conclusion if the weights are those of a checkpoint: the built-in model has random ones."""
+    study = document.study.model_copy(update={"model": "./checkpoint"})
+    return conclude(document.model_copy(update={"study": study}))
+
+
 def test_the_fastest_cell_that_keeps_the_scores_is_recommended(document: Evaluation):
     better = tuple(kept(row, 1.005) for row in document.cells)
-    found = conclude(document.model_copy(update={"cells": better}))
+    found = concluded(document.model_copy(update={"cells": better}))
     assert found.line.startswith("Do: trio at 11.1 %. The prefill is at least 2.3")
     assert "points of the average score are lost" in found.sentence
 
 
 def test_a_cell_may_lose_two_points_and_no_more(document: Evaluation):
-    assert conclude(document).line.startswith("Try: trio at 33.3 %.")
+    assert concluded(document).line.startswith("Try: trio at 33.3 %.")
     worse = tuple(kept(row, 0.95 - 0.01 * number) for number, row in enumerate(document.cells))
-    line = conclude(document.model_copy(update={"cells": worse})).line
+    line = concluded(document.model_copy(update={"cells": worse})).line
     assert line == "Do not: of 3 cells 3 are faster at a loss of more than 2 points of the average score."
 
 
 def test_a_wide_interval_makes_a_recommendation_uncertain(document: Evaluation):
     wide = tuple(row.model_copy(update={"average": 0.99, "average_ci95": (0.45, 1.05)}) for row in document.cells)
-    found = conclude(document.model_copy(update={"cells": wide}))
+    found = concluded(document.model_copy(update={"cells": wide}))
     assert (found.word, found.sureness) == ("try", "low")
 
 
 def test_neither_a_control_nor_a_slow_cell_is_recommended(document: Evaluation):
     controls = tuple(kept(row, 1.0).model_copy(update={"remark": "control"}) for row in document.cells)
-    assert conclude(document.model_copy(update={"cells": controls})).word == "nothing to decide"
+    assert concluded(document.model_copy(update={"cells": controls})).word == "nothing to decide"
     slow = kept(evaluated("trio", 0.333, {"GQA": 61.9, "MME": 1862.0, "POPE": 85.9}, 0.9), 1.0)
-    assert conclude(document.model_copy(update={"cells": (slow,)})).word == "do not"
+    assert concluded(document.model_copy(update={"cells": (slow,)})).word == "do not"
+
+
+def test_random_weights_say_nothing_of_answers(document: Evaluation):
+    assert "random numbers" in conclude(document).reasons[0] and conclude(document).loss is None
 
 
 def test_what_is_missing_is_told(document: Evaluation):
