@@ -40,7 +40,7 @@ from trio_profile.report.blocks import (
     tabulate,
 )
 from trio_profile.report.charts import highest, line
-from trio_profile.report.page import fields_of, sessions_table
+from trio_profile.report.page import fields_of, sessions_table, unfinished
 
 _SERIOUS = (
     *("client saturated", "queueing at the client", "unequal answers", "prefix cache", "no right answers"),
@@ -64,6 +64,7 @@ def report(document: EndpointsDocument) -> Report:
         facts=facts,
         pages=[findings_page(document), loads_page(document), doubts.page(document.doubts), study_page(document)],
         data=document.model_dump_json(),
+        banner=unfinished(document.pairs_left, study.pairs, "segment pair"),
         confidence=[badge(document)],
     )
 
@@ -231,9 +232,6 @@ def _findings(document: EndpointsDocument) -> Iterator[str]:
     arms = [arm for at in document.loads for arm in (at.dense, at.pruned)]
     requests = units.number_of(sum(arm.requests for arm in arms), "request")
     yield f"{requests} measured; {units.exact(sum(arm.errors for arm in arms))} failed."
-    if left := document.pairs_left:
-        pairs = units.number_of(document.study.pairs, "pair")
-        yield f"{units.exact(left)} of {pairs} of segments are not measured yet; the same command measures them."
 
 
 def _load(at: AtLoad) -> Entry:
