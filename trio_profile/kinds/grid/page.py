@@ -36,7 +36,8 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
     tokens = tokens_page(document)
     about = doubts.page(document.doubts, finished_cells(document.summaries), document.pairs)
-    planned = {cell.id for cell in document.study.cells()}
+    refused = {summary.cell.id for summary in document.summaries if summary.status == "refused"}
+    planned = {cell.id for cell in document.study.cells()} - refused
     left = planned - {summary.cell.id for summary in document.summaries}
     last = [*([tokens] if tokens else []), about, study_page(document)]
     return Report(
