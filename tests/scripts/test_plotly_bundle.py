@@ -20,7 +20,7 @@ def test_the_bundle_has_the_recorded_hash_and_version_and_its_licence_beside_it(
 
 
 def renew_with(content: bytes, monkeypatch, place: Path, version: str = SOURCE["version"], asked: str = "") -> int:
-    """Renew a copy of the bundle by other content, as if npm had brought it. asked: if not the version itself, a tag."""
+    """Renew a copy of the bundle by other content, as if npm had brought it. asked: a tag instead of the version."""
     (place / "source.json").write_text(json.dumps(SOURCE))
     changes = {
         "PLACE": place,
