@@ -141,7 +141,7 @@ def test_a_quantity_is_one_file(tmp_path):
 
 
 def with_lines(module: ModuleType, lines: str, function: str = "") -> Any:
-    """A module of findings/ with further lines after the first one of `lines`, and with one more function."""
+    """A module of a report with further lines after the first one of `lines`, and with one more function."""
     place = lines.splitlines()[0] + "\n"
     source = Path(str(module.__file__)).read_text()
     assert source.count(place) == 1

@@ -7,6 +7,8 @@ ProfileError              an error that the user can fix; the command line print
 └── MeasurementError      the measurements do not suffice: too few samples, a missing quantity
 """
 
+from trio_profile.text import message_of
+
 
 class ProfileError(Exception):
     """An error that the user can fix. The command line prints it as one line and exits with code 2."""
@@ -28,11 +30,16 @@ class MeasurementError(ProfileError, ValueError):
     """The measurements do not suffice for what is computed from them."""
 
 
+_FULL = ("DefaultCPUAllocator", "CUDA error: out of memory")
+"""Parts of the messages of torch where memory ran out and the error has no class of its own."""
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, of the machine or of a GPU. torch need not be imported."""
-    names = {cls.__name__ for cls in type(error).__mro__}
-    # The CPU allocator of torch has no error class.
-    cpu_messages = ("not enough memory", "can't allocate memory")
-    return not names.isdisjoint({"MemoryError", "OutOfMemoryError"}) or any(
-        words in str(error) for words in cpu_messages
-    )
+    """Whether memory of the machine or of a GPU ran out, in the error or in its cause. torch need not be imported."""
+    for raised in (error, error.__cause__):
+        names = {cls.__name__ for cls in type(raised).__mro__}
+        if names & {"MemoryError", "OutOfMemoryError"}:
+            return True
+        if isinstance(raised, RuntimeError) and any(words in message_of(raised) for words in _FULL):
+            return True
+    return False

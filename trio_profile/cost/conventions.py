@@ -290,7 +290,7 @@ def explain_counts(claimed: Printed, prefill: Prefill, others: Sequence[OtherCou
     """The conventions that give a claim, with the prefill's own visual tokens or with another number of them.
 
     Another number is tried if no convention gives the claim with the prefill's own. If none does either, the list
-    begins as `conventions.explain` says. For a pruned prefill it ends with the γ that the paper's formula would need.
+    begins as `explain` says. For a pruned prefill it ends with the γ that the paper's formula would need.
 
     gamma: the γ that the prefills' F_ov has.
     """

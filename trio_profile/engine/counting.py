@@ -67,7 +67,7 @@ def count(workload: Workload, planned: PlannedCell, study: Study) -> Counts:
 
 
 def kept_tokens(workload: Workload, method: Method, trace: Trace, *, keep_maps: bool = True) -> KeptTokens | None:
-    """Return the visual tokens of the picture that the study shows that a method keeps, for the first sample.
+    """Return the visual tokens that a method keeps of the first sample's picture.
 
     It is None if the model's tokens cannot be placed on the picture.
 

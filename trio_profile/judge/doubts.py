@@ -51,8 +51,8 @@ class Doubt(Record):
 class Case(NamedTuple):
     """A number to test, with what is said if it is a doubt.
 
-    threshold: the one that the function compared the number with itself, so that the case is a doubt; None for that
-        of the declaration.
+    threshold: None if the number is still to be tested against the declared threshold. Otherwise the function has
+        tested it already: the case is a doubt, and this is its threshold.
     The other fields are those of the doubt.
     """
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trio_core.methods.method import Method
-from trio_profile.errors import MeasurementError
+from trio_profile.errors import MeasurementError, is_out_of_memory
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
 from trio_profile.records.schema import Fidelity
@@ -182,7 +182,9 @@ def _answer(workload: Workload, inputs: Inputs, method: Method | None, new_token
     samples = len(inputs["input_ids"])
     try:
         return _output(workload, inputs, method, new_tokens)
-    except torch.OutOfMemoryError as error:
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
         if samples == 1:
             if method is not None:
                 raise

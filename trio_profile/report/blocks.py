@@ -1,6 +1,6 @@
 """Reports as plain data: a report has pages, a page has blocks.
 
-The renderers in `render/` draw these blocks: the terminal, the page, Markdown, LaTeX. They know no document and no
+The renderers in `report/` draw these blocks: the terminal, the page, Markdown, LaTeX. They know no document and no
 measurement. A block holds text and numbers, never a library's object.
 
 A block with `detail=True` stands on the page, in Markdown and in LaTeX. The terminal shows it if asked for everything.

@@ -9,6 +9,7 @@ from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.estimate import Accuracy, Estimate
 from trio_profile.report import break_even
 from trio_profile.report.blocks import Axis, Chart, Series, Span
+from trio_profile.report.palette import number_of
 
 RETENTION = Axis("Retention", 0, 102, " %", digits=1)
 RIGHT_ANSWERS = Axis("Questions answered right", 0, 105, " %")
@@ -77,9 +78,9 @@ def accuracy(document: Any) -> Chart:
 
 def _finished(document: Any) -> Iterator[tuple[int, str, list[Any]]]:
     """The number of the colour of each method, its name, and its finished cells, least retention first."""
-    for colour, method in enumerate(document.study.methods):
+    for method in document.study.methods:
         cells = [cell for cell in document.cells if cell.method == method and cell.status == "done" and cell.retention]
-        yield colour, method, sorted(cells, key=lambda cell: cell.realised)
+        yield number_of(method), method, sorted(cells, key=lambda cell: cell.realised)
 
 
 def _by_retention(document: Any, value: Callable[[Any], Estimate | None]) -> Iterator[Series]:

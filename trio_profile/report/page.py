@@ -39,7 +39,7 @@ def notes(cells: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
 
 def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Report:
     """The report with what readers must know first of a built-in model: that it is a toy, or has random weights."""
-    return replace(report, banner=report.banner or banner(model, sessions))
+    return replace(report, banner=" ".join(filter(None, [report.banner, banner(model, sessions)])))
 
 
 def banner(model: str, sessions: Sequence[Session]) -> str:
@@ -48,6 +48,14 @@ def banner(model: str, sessions: Sequence[Session]) -> str:
         return f"{model} is a toy model that answers questions about drawn shapes: this says nothing of your model."
     random = random_weights(model, sessions)
     return f"{random[:1].upper()}{random[1:]}: times and work are those of its size." if random else ""
+
+
+def unfinished(left: int, planned: int, name: str) -> str:
+    """The banner of an unfinished study: how many of the planned parts of this name are left. Empty if none is."""
+    if not left:
+        return ""
+    parts = f"{units.exact(left)} of {units.number_of(planned, name)}"
+    return f"This study is unfinished. Not measured yet: {parts}. The same command goes on."
 
 
 def study_page(document: Any) -> Page:

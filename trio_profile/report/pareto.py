@@ -10,6 +10,7 @@ from trio_profile.quantities.summary import CellSummary, DenseSummary
 from trio_profile.records.estimate import Interval, Measured
 from trio_profile.report.blocks import Axis, Chart, Series
 from trio_profile.report.charts import RIGHT_ANSWERS, ends
+from trio_profile.report.palette import number_of
 
 NOTE = "In the chart of speed and answers a filled point is on the Pareto front: no other cell is faster and better."
 
@@ -35,7 +36,7 @@ class Point:
 def chart(cells: Sequence[CellSummary], methods: Sequence[str], dense: DenseSummary | None) -> Chart | None:
     """Prefill speed-up against right answers, or against closeness to dense where no answers are known.
 
-    methods: in the study's order, which gives them their colours.
+    methods: those of the study.
     Returns None if no cell has both.
     """
     whole = None if dense is None else dense.accuracy
@@ -112,7 +113,7 @@ def _series(method: str, points: Sequence[Point], best: Sequence[Point], methods
         x_low,
         x_high,
         band=False,
-        colour=methods.index(method) if method in methods else None,
+        colour=number_of(method),
         hollow=[not best for best in on_front],
         labels=[f"{name} {point.where}".strip() if best else "" for point, best in zip(own, on_front, strict=True)],
         size=9,

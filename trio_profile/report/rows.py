@@ -25,7 +25,8 @@ def head(table: Table, heads: Mapping[str, str] = MappingProxyType({}), *, sorta
         text = f'<button type="button" class="sort">{escape(name)}</button>' if sortable and name else escape(name)
         meaning = heads.get(name) or heads.get(name.lower())
         title = f' title="{escape(meaning)}"' if meaning else ""
-        fields.append(f'<th scope="col"{_classes(_place(table, column))}{title}>{text}</th>')
+        tag, scope = ("th", ' scope="col"') if name else ("td", "")  # a head without a word heads nothing
+        fields.append(f"<{tag}{scope}{_classes(_place(table, column))}{title}>{text}</{tag}>")
     return Markup(f"<tr>{''.join(fields)}</tr>")
 
 

@@ -12,6 +12,7 @@ from trio_profile.quantities.registry import COLUMNS, FURTHER
 from trio_profile.quantities.right_answers import of_kind
 from trio_profile.report import doubts
 from trio_profile.report.blocks import Entry, Table
+from trio_profile.report.palette import number_of
 
 IN_SIGHT = ("prefill", "points lost", "KV", "total", "right", "MACs")
 """The columns that a summary of cells always shows. A small screen has room for the first three."""
@@ -27,13 +28,11 @@ class Grid:
 
     rows: the summary of each cell, in the order of the table: a record with a `cell`, and with what the columns read.
     dense: the summary of the dense model; None if it was not measured.
-    methods: in the study's order, which gives them their colours.
     marks: why a cell is doubted, by its id. Only cells whose conclusion could be wrong have a mark.
     """
 
     rows: Sequence[Any]
     dense: Any
-    methods: Sequence[str]
     marks: Mapping[str, str]
 
     @property
@@ -62,7 +61,7 @@ def grid(document: Any, summaries: Iterable[Any]) -> Grid:
     """
     rows = [summary for summary in summaries if getattr(summary, "status", "done") == "done"]
     unsure = [summary.cell for summary in rows if _could_turn(summary)]
-    return Grid(rows, document.dense, document.study.methods, doubts.marks(getattr(document, "doubts", ()), unsure))
+    return Grid(rows, document.dense, doubts.marks(getattr(document, "doubts", ()), unsure))
 
 
 def _could_turn(summary: Any) -> bool:
@@ -123,12 +122,11 @@ def _name(grid: Grid, summary: Any, keys: Sequence[Key], marked: int) -> list[En
     return named
 
 
-def _method(grid: Grid, summary: Any) -> Entry:
+def _method(_: Grid, summary: Any) -> Entry:
     """The method, and whether it is a control or its code is non-commercial. The whole remark is its tooltip."""
     cell, remark = summary.cell, summary.remark
     note = CONTROL if remark == CONTROL else "non-commercial" if "non-commercial" in remark else ""
-    colour = grid.methods.index(cell.method) if cell.method in grid.methods else None
-    return Entry(cell.variant, note=note, title=remark, colour=colour)
+    return Entry(cell.variant, note=note, title=remark, colour=number_of(cell.method))
 
 
 def _share(retention: float) -> Entry:

@@ -1,4 +1,4 @@
-// Draws the kept tokens on the picture: tokens.html has the elements, token_data.py the data.
+// Draws the kept tokens on the picture: tokens.html has the elements, html.py the data.
 const MOST = 4;
 const WIDTH = 560; // pixels of a drawing, whatever its width on the page
 const NO_SCORE = 255;

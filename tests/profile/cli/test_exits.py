@@ -32,6 +32,8 @@ class Panic(BaseException):
         (MemoryError(), "out of memory"),
         (OutOfMemoryError("CUDA out of memory. Tried to"), "out of memory; choose a smaller model, batch or dtype"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory; choose a smaller model"),
+        (RuntimeError("CUDA error: out of memory\nCompile with"), "out of memory; choose a smaller model"),
+        (ValueError("not enough memory tokens: 3 of 5"), "this is a fault of trio-profile"),
         (SystemExit(1), "code that is not trio-profile's ended the program"),
         (Panic("index out of range"), "Panic: index out of range"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "aaa"), "aaa: File name too long"),

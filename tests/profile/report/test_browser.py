@@ -387,7 +387,7 @@ def everything() -> Report:
 
 
 @pytest.mark.parametrize(("width", "scheme"), fast_first([(390, "light"), (320, "dark"), (1400, "dark")], 390))
-def test_nothing_is_wider_than_the_window_and_axe_has_no_serious_finding(show: Open, width: int, scheme: str):
+def test_nothing_is_wider_than_the_window_and_axe_finds_nothing(show: Open, width: int, scheme: str):
     view = show(everything(), width=width, color_scheme=scheme)
     assert view.page.locator("header .banner, main .conclusion").count() == 2
     view.scroll_through()

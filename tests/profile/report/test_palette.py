@@ -4,8 +4,13 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+from tests.profile.examples import document, study
+from tests.profile.reading import blocks, table
+from trio_profile.inputs.catalogue import methods
+from trio_profile.kinds.grid import sweep
 from trio_profile.report import html
-from trio_profile.report.palette import INK, PALETTE, SYMBOLS, hex_colour, symbol
+from trio_profile.report.blocks import Chart
+from trio_profile.report.palette import INK, PALETTE, SYMBOLS, hex_colour, number_of, symbol
 
 STYLE = (Path(html.__file__).parent / "page.css").read_text()
 
@@ -37,3 +42,16 @@ def test_a_colour_and_a_symbol_occur_together_once_in_56_numbers():
 def test_the_page_draws_each_symbol():
     style = (Path(html.__file__).parent / "tables.css").read_text()
     assert all(f".dot.{name}" in style for name in SYMBOLS)
+
+
+def test_a_method_has_one_colour_and_symbol_on_every_page():
+    alone, beside = (sweep.report(document(study(methods=names))) for names in (("fastv",), ("trio", "grid", "fastv")))
+    numbers = {line.colour for report in (alone, beside) for chart in blocks(report, Chart) for line in chart.series}
+    numbers |= {row[0].colour for row in table(beside, "Speed-up [95 % interval], and cost relative to dense").rows}
+    assert numbers - {None} == {number_of(name) for name in ("trio", "grid", "fastv")}
+
+
+def test_no_two_built_in_methods_share_a_colour_with_a_symbol_and_other_methods_keep_theirs():
+    pairs = {(hex_colour(number_of(name)), symbol(number_of(name))) for name in methods()}
+    assert len(pairs) == len(methods())
+    assert number_of("mine") == number_of("mine") != number_of("yours")

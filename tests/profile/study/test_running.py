@@ -64,7 +64,7 @@ def test_what_was_kept_is_read_as_its_kind_and_nothing_is_written(kind, tmp_path
     if KINDS[kind].runs_a_model:
         study = found.document.study.model_copy(update={"model": "pocket"})
         found = replace(found, document=found.document.model_copy(update={"study": study}))
-    assert running.findings(found).banner.startswith("pocket is a toy model") == KINDS[kind].runs_a_model
+    assert ("pocket is a toy model" in running.findings(found).banner) == KINDS[kind].runs_a_model
 
 
 def test_an_empty_directory_holds_no_study_and_stays_empty(tmp_path):

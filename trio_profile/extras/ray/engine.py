@@ -130,18 +130,29 @@ class Cluster:
         return self.counting(study)
 
     def _alike(self, hosts: Sequence[RayHost], device: str) -> list[RayHost]:
-        """The hosts that have started. Raises StudyError if there is none, and StoreError if their machines differ."""
+        """The hosts that have started. Raises StudyError if there is none, and StoreError if their machines differ.
+
+        A host is left out if it dies while it starts: Ray may still plan with a node that was just lost.
+        """
         started = {host.actor.environment.remote(device): host for host in hosts}
         ready, _ = self._ray.wait([*started], num_returns=len(started), timeout=START_SECONDS)
         if not ready:
             raise StudyError(f"no host has started in {START_SECONDS:g} s: other programs use the cluster")
-        try:
-            environments = self._ray.get(ready)
-        except self._ray.exceptions.RayError as error:
-            raise StudyError(f"a host could not start: {first_line(getattr(error, 'cause', error))}") from error
-        for machine, environment in environments:
-            require_same("environment", environment, environments[0][1], Path(machine), ONE_KIND)
-        return [started[reference] for reference in ready]
+        alive: list[RayHost] = []
+        first: dict[str, Any] = {}
+        problem = ""
+        for reference in ready:
+            try:
+                machine, environment = self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:
+                problem = first_line(getattr(error, "cause", None) or error)
+                continue
+            first = first or environment
+            require_same("environment", environment, first, Path(machine), ONE_KIND)
+            alive.append(started[reference])
+        if not alive:
+            raise StudyError(f"a host could not start: {problem}")
+        return alive
 
 
 def room_of(nodes: Sequence[dict[str, Any]], gpus: int, cores: int | None) -> tuple[int, int]:

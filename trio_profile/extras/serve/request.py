@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 
 from trio_core.errors import TrioError
-from trio_profile.errors import ProfileError
+from trio_profile.errors import ProfileError, is_out_of_memory
 from trio_profile.reading import parse_json
 from trio_profile.text import first_line, one_line
 
@@ -43,10 +43,9 @@ class Refused(Exception):
             return error
         if isinstance(error, ProfileError | TrioError):
             return cls(400, first_line(error))
-        kind = type(error).__name__
-        if kind in ("MemoryError", "OutOfMemoryError") or "can't allocate memory" in str(error):
+        if is_out_of_memory(error):
             return cls(413, "the request needs more memory than requests may take; send less")
-        return cls(500, f"{kind}: {first_line(error)}")
+        return cls(500, f"{type(error).__name__}: {first_line(error)}")
 
     def document(self) -> dict[str, Any]:
         """Return the error in OpenAI's form."""

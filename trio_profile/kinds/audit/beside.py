@@ -13,6 +13,7 @@ from trio_profile.kinds.audit.document import NEAR
 from trio_profile.quantities import entries
 from trio_profile.report import doubts
 from trio_profile.report.blocks import Entry, Page, Report, Sentences, tabulate
+from trio_profile.report.palette import number_of
 from trio_profile.text import listed
 
 Quantity = Literal["prefill", "total", "accuracy"]
@@ -125,7 +126,7 @@ def _page(document: Any, claims: Claims, figures: Sequence[Figure]) -> Page:
     cells = [summary.cell for summary in document.summaries]
     marks = doubts.marks(document.doubts, cells)
     columns: dict[str, Callable[[Figure], Entry]] = {
-        "Method": lambda figure: Entry(figure.method, colour=document.study.methods.index(figure.method)),
+        "Method": lambda figure: Entry(figure.method, colour=number_of(figure.method)),
         "Retention": lambda figure: Entry(units.percent(figure.retention), order=figure.retention),
         "quantity": lambda figure: Entry(_WORDS[figure.quantity]),
         "as printed": _printed,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,26 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs import host
 from trio_profile.inputs.claims.claims import Claims, Row, builtin, quantity, read
 from trio_profile.inputs.claims.facts import Facts, Line
+from trio_profile.kinds.audit.checks import (
+    break_even,
+    cache,
+    dense_work,
+    duplicates,
+    plausible,
+    pruned_work,
+    ratios,
+    schedules,
+    sums,
+    tower,
+)
 from trio_profile.kinds.audit.document import NEAR, VERDICTS, AuditDocument, Finding, Measured, merged
 from trio_profile.progress import Watch, ignore
 from trio_profile.records.schema import Study
 from trio_profile.records.store import Store
 from trio_profile.study.kinds import find
 
-CHECKS = (
-    *("ratios", "duplicates", "dense_work", "pruned_work", "cache"),
-    *("schedules", "sums", "break_even", "plausible", "tower"),
-)
-"""The modules of `checks`, in the order of the document. Each has a function `check` from the facts to its findings."""
+CHECKS = (ratios, duplicates, dense_work, pruned_work, cache, schedules, sums, break_even, plausible, tower)
+"""The checks, in the order of the document. Each has a function `check` from the facts to its findings."""
 _EXACT = {"flops": "counted_macs", "macs": "counted_macs", "kv": "kv_bytes"}
 """The fields of a cell with exact quantities, by what a paper prints."""
 
@@ -61,8 +69,7 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
     Raises ClaimsError if the peak of the device is unknown.
     """
     facts = Facts.of(claims, device)
-    checks = (import_module(f"{__package__}.checks.{name}") for name in CHECKS)
-    findings = tuple(merged(_at_source(facts, finding) for module in checks for finding in module.check(facts)))
+    findings = tuple(merged(_at_source(facts, finding) for module in CHECKS for finding in module.check(facts)))
     counts = Counter(finding.verdict for finding in findings)
     return AuditDocument(
         name=claims.label,

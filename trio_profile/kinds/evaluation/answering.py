@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-import torch
 from PIL import Image
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable, prune
 from trio_profile.cost import formula
 from trio_profile.engine.plan import Plan, PlannedCell
-from trio_profile.errors import MeasurementError
+from trio_profile.errors import MeasurementError, is_out_of_memory
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.chat import Message, ask_in_messages
 from trio_profile.inputs.workload import padding, placed
@@ -104,7 +103,9 @@ class Answerer:
                 self._is_warm = True
             [answered] = self.store.append(self._answer_in_turn(question, inputs))
             return answered
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             raise MeasurementError(
                 f"document {question.document} of task {question.task!r} does not fit into the memory of "
                 f"{self.study.device}; choose a smaller --dtype or another --device"

@@ -57,7 +57,7 @@ class AnsweredQuestion(Record):
     A question without a picture is answered only once, by the dense model. Its answer counts for every cell.
 
     task, split, document: name of the task, the split of its data, and number of the question in it.
-    prompt: hash of the text that was asked, and of the options of the answer. A task that has changed asks its
+    prompt: hash of the messages that were asked, and of the options of the answer. A task that has changed asks its
         questions again.
     picture: number of its pictures. Questions with one number show the same pictures. None without pictures.
     pixels: hash of its pictures; empty without pictures. A later session numbers the same pictures alike.

@@ -1,8 +1,6 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
-from typing import Annotated
 
-from pydantic import Field
 
 from trio_profile.judge.deploy import Candidate, Words, decide
 from trio_profile.judge.doubts import cell_name
@@ -16,27 +14,23 @@ from trio_profile.records.schema import Cell, Record
 from trio_profile.stats.intervals import widened
 
 
-class BenchmarkTask(Record):
-    """A task, and the metrics that make its score.
+class Benchmark(Record):
+    """One column of the table: a task, and the metrics that make its score.
 
+    name: the head of the column.
     task: lmms-eval's name of the task.
     metrics: lmms-eval's names of the metrics, `metric,filter`. The score is their sum (MME adds two).
     scale: the score is the sum times this: 100 makes per cent.
-    printed: what the paper calls the benchmark, if not by its name here; empty outside a suite.
+    printed: what the paper calls the benchmark; empty outside a suite.
     differs: how the task differs from the paper's protocol; empty if it does not, and outside a suite.
     """
 
-    task: Annotated[str, Field(min_length=1)]
-    metrics: Annotated[tuple[Annotated[str, Field(pattern="^[^,]+,[^,]+$")], ...], Field(min_length=1)]
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    name: str
+    task: str
+    metrics: tuple[str, ...]
+    scale: float = 1.0
     printed: str = ""
     differs: str = ""
-
-
-class Benchmark(BenchmarkTask):
-    """One column of the table. name: its head."""
-
-    name: str
 
 
 class Score(Record):

@@ -178,7 +178,7 @@ class Model(lmms):
         ends = tuple(filter(None, [until] if isinstance(until, str) else until))
         most_new_tokens = int(options.get("max_new_tokens") or MOST_NEW_TOKENS)
         try:
-            messages, pictures = _read_messages(task, to_messages(self.task_dict[task][split][document]))
+            messages, unread = _read_messages(task, to_messages(self.task_dict[task][split][document]))
         except ProfileError:
             raise
         # The code of a task may raise any error.
@@ -188,23 +188,24 @@ class Model(lmms):
             ) from error
         if to_messages.__self__.config.doc_to_messages is None:
             # Messages that lmms-eval makes have neither the task's description nor its examples.
-            content = (*[{"type": "image"}] * len(pictures), {"type": "text", "text": context.strip()})
+            content = (*[{"type": "image"}] * len(unread), {"type": "text", "text": context.strip()})
             messages = ({"role": "user", "content": content},)
         prompt = sha256(json.dumps([messages, most_new_tokens, ends]).encode()).hexdigest()[:16]
         known = self.answerer.store.contents.questions.get((task, split, document, prompt))
         if known is not None and None not in map(known.answer_of, self.answerer.rows):
-            return known
+            return known  # its pictures are not read
+        pictures = tuple(_picture(task, picture) for picture in unread)
         return self.answerer.answer(Question(task, split, document, prompt, messages, pictures, most_new_tokens, ends))
 
 
-def _read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], tuple[Image.Image, ...]]:
-    """Return a task's messages without the pictures, and the pictures in their order.
+def _read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], list[Any]]:
+    """Return a task's messages without the pictures, and the pictures in their order: PIL images or paths.
 
-    made: as `doc_to_messages` returns them. A picture is a PIL image or a path.
+    made: as `doc_to_messages` returns them.
     Raises StudyError if they show anything but pictures.
     """
     messages: list[Message] = []
-    pictures: list[Image.Image] = []
+    pictures: list[Any] = []
     for message in made or ():
         parts = message["content"]
         content: list[Message] = []
@@ -215,11 +216,11 @@ def _read_messages(task: str, made: Any) -> tuple[tuple[Message, ...], tuple[Ima
             if part["type"] != "image":
                 raise StudyError(f"task {task!r} shows {part['type']!r}; only pictures can be asked about")
             content.append({"type": "image"})
-            pictures.append(_picture(task, part.get("url", part.get("image"))))
+            pictures.append(part.get("url", part.get("image")))
         messages.append({"role": message["role"], "content": tuple(content)})
     if not messages:
         raise StudyError(f"task {task!r} makes a question without a message")
-    return tuple(messages), tuple(pictures)
+    return tuple(messages), pictures
 
 
 def _picture(task: str, picture: Any) -> Image.Image:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.inputs import catalogue
-from trio_profile.kinds.evaluation.document import Benchmark, BenchmarkTask, PrintedAverage
+from trio_profile.kinds.evaluation.document import Benchmark, PrintedAverage
 from trio_profile.records import yaml_source as yaml
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share, Study
@@ -26,9 +26,18 @@ Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 
 
-class SuiteBenchmark(BenchmarkTask):
-    """One benchmark: a column of the table. needs: what must be downloaded or set before its task can run."""
+class SuiteBenchmark(Record):
+    """One benchmark, which makes a column of the table. The other fields are those of `Benchmark`.
 
+    printed: what the paper calls it, if not by its name here.
+    needs: what must be downloaded or set before its task can run.
+    """
+
+    task: Text
+    metrics: Annotated[tuple[Annotated[str, Field(pattern="^[^,]+,[^,]+$")], ...], Field(min_length=1)]
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    printed: str = ""
+    differs: str = ""
     needs: tuple[Text, ...] = ()
 
 

@@ -196,7 +196,7 @@ def _effects(
     """
     scale = column.scale / dense
     return Effects(
-        each=scale * np.concatenate([cell.each - share * dense.each for cell, dense in pairs]),
+        each=scale * np.concatenate([own.each - share * reference.each for own, reference in pairs]),
         step=scale * max(part.step for pair in pairs for part in pair),
         clusters=[pictures[column.task, document] for cell, _ in pairs for document in cell.documents],
     )

@@ -105,7 +105,7 @@ def verdict_page(document: Comparison) -> Page:
     blocks: list[Block] = []
     chart = pareto.chart(done, document.study.methods, document.dense)
     blocks += [chart] if chart is not None else []
-    blocks.append(_table(document))
+    blocks += [_table(document)] if done else []
     blocks += reminders(document)
     return Page("verdict", "Verdict", "", blocks)
 

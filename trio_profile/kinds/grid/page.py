@@ -12,7 +12,7 @@ from trio_profile.records.schema import Cell, StageTokens
 from trio_profile.report import doubts
 from trio_profile.report.blocks import Block, DrawnStage, DrawnTokens, Grid, Page, Report, Sentences, Tokens
 from trio_profile.report.definitions import numbers_page
-from trio_profile.report.page import measured_facts, notes, study_page
+from trio_profile.report.page import measured_facts, notes, study_page, unfinished
 from trio_profile.report.table import grid, table
 from trio_profile.text import listed
 
@@ -36,6 +36,9 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
     tokens = tokens_page(document)
     about = doubts.page(document.doubts, finished_cells(document.summaries), document.pairs)
+    refused = {summary.cell.id for summary in document.summaries if summary.status == "refused"}
+    planned = {cell.id for cell in document.study.cells()} - refused
+    left = planned - {summary.cell.id for summary in document.summaries}
     last = [*([tokens] if tokens else []), about, study_page(document)]
     return Report(
         subject=subject,
@@ -43,6 +46,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         facts=facts,
         pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
         data=json_with_pairs(document),
+        banner=unfinished(len(left), len(planned), "cell"),
     )
 
 
@@ -51,7 +55,7 @@ def finished_cells(summaries: Iterable[Any]) -> list[Cell]:
     return [summary.cell for summary in summaries if summary.status == "done"]
 
 
-def unfinished(summaries: Iterable[Any]) -> list[str]:
+def without_numbers(summaries: Iterable[Any]) -> list[str]:
     """The cells that failed or were refused, each reason once."""
     names: dict[str, list[str]] = {}
     for summary in summaries:
@@ -74,7 +78,7 @@ def reminders(document: Any, *lines: str) -> list[Block]:
         lines += (doubts.summary(document.doubts, finished_cells(cells)),)
     blocks = [
         Sentences("Keep in mind", lines, tone="doubt"),
-        Sentences("Cells without numbers", unfinished(cells), detail=True),
+        Sentences("Cells without numbers", without_numbers(cells), detail=True),
     ]
     return [block for block in blocks if block.lines]
 
@@ -113,7 +117,7 @@ def _caption(document: GridDocument) -> str:
             f"Right: share of {questions} answered right by the rule {study.match}, dense {right}; points lost are "
             "paired by question."
         )
-    return " ".join([*parts, "Brackets: 95 % intervals.", *unfinished(document.summaries)])
+    return " ".join([*parts, "Brackets: 95 % intervals.", *without_numbers(document.summaries)])
 
 
 # --- the kept tokens: the picture, and which of its tokens each method keeps ------------------------------------------

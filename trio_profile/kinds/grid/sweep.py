@@ -14,6 +14,7 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Dense, Measurement
 from trio_profile.report import break_even, charts, pareto
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
+from trio_profile.report.palette import number_of
 from trio_profile.report.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
 from trio_profile.stats.intervals import machine_spread
@@ -214,23 +215,18 @@ def _summary(document: SweepDocument) -> Table:
 
 def _incomplete(document: SweepDocument) -> Iterator[str]:
     """The numbers that are missing or too low."""
-    cells, planned = document.cells, len(document.study.cells())
+    cells = document.cells
     if document.dense is None and any(cell.status == "done" for cell in cells):
         yield "The dense model was not counted, so work and cache cannot be compared with it."
     missed = {name for cell in [*cells, *([document.dense] if document.dense else [])] for name in cell.uncounted}
     if missed:
         yield f"Counted MACs are too low: no formula covers {', '.join(sorted(missed))}."
-    if planned > len(cells):
-        yield f"Not measured yet: {planned - len(cells)} of {units.number_of(planned, 'cell')}."
 
 
 def _kept_table(document: SweepDocument) -> Table:
     """The cheapest retention that keeps a share of the dense accuracy."""
     known = {method: kept for method, kept in document.accuracy_kept_by_method.items() if kept}
-    rows = [
-        [Entry(method, colour=document.study.methods.index(method)), *map(_kept, kept.values())]
-        for method, kept in known.items()
-    ]
+    rows = [[Entry(method, colour=number_of(method)), *map(_kept, kept.values())] for method, kept in known.items()]
     shares = next(iter(known.values()), {})
     columns = ("Method", *(f"{units.percent(float(share), 0)} kept" for share in shares))
     return Table("The cheapest retention that keeps a share of the dense accuracy", columns, rows, detail=True)

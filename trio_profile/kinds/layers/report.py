@@ -25,6 +25,7 @@ from trio_profile.report.blocks import (
 from trio_profile.report.blocks import Step as Bar
 from trio_profile.report.charts import line
 from trio_profile.report.page import measured_facts, notes
+from trio_profile.report.palette import number_of
 from trio_profile.text import listed
 
 _LONG, _SHORT = "time that does not follow work", "more time than work"
@@ -205,7 +206,7 @@ def _forwards(cell: PrefillTimes) -> Chart:
     series = []
     for name, by_layer in times.items():
         points = [(layer, time, f"{name}\nlayer {layer}: {units.milliseconds(time.value)}") for layer, time in by_layer]
-        series.append(line(name, points, colour=None if name == "dense" else 0, group=name))
+        series.append(line(name, points, colour=None if name == "dense" else number_of(name), group=name))
     return Chart(
         id="layers",
         caption="Forward of each decoder layer",

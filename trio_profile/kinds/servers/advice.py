@@ -1,4 +1,4 @@
-"""The conclusion of a study of servers, and the words of its report for quantities and loads."""
+"""The conclusion of a study of servers, and the words of its report for loads."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import get_args

@@ -42,7 +42,7 @@ class Answers:
 class Quantity:
     """One quantity.
 
-    name: its field in `--json`. The last part says the unit.
+    name: its field in `--json`. The last part of a time says the unit.
     label: its name in a sentence and at the head of a column.
     kind: the class of its values over the rounds. Of a rate more is better, of a time less.
     value: its value in one segment; None if the segment has none.

@@ -34,7 +34,7 @@ from trio_profile.report.blocks import (
     tabulate,
 )
 from trio_profile.report.charts import highest, line
-from trio_profile.report.page import fields_of, sessions_table
+from trio_profile.report.page import fields_of, sessions_table, unfinished
 
 _ROOM = 2.0
 """An axis reaches to this many times its highest value, even where an interval of few rounds reaches much further."""
@@ -53,6 +53,7 @@ def report(document: EndpointsDocument) -> Report:
         facts=facts,
         pages=[findings_page(document), loads_page(document), doubts.page(document.doubts), study_page(document)],
         data=document.model_dump_json(),
+        banner=unfinished(document.pairs_left, study.pairs, "segment pair"),
     )
 
 
@@ -190,9 +191,6 @@ def _findings(document: EndpointsDocument) -> Iterator[str]:
     arms = [arm for at in document.loads for arm in (at.dense, at.pruned)]
     requests = units.number_of(sum(arm.requests for arm in arms), "request")
     yield f"{requests} measured; {units.exact(sum(arm.errors for arm in arms))} failed."
-    if left := document.pairs_left:
-        pairs = units.number_of(document.study.pairs, "pair")
-        yield f"{units.exact(left)} of {pairs} of segments are not measured yet; the same command measures them."
 
 
 def _load(at: AtLoad) -> Entry:

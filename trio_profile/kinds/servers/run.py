@@ -50,7 +50,7 @@ def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
 
     Raises MeasurementError if no pair is finished. Raises StoreError if the directory holds another study.
     """
-    return document_of(study, store_of(study, directory).contents)
+    return document_of(study, RequestStore(directory, study, host.session(host.without_torch())).contents)
 
 
 def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:

@@ -36,7 +36,7 @@ class Correlation(Estimate):
 
 
 class MeanShare(Estimate):
-    """A share of a question's visual tokens, 0 to 1, averaged over questions."""
+    """A share, 0 to 1, averaged over questions."""
 
 
 class Count(Estimate):

@@ -64,9 +64,19 @@ class Reference:
     value: dict
 
 
+LOST = {"node": "lost"}
+"""The environment of a host whose node is lost while it starts."""
+
+
 def fake_ray(*environments: dict, ready: int | None = None) -> SimpleNamespace:
     """A cluster whose hosts have these environments. ready: how many start in time; None for all."""
     waiting = iter(enumerate(environments))
+
+    def environment(reference: Reference) -> tuple[str, dict]:
+        if reference.value == LOST:
+            raise KeyError("the actor died")
+        return f"m{reference.number}", reference.value
+
     actors = SimpleNamespace(
         remote=lambda _: SimpleNamespace(environment=SimpleNamespace(remote=lambda _: Reference(*next(waiting))))
     )
@@ -74,7 +84,7 @@ def fake_ray(*environments: dict, ready: int | None = None) -> SimpleNamespace:
         nodes=lambda: [node(f"n{number}", CPU=1.0) for number in range(len(environments))],
         remote=lambda _: SimpleNamespace(options=lambda **_: actors),
         wait=lambda references, **_: (references[:ready], references[ready:] if ready else []),
-        get=lambda references: [(f"m{reference.number}", reference.value) for reference in references],
+        get=environment,
         exceptions=SimpleNamespace(RayError=KeyError),
     )
 
@@ -88,6 +98,9 @@ def test_unlike_hosts_are_refused_before_they_measure():
 
 def test_hosts_that_do_not_start_are_left_out_and_without_any_the_study_is_refused():
     one = {"cpu": "new"}
+    assert len(Cluster(fake_ray(LOST, one), None, 1).counting(Study(device="cpu"))) == 1
+    with pytest.raises(StudyError, match=r"^a host could not start: 'the actor died'$"):
+        Cluster(fake_ray(LOST, LOST), None, 1).counting(Study(device="cpu"))
     assert len(Cluster(fake_ray(one, one, one, ready=2), None, 1).counting(Study(device="cpu"))) == 2
     assert len(Cluster(fake_ray(one, one, one), 2, 1).timing(Study(device="cpu"))) == 2
     with pytest.raises(StudyError, match=r"^no host has started in 60 s: other programs use the cluster$"):

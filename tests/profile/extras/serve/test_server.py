@@ -34,7 +34,6 @@ def streamed(chunks):
 
 @pytest.mark.parametrize("stream", fast_first([False, True], True))
 @pytest.mark.parametrize("kind", fast_first(["dense", "pruned"], "pruned"))
-@pytest.mark.slow
 def test_requests_at_once_get_the_answers_of_one_at_a_time(kind, stream, request):
     served, questions = request.getfixturevalue(kind), exam(4)
     answers = [expected(served, question) for question in questions]

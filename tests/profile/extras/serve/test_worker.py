@@ -76,7 +76,6 @@ def test_a_request_whose_time_is_over_stops_at_its_next_token(server, monkeypatc
     assert said(server.post(say("a"))) == "talk a"  # by the same process
 
 
-@pytest.mark.slow
 def test_a_request_that_does_not_stop_ends_with_its_process(server, monkeypatch):
     monkeypatch.setattr(worker, "DEADLINE_SECONDS", 0.0)
     monkeypatch.setattr(worker, "GRACE_SECONDS", 0.0)

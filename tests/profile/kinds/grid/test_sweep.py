@@ -21,6 +21,7 @@ from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.sweep import COSTS, SweepDocument, summarise
 from trio_profile.records.schema import Energy, Fidelity
 from trio_profile.report.blocks import Chart, Sentences, Table
+from trio_profile.report.palette import number_of
 
 
 def test_cells_come_in_the_studys_order():
@@ -191,7 +192,7 @@ def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepD
     found = several.break_even["prefill_ms"]
     lines = [one for one in chart.series if one.line == "solid"]
     claims = [one for one in chart.series if one.line == "dot"]
-    assert [one.colour for one in lines] == [one.colour for one in claims] == [0, 1]
+    assert [one.colour for one in lines] == [one.colour for one in claims] == [number_of("trio"), number_of("fastv")]
     assert all(a <= y <= b for one in lines for a, y, b in zip(one.low, one.y, one.high, strict=True))
     cell = next(cell for cell in several.cells if cell.method == "trio")
     assert several.dense and cell.fastv_macs
@@ -267,9 +268,9 @@ def test_the_cheapest_retention_has_its_interval(quizzed: SweepDocument):
 
 def test_reminders_say_each_thing_once():
     noted = [measurement(retention=part).model_copy(update={"notes": ("other code ran",)}) for part in (0.11, 0.77)]
-    told = sentences(sweep.report(document(study(retentions=(0.11, 0.77, 0.99)), noted)))
-    assert told.count("trio: other code ran.") == 1
-    assert any("Not measured yet: 1 of 3 cells." in line for line in told)
+    report = sweep.report(document(study(retentions=(0.11, 0.77, 0.99)), noted))
+    assert sentences(report).count("trio: other code ran.") == 1
+    assert report.banner.startswith("This study is unfinished. Not measured yet: 1 of 3 cells.")
 
 
 def test_without_dense_work_and_cache_are_not_judged():

@@ -54,7 +54,7 @@ class Pictures:
     """Hands out pictures. Each is handed out once.
 
     directory: where the pictures are; None draws them.
-    prompt: the question; None: see `records.endpoint_study.EndpointStudy.prompt`.
+    prompt: the question; None: see `study.EndpointStudy.prompt`.
     seed: of the drawn pictures.
     frames: 1 for pictures, more for videos.
     needed: how many pictures the whole study needs. It decides how much the cut-outs lose.

@@ -81,7 +81,7 @@ class Limits:
 
 async def run_segment(
     ask: Ask, bodies: Iterator[tuple[int, Body]], load: Load, limits: Limits, *, number: int = 0, seed: str = "0"
-) -> "Measured":
+) -> "SegmentRun":
     """Send requests under one load, and return them with their answers.
 
     ask: sends one request.
@@ -89,7 +89,7 @@ async def run_segment(
     number: of the segment.
     seed: of the arrivals. Two segments with one seed have the same arrivals; their warm-ups may end at different ones.
     """
-    measured = Measured(ask, bodies, load, limits, number)
+    measured = SegmentRun(ask, bodies, load, limits, number)
     cpu, wall = time.process_time(), time.perf_counter()
     watching = asyncio.create_task(measured.watch_lag())
     try:
@@ -112,7 +112,7 @@ class _BrokenOff(Exception):
     """The segment is broken off. It never leaves this module."""
 
 
-class Measured:
+class SegmentRun:
     """The requests of one segment, while it runs and afterwards. Times are in milliseconds since the segment began.
 
     requests: all of its requests, in the order in which they ended.

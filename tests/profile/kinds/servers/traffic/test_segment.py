@@ -15,7 +15,7 @@ from trio_profile.kinds.servers.traffic.segment import (
     EACH,
     MOST_WINDOWS,
     Limits,
-    Measured,
+    SegmentRun,
     keeps_up,
     run_segment,
     window_of,
@@ -23,7 +23,7 @@ from trio_profile.kinds.servers.traffic.segment import (
 from trio_profile.kinds.servers.traffic.stream import Body, Reply, Stream
 
 
-def run(queue: Any, load: Load, *, requests: int = 40, seconds: float = 1000.0, seed: str = "0") -> Measured:
+def run(queue: Any, load: Load, *, requests: int = 40, seconds: float = 1000.0, seed: str = "0") -> SegmentRun:
     bodies = ((number, {}) for number in count())
     return virtual(run_segment(queue.ask, bodies, load, Limits(requests, seconds), seed=seed))
 
@@ -32,7 +32,7 @@ def closed(value: int) -> Load:
     return Load(loop="closed", value=value)
 
 
-def throughput(found: Measured) -> float:
+def throughput(found: SegmentRun) -> float:
     """Measured requests per second."""
     return 1000 * sum(one.measured for one in found.requests) / (found.end_ms - found.start_ms)
 
@@ -194,7 +194,7 @@ def test_a_server_that_hangs_is_no_measurement(load):
 def test_time_that_ends_during_an_answer_does_not_favour_slow_servers():
     """Few answers of varying length fit in a segment. Throughput is n answers / the time from answer 0 to answer n."""
 
-    def exponential(seed: int) -> Measured:
+    def exponential(seed: int) -> SegmentRun:
         return run(Queue(10.0, 0.0, exponential=True, seed=seed), closed(1), requests=1000, seconds=60.0)
 
     segments = [exponential(seed) for seed in range(150)]
