@@ -396,7 +396,10 @@ def _cache_bytes(visual_tokens: Sequence[int], sizes: Shape) -> int:
 def ablation() -> Ablation:
     """200 questions: k_pos 1 loses 30 that the default answers and gains 5, k_pos 2 loses as many as it gains."""
     asked = study(
-        verb="ablate", retentions=(0.11,), ablations={"k_pos": {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}}
+        verb="ablate",
+        model="MODEL",
+        retentions=(0.11,),
+        ablations={"k_pos": {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}},
     )
     default = [True] * 120 + [False] * 80
     worse = [False] * 30 + [True] * 95 + [False] * 75
