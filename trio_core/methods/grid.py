@@ -9,6 +9,7 @@ import torch
 
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Picture, Selection, View
+from trio_core.rules.cost import Operators
 from trio_core.rules.selection import band_starts, stride
 from trio_core.tensors import KeptK, to_device
 
@@ -27,6 +28,7 @@ class Grid(Method):
     shape: Literal["stride", "square"] = "stride"
 
     name: ClassVar[str] = "grid"
+    operators: ClassVar[Operators | None] = Operators(bytes="4 budget hidden")
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; a one-dimensional stride over the raster order",
         kind="control",

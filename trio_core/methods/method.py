@@ -19,7 +19,7 @@ from torch import OutOfMemoryError, Tensor
 from trio_core.errors import MethodError, OptionError, TrioError, first_line
 from trio_core.methods.view import Selection, Signal, View
 from trio_core.models.encoder import Choice
-from trio_core.rules.cost import LayerShape, PromptSizes, Sizes
+from trio_core.rules.cost import LayerShape, Operators, PromptSizes, Sizes
 from trio_core.rules.schedule import (
     DEFAULT_LAYERS,
     PROPORTION,
@@ -200,6 +200,8 @@ class Method(ABC):
     """Whether a decoder of another depth is pruned at the same shares of its depth. False: after the same layers."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
+    operators: ClassVar[Operators | None] = None
+    """The operators of one selection, for predictions. None: `trio-profile predict` refuses the method."""
     reference: ClassVar[Reference] = Reference(title="")
     """Where the rule comes from. Without a title, no source is shown."""
 

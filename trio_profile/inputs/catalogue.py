@@ -15,11 +15,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from trio_profile.errors import StudyError
 from trio_profile.inputs.pocket import RECIPE, TRAINED
 from trio_profile.installation import CORE
 from trio_profile.reading import is_regular, parse_json, read_text
-from trio_profile.records.facts import MethodFacts, models, stored
+from trio_profile.records.facts import SOURCE, MethodFacts, models, stored
 from trio_profile.records.schema import Shape
 from trio_profile.records.study import Study
 from trio_profile.text import first_line
@@ -31,6 +33,8 @@ NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """For every `from_pretrained`: the code of a checkpoint is not run. Without it transformers asks on the terminal."""
 _DEVICE = re.compile(r"cpu|meta|cuda(:\d+)?")
 _MOST_BYTES = 1_000_000
+COUNTS = SOURCE.with_name("selection_counts.yaml")
+"""The work of the host at one stage, by method, as it was counted."""
 _HUB_SECONDS = 10
 """How long the hub may take to answer."""
 
@@ -106,7 +110,16 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
         options={field.name: field.default for field in fields(cls)},
         reference=asdict(cls.reference),
         remark=cls.reference.remark,
+        selection=None if cls.operators is None else _selection(cls),
     )
+
+
+def _selection(cls: "type[Method]") -> dict[str, Any]:
+    """The declared operators of a method, the counted work of the host, and the places where it acts."""
+    counts = yaml.safe_load(COUNTS.read_text(encoding="utf-8"))
+    host = counts.get(cls.name, {"launches": None, "waits": None})
+    places = {"layers": cls.paper_layers, "scales_layers": cls.scales_layers, "proportion": cls.proportion}
+    return {**asdict(cls.operators), **host, "source": counts["source"], **places}  # pyright: ignore[reportArgumentType]
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ class MethodFacts:
     options: the default of each option.
     reference: its source: the fields of `trio_core.Reference`.
     remark: what must be known wherever the method is shown.
+    selection: what a prediction needs: the fields of `trio_core.rules.cost.Operators`, the launches and waits of the
+        host with their source, and where the method acts. None for a method that declares no operators.
     """
 
     name: str
@@ -33,6 +35,7 @@ class MethodFacts:
     options: dict[str, Any]
     reference: dict[str, str]
     remark: str
+    selection: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
