@@ -128,6 +128,16 @@ def milliseconds(value: float) -> str:
     return f"{_significant(value, 3)} ms"
 
 
+def milliseconds_between(low: float, high: float) -> str:
+    """A range of durations in milliseconds: `41.5 to 49.0 ms`."""
+    return f"{_significant(low, 3)} to {milliseconds(high)}"
+
+
+def times_between(low: float, high: float) -> str:
+    """A range of speed-ups, never narrower than it is: `1.45 to 2.08×`."""
+    return f"{at_least(low)} to {at_most(high)}×"
+
+
 def per_second(value: float) -> str:
     """A rate with three digits: `6.42 /s`."""
     return f"{_significant(value, 3)} /s"

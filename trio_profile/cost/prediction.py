@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, Protocol
 
 from trio_profile.errors import StudyError
+from trio_profile.records.estimate import Interval
 from trio_profile.records.schema import Shape
 
 LAUNCH_MS = 0.010
@@ -126,6 +127,7 @@ class Prefill:
     tower: Tower = Tower()
     gpus: int = 1
     _layers: dict[int, Time] = field(default_factory=dict, repr=False)
+    _encoding: list[Time] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         shape, tables = self.shape, self.tables
@@ -178,9 +180,10 @@ class Prefill:
 
     def encoding(self) -> Time:
         """Return the time of the vision tower and the projector, on one GPU."""
-        of = self.tables
-        layers = [self._tower_layer(part) * part.number for part in self.tower.layers]
-        return total([*layers, *(of.gemm(*sizes) for sizes in self.tower.linears)])
+        if not self._encoding:
+            layers = [self._tower_layer(part) * part.number for part in self.tower.layers]
+            self._encoding.append(total([*layers, *(self.tables.gemm(*sizes) for sizes in self.tower.linears)]))
+        return self._encoding[0]
 
     def _tower_layer(self, part: TowerLayers) -> Time:
         of, rows, d, ffn = self.tables, part.rows, part.width, part.intermediate
@@ -188,7 +191,7 @@ class Prefill:
         attention = of.encoder(part.window, part.heads, d // part.heads, max(1, rows // part.window))
         return total([attention, of.bytes(24 * rows * d), *(of.gemm(rows, *widths) for widths in products)])
 
-    def selection(self, declared: Mapping[str, Any], visual: int, budget: int) -> tuple[float, float]:
+    def selection(self, declared: Mapping[str, Any], visual: int, budget: int) -> Interval:
         """Return the least and the most milliseconds of one selection.
 
         declared: the fact `selection` of the method. visual, budget: visual tokens before and after it.
@@ -205,6 +208,17 @@ class Prefill:
         host = declared["launches"] * LAUNCH_MS + declared["waits"] * WAIT_MS[1]
         loop = HOST_STEP_MS * min(size(declared["host_steps"], sizes), HOST_STEPS)
         return device + WAIT_MS[0], device + shape.batch * (host + loop) + sums["copied"] / COPIED_BYTES_PER_MS
+
+    def whole(self, visual_by_layer: Sequence[int], selections: Interval = (0.0, 0.0)) -> Interval:
+        """Return the least and the most milliseconds of a prefill: tower, decoder and selections."""
+        operators = self.encoding().ms + self.decoder(visual_by_layer).ms
+        return operators + selections[0], operators + selections[1] + LEFT_OUT_MS * self.shape.num_layers
+
+    def selections(self, declared: Mapping[str, Any], budgets: Sequence[int]) -> Interval:
+        """Return the least and the most milliseconds of all selections. A stage that drops nothing costs nothing."""
+        before = (self.shape.visual_tokens, *budgets)
+        times = [self.selection(declared, more, fewer) for more, fewer in pairwise(before) if fewer < more]
+        return sum(low for low, _ in times), sum(high for _, high in times)
 
     def cliff(self, tokens: int) -> tuple[int, int, float] | None:
         """Return the steepest step of a layer's time near so many tokens: from, to and the factor; None if it is flat.

@@ -9,7 +9,8 @@ from math import log
 from typing import NamedTuple
 
 from trio_profile import units
-from trio_profile.judge.deploy import MATTERS, TOLERATED
+from trio_profile.judge.deploy import MATTERS, TOLERATED, Candidate, Words, decide
+from trio_profile.judge.evidence import Evidence
 from trio_profile.judge.sureness import Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
@@ -83,6 +84,20 @@ def of_audit(follow: int, contradict: int, unsettled: int, figures: int) -> Conc
     word = "contradict" if contradict else "not settled" if unsettled else "follow"
     tally = f"{units.exact(follow)} follow, {units.exact(contradict)} contradict, {units.exact(unsettled)} not settled"
     return Conclusion(word=word, sentence=f"{units.number_of(findings, 'finding')}: {tally}.")
+
+
+def of_predictions(gains: Mapping[str, Interval], next: str = "") -> Conclusion:
+    """Return whether pruning is worth a trial on a GPU that is not here: `try`, `not decided` or `do not`.
+
+    It is never `do`, because nothing was measured.
+
+    gains: the range of the predicted speed-up of the prefill, by the name of a retention.
+    next: the command that would measure it.
+    """
+    weak = Weakness("low", "it is predicted from tables of operators, and nothing was measured")
+    candidates = [Candidate(name, gain, weaknesses=(weak,)) for name, gain in gains.items()]
+    words = Words("retention", "the prefill is predicted to be {} times as fast", next=lambda *_: next)
+    return decide(candidates, Evidence(answers="no prediction is about them"), words)[0]
 
 
 def of_work(claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str]) -> Conclusion:

@@ -10,7 +10,7 @@ import tomli_w
 
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
-from trio_profile.records.files import MEASUREMENTS, STUDY
+from trio_profile.records.files import DOCUMENTS, MEASUREMENTS, STUDY
 from trio_profile.records.log import Log, LogReader, is_begun
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Environment, FileDigest, Header, Session, Study
@@ -38,6 +38,8 @@ class Store(Log):
 
         Raises StoreError if there is no store, if the file is not a store, or if its major version is another one.
         """
+        if (self.directory / DOCUMENTS["prediction"]).is_file():
+            raise StoreError(f"{self.directory} holds a prediction, not measurements: measure it with `trio-profile sweep`")
         if not is_begun(self.path):
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"

@@ -13,7 +13,7 @@ from trio_profile.errors import StudyError
 from trio_profile.installation import missing_extra
 from trio_profile.records.files import MEASUREMENTS
 
-Group = Literal["Measure", "Explain", "Judge", "Paper", "Look", "Run"]
+Group = Literal["Measure", "Predict", "Explain", "Judge", "Paper", "Look", "Run"]
 """The headings in the help of the command line."""
 
 Part = Literal[

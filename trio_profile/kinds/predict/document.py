@@ -1,0 +1,150 @@
+"""The study and the document of `trio-profile predict`: ranges of milliseconds that nothing measured."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trio_profile import units
+from trio_profile.errors import StudyError
+from trio_profile.judge.claims import of_predictions
+from trio_profile.records.conclusion import Conclusion
+from trio_profile.records.documents import Document
+from trio_profile.records.estimate import Interval
+from trio_profile.records.option import INPUT, METHOD, MODEL, option
+from trio_profile.records.record import Record
+from trio_profile.records.schema import Environment
+from trio_profile.records.study import Share
+
+
+class PredictStudy(Record):
+    """What is predicted. The help of its option says what a field means."""
+
+    verb: Literal["predict"] = "predict"
+    model: str = option("llava-1.5-7b", MODEL, "A model of sizes.yaml, a checkpoint, or a hub repository.", basic=True)
+    method: str = option("trio", METHOD, "A method that declares the operators of its selection.", basic=True)
+    layers: tuple[int, ...] | None = option(
+        None, METHOD, "Comma list of decoder layers: prune after each of them.", form="list", default_help="the paper's"
+    )
+    retentions: Annotated[tuple[Share, ...], Field(min_length=1)] = option(
+        (0.11, 0.22, 0.33, 0.66, 0.88),
+        METHOD,
+        "Share of the visual tokens to keep, averaged over the decoder's layers. Several with commas.",
+        flags=("--retention",),
+        form="list",
+        metavar="SHARES",
+        basic=True,
+    )
+    gpu: str = option("", MODEL, "The GPU, such as h100.", basic=True)
+    engine: str | None = option(
+        None, MODEL, "vllm, sglang or trtllm.", default_help="the range over all that have a table", basic=True
+    )
+    tp: int = option(1, MODEL, "How many GPUs share the decoder.", ge=1, le=64)
+    batch: int = option(1, INPUT, "Samples in a batch.", ge=1, le=4096)
+    visual_tokens: Annotated[int, Field(ge=1)] | None = option(
+        None, INPUT, "Visual tokens of one sample.", default_help="those of the built-in picture"
+    )
+    text_tokens: int = option(60, INPUT, "Text tokens of one sample.", ge=0, le=100_000)
+    against: str | None = option(
+        None, INPUT, "A sweep of the same model: print its times over the predicted ones.", form="path", metavar="DIR"
+    )
+
+
+class EngineTable(Record):
+    """A table of operators: the engine and its version."""
+
+    engine: str
+    version: str
+
+
+class PredictedCell(Record):
+    """One retention. Intervals are the range over the engines and over what the tables leave open.
+
+    retention: as asked. layer_average: as the schedule reaches it. layers, budgets: of the schedule.
+    selection_ms: all selections. pruned_ms: the prefill with them. gain: dense over pruned.
+    word: `try`, `not decided` or `do not`.
+    """
+
+    method: str
+    retention: float
+    layer_average: float
+    layers: tuple[int, ...]
+    budgets: tuple[int, ...]
+    selection_ms: Interval
+    pruned_ms: Interval
+    gain: Interval
+    word: str
+
+
+class Shares(Record):
+    """The shares of the dense prefill's time by their source, averaged over the engines."""
+
+    measured: float
+    formula: float
+    guess: float
+
+
+class Cliff(Record):
+    """A step of a table: from `fewer` to `more` tokens, a layer takes `factor` times as long."""
+
+    engine: str
+    fewer: int
+    more: int
+    factor: float
+
+
+class Against(Record):
+    """A measured prefill beside its prediction. ratio: measured over predicted, at the least and at the most."""
+
+    name: str
+    measured_ms: float
+    predicted_ms: Interval
+    ratio: Interval
+
+
+class PredictionDocument(Document):
+    """The output of `trio-profile predict --json`. It is no measurement: gates, comparisons and charts refuse it.
+
+    environment: the machine that computed it.
+    gpu, engines: the tables.
+    dense_ms, tower_ms: the dense prefill, and the vision tower in it.
+    cap: the gain if no visual token entered the decoder and the selection were free.
+    selection_source: where the launches and the waits of a selection come from.
+    break_even: the highest retention that gains, at the least and at the most; None where none does.
+    cliffs: steps of the tables near the token counts of this prefill.
+    against, against_device: a measured study, if one was named.
+    """
+
+    record: Literal["prediction"] = "prediction"
+    environment: Environment
+    study: PredictStudy
+    gpu: str
+    engines: tuple[EngineTable, ...]
+    visual_tokens: int
+    text_tokens: int
+    dense_ms: Interval
+    tower_ms: Interval
+    cap: Interval
+    shares: Shares
+    selection_source: str
+    cells: tuple[PredictedCell, ...]
+    break_even: tuple[float | None, float | None]
+    cliffs: tuple[Cliff, ...] = ()
+    against: tuple[Against, ...] = ()
+    against_device: str = ""
+    report: str | None = None
+
+
+def prepare(study: PredictStudy) -> PredictStudy:
+    """Return the study unchanged. Raises StudyError if it names no GPU."""
+    if not study.gpu:
+        raise StudyError("name a GPU: --gpu a100, h100, h200, l40s, b200, b300, gb200, gb300 or rtx_pro_6000_server")
+    return study
+
+
+def conclude(document: PredictionDocument) -> Conclusion:
+    """Return whether pruning is worth a trial on this GPU."""
+    study = document.study
+    gains = {f"{cell.method} at {units.percent(cell.layer_average)}": cell.gain for cell in document.cells}
+    retentions = ",".join(units.plain(retention) for retention in study.retentions)
+    command = f"trio-profile sweep --model {study.model} --method {study.method} --retention {retentions} --device cuda"
+    return of_predictions(gains, f"measure it on the GPU: `{command}`")
