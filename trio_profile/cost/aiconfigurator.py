@@ -1,11 +1,10 @@
-"""NVIDIA's tables of operators as `Tables`: `aiconfigurator-core` 0.12, measured under vLLM, SGLang and TensorRT-LLM."""
+"""NVIDIA's tables of operators, as `Tables`: `aiconfigurator-core`, measured under vLLM, SGLang and TensorRT-LLM."""
 
 import logging
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from trio_profile.cost.prediction import Tables, Time
+from trio_profile.cost.prediction import FORMULA, GUESS, MEASURED, Tables, Time
 from trio_profile.errors import StudyError
 from trio_profile.installation import missing_extra
 
@@ -19,7 +18,6 @@ _FLOAT32_TFLOPS = {
 """From the maker's data sheets, without tensor cores."""
 _OF_PEAK, _OF_PEAK_IN_ENCODER = 0.5, 0.35
 """Guesses: the share of the peak that a product without a table reaches, and that attention of a tower does."""
-_SOURCES = {"silicon": "measured"}
 _SDK = "aiconfigurator_core.sdk"
 
 
@@ -36,55 +34,55 @@ def tables(gpu: str, engine: str | None = None) -> list[Tables]:
         raise StudyError(missing_extra("predict", "predict", error)) from error
     known = {name: engines for name, engines in database.get_supported_databases().items() if name in _FLOAT32_TFLOPS}
     wanted = gpu.casefold().replace("-", "_").replace(" ", "_").removeprefix("nvidia_")
-    system = next((name for name in sorted(known) if name == wanted or name.startswith(f"{wanted}_")), None)
+    system = next((name for name in sorted(known) if f"{name}_".startswith(f"{wanted}_")), None)
     if system is None:
         raise StudyError(f"GPU {gpu!r} has no table; there are tables of {', '.join(sorted(known))}")
-    engines = [name for name in ENGINES if name in known[system] and engine in (None, name)]
-    if not engines:
-        has = ", ".join(name for name in ENGINES if name in known[system])
-        raise StudyError(f"engine {engine!r} has no table of {system}; choose {has}")
-    return [_Nvidia(database, system, name) for name in engines]
+    engines = [name for name in ENGINES if name in known[system]]
+    if engine not in (None, *engines):
+        raise StudyError(f"engine {engine!r} has no table of {system}; choose {', '.join(engines)}")
+    return [_Nvidia(database, system, name) for name in engines if engine in (None, name)]
 
 
 class _Nvidia:
     """The table of one GPU and one engine."""
 
     def __init__(self, database: Any, system: str, engine: str) -> None:
-        self._operations, self._common, self._engine = (
+        self._operations, common, self._engine = (
             import_module(f"{_SDK}.{name}") for name in ("operations", "common", "engine")
         )
+        self._gemm, self._fmha = common.GEMMQuantMode.bfloat16, common.FMHAQuantMode.bfloat16
+        self._cache = common.KVCacheQuantMode.bfloat16
         self._database = database.get_database_view(system, engine, "current", database_mode="HYBRID")
         self._handle = self._engine.EngineHandle.for_database(self._database)
         spec = self._database.system_spec["gpu"]
         self._bytes_per_ms = spec["mem_bw"] * spec["mem_bw_empirical_scaling_factor"] / 1e3
         self._start_ms = spec["mem_empirical_constant_latency"] * 1e3
         self._peak = {2: spec["bfloat16_tc_flops"] / 1e3 * _OF_PEAK, 4: _FLOAT32_TFLOPS[system] * 1e9}
-        self.gpu, self.engine, self.version = system, engine, str(self._database.version)
+        self.gpu, self.engine = system, f"{engine} {self._database.version}"
         self.memory_bytes, self.most_tokens, self.most_rows = spec["mem_capacity"], MOST_TOKENS, MOST_ROWS
 
     def gemm(self, rows: int, out: int, into: int) -> Time:
-        bfloat16 = self._common.GEMMQuantMode.bfloat16
-        return self._time(self._operations.GEMM("gemm", 1, out, into, bfloat16), rows=rows)
+        return self._time(self._operations.GEMM("gemm", 1, out, into, self._gemm), rows=rows)
 
     def attention(self, tokens: int, heads: int, kv_heads: int, head_size: int, batch: int) -> Time:
-        types = self._common.KVCacheQuantMode.bfloat16, self._common.FMHAQuantMode.bfloat16
-        operator = self._operations.ContextAttention("attention", 1, heads, kv_heads, *types, head_size=head_size)
-        return self._time(operator, tokens, batch)
+        sizes = "attention", 1, heads, kv_heads, self._cache, self._fmha
+        return self._time(self._operations.ContextAttention(*sizes, head_size=head_size), tokens, batch)
 
     def encoder(self, tokens: int, heads: int, head_size: int, batch: int) -> Time:
-        options = {"fmha_quant_mode": self._common.FMHAQuantMode.bfloat16, "partial_rotary_factor": 0.0}
-        operator = self._operations.EncoderAttention("encoder", 1, heads, head_size, **options)
+        options = {"fmha_quant_mode": self._fmha, "partial_rotary_factor": 0.0}
         try:
-            return self._time(operator, tokens, batch)
+            return self._time(
+                self._operations.EncoderAttention("encoder", 1, heads, head_size, **options), tokens, batch
+            )
         except Exception:  # the A100 has no such table
             flops = 4 * batch * tokens**2 * heads * head_size
-            return Time(guess=flops / self._peak[2] * _OF_PEAK / _OF_PEAK_IN_ENCODER)
+            return self.products(flops, 2) * _OF_PEAK / _OF_PEAK_IN_ENCODER
 
     def bytes(self, count: float) -> Time:
-        return Time(formula=count / self._bytes_per_ms + self._start_ms) if count else Time()
+        return FORMULA * (count / self._bytes_per_ms + self._start_ms if count else 0)
 
     def products(self, flops: float, itemsize: int) -> Time:
-        return Time(guess=flops / self._peak[itemsize])
+        return GUESS * flops / self._peak[itemsize]
 
     def exchange(self, values: int, gpus: int) -> Time:
         return self._time(self._operations.CustomAllReduce("exchange", 1, values, gpus))
@@ -92,10 +90,6 @@ class _Nvidia:
     def _time(self, operator: Any, tokens: int = 1, batch: int = 1, rows: int | None = None) -> Time:
         self._engine._resolve_attention_lane_orders([operator], self._database, None)
         listed = self._engine.build_ops_json([operator])
-        answers = self._handle.evaluate_ops_json(listed, is_context=True, batch_size=batch, s=tokens, x=rows)
-        return Time(**dict(self._by_source(answers)))
-
-    @staticmethod
-    def _by_source(answers: Any) -> Iterator[tuple[str, float]]:
-        [(_, ms, _, source)] = answers
-        yield _SOURCES.get(source, "formula"), ms
+        [answer] = self._handle.evaluate_ops_json(listed, is_context=True, batch_size=batch, s=tokens, x=rows)
+        _, ms, _, source = answer
+        return ms * (MEASURED if source == "silicon" else FORMULA)

@@ -5,12 +5,17 @@ A table knows the times of single operators on one GPU under one engine. `Tables
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trio_profile import units
 from trio_profile.errors import StudyError
 from trio_profile.records.estimate import Interval
 from trio_profile.records.schema import Shape
@@ -28,41 +33,22 @@ LEFT_OUT_MS = 0.1
 CLIFF, CLIFF_WITHIN, CLIFF_STEP = 1.10, 0.05, 8
 """A layer's time that rises by a tenth within 8 tokens is a cliff. It is named if it is within 5 % of the tokens."""
 
-
-@dataclass(frozen=True)
-class Time:
-    """Milliseconds by their source.
-
-    measured: by the maker of the table. formula: computed from measured ones, or from the data sheet.
-    guess: of an operator that the table does not hold.
-    """
-
-    measured: float = 0.0
-    formula: float = 0.0
-    guess: float = 0.0
-
-    @property
-    def ms(self) -> float:
-        """All milliseconds."""
-        return self.measured + self.formula + self.guess
-
-    def __add__(self, other: "Time") -> "Time":
-        return Time(self.measured + other.measured, self.formula + other.formula, self.guess + other.guess)
-
-    def __mul__(self, times: int) -> "Time":
-        return Time(times * self.measured, times * self.formula, times * self.guess)
+Time = NDArray[np.float64]
+"""[3] milliseconds by their source: measured by the maker of the table, by formula, guessed."""
+SOURCES = ("measured", "formula", "guess")
+MEASURED, FORMULA, GUESS = np.eye(3)
+"""One millisecond of each source."""
 
 
 class Tables(Protocol):
     """The times of operators in bfloat16 on one GPU under one engine.
 
-    gpu, engine, version: their names. memory_bytes: of one GPU.
+    gpu, engine: their names, the engine's with its version. memory_bytes: of one GPU.
     most_tokens, most_rows: the longest sequence, and the most rows of a GEMM, that the table holds.
     """
 
     gpu: str
     engine: str
-    version: str
     memory_bytes: int
     most_tokens: int
     most_rows: int
@@ -92,8 +78,7 @@ class Tables(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class TowerLayers:
+class TowerLayers(NamedTuple):
     """Layers of a vision tower. rows: their tokens. window: tokens that attend to each other. matrices: of the FFN."""
 
     number: int
@@ -105,15 +90,17 @@ class TowerLayers:
     matrices: int = 2
 
 
-@dataclass(frozen=True)
-class Tower:
+class Tower(NamedTuple):
     """A vision tower with its projector. linears: rows, output width and input width of each single product."""
 
     layers: tuple[TowerLayers, ...] = ()
     linears: tuple[tuple[int, int, int], ...] = ()
 
 
-@dataclass
+_NO_TOWER = Tower()
+
+
+@dataclass(eq=False)
 class Prefill:
     """One prefill on one GPU, or on several with tensor parallelism.
 
@@ -124,101 +111,95 @@ class Prefill:
 
     tables: Tables
     shape: Shape
-    tower: Tower = Tower()
+    tower: Tower = _NO_TOWER
     gpus: int = 1
-    _layers: dict[int, Time] = field(default_factory=dict, repr=False)
-    _encoding: list[Time] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         shape, tables = self.shape, self.tables
-        if shape.heads % self.gpus:
-            raise StudyError(f"--tp {self.gpus} does not divide the {shape.heads} heads of the decoder")
-        if (need := self.weight_bytes / self.gpus) > tables.memory_bytes:
-            has = f"{tables.gpu} has {tables.memory_bytes / 1e9:.0f} GB"
-            raise StudyError(f"the weights take {need / 1e9:.0f} GB of each GPU and {has}: give a larger --tp")
         tokens = shape.visual_tokens + shape.text_tokens
         rows = max([tokens * shape.batch, *(part.rows for part in self.tower.layers)])
-        if tokens > tables.most_tokens or rows > tables.most_rows:
-            limits = f"{tables.most_tokens} tokens a sample and {tables.most_rows} in all"
-            raise StudyError(f"{tokens} tokens a sample, {rows} rows: the table of {tables.gpu} ends at {limits}")
-
-    @property
-    def weight_bytes(self) -> int:
-        """The weights of the decoder and of its embeddings."""
-        shape = self.shape
         attention = 2 * shape.hidden * (shape.query_width + shape.kv_width)
         layer = attention + shape.ffn_matrices * shape.hidden * shape.intermediate
-        return 2 * (shape.num_layers * layer + 2 * shape.vocabulary * shape.hidden)
+        weights = 2 * (shape.num_layers * layer + 2 * shape.vocabulary * shape.hidden) / self.gpus
+        if shape.heads % self.gpus:
+            raise StudyError(f"--tp {self.gpus} does not divide the {shape.heads} heads of the decoder")
+        if weights > tables.memory_bytes:
+            has = f"{tables.gpu} has {units.size(tables.memory_bytes)}"
+            raise StudyError(f"the weights take {units.size(weights)} of each GPU, and {has}: give a larger --tp")
+        if tokens > tables.most_tokens or rows > tables.most_rows:
+            limits = f"{tables.most_tokens} tokens a sample and {tables.most_rows} in all"
+            raise StudyError(f"{tokens} tokens a sample, {rows} in all: the table of {tables.gpu} ends at {limits}")
+        self.layer = cache(self.layer)
 
     def layer(self, tokens: int) -> Time:
         """Return the time of one decoder layer. tokens: of one sample, text included."""
-        if tokens not in self._layers:
-            self._layers[tokens] = self._layer(tokens)
-        return self._layers[tokens]
-
-    def _layer(self, tokens: int) -> Time:
         shape, of, gpus = self.shape, self.tables, self.gpus
         rows, h, head_size = tokens * shape.batch, shape.hidden, shape.query_width // shape.heads
         q, kv, ffn = (width // gpus for width in (shape.query_width, shape.kv_width, shape.intermediate))
         gates = shape.ffn_matrices - 1
-        operators = [
-            of.bytes(8 * rows * h) * 2,  # the norms
-            of.gemm(rows, q + 2 * kv, h),
-            of.attention(tokens, shape.heads // gpus, max(1, kv // head_size), head_size, shape.batch),
-            of.gemm(rows, h, q),
-            of.gemm(rows, gates * ffn, h),
-            of.bytes(2 * rows * (gates + 1) * ffn),  # the activation
-            of.gemm(rows, h, ffn),
-        ]
-        return total([*operators, of.exchange(rows * h, gpus) * 2] if gpus > 1 else operators)
+        gemms = ((q + 2 * kv, h), (h, q), (gates * ffn, h), (h, ffn))
+        time = sum((of.gemm(rows, *widths) for widths in gemms), 2 * of.bytes(8 * rows * h))  # two norms
+        time = time + of.attention(tokens, shape.heads // gpus, max(1, kv // head_size), head_size, shape.batch)
+        time = time + of.bytes(2 * rows * (gates + 1) * ffn)  # the activation
+        return time if gpus == 1 else time + 2 * of.exchange(rows * h, gpus)
 
     def decoder(self, visual_by_layer: Sequence[int]) -> Time:
         """Return the time of the decoder layers and of one row of the head. visual_by_layer: visual tokens."""
-        text, shape = self.shape.text_tokens, self.shape
-        layers = [self.layer(visual + text) * count for visual, count in Counter(visual_by_layer).items()]
-        return total([*layers, self.tables.gemm(shape.batch, shape.vocabulary // self.gpus, shape.hidden)])
+        shape = self.shape
+        head = self.tables.gemm(shape.batch, shape.vocabulary // self.gpus, shape.hidden)
+        counted = Counter(visual_by_layer).items()
+        return sum((count * self.layer(visual + shape.text_tokens) for visual, count in counted), head)
 
+    @cached_property
     def encoding(self) -> Time:
-        """Return the time of the vision tower and the projector, on one GPU."""
-        if not self._encoding:
-            layers = [self._tower_layer(part) * part.number for part in self.tower.layers]
-            self._encoding.append(total([*layers, *(self.tables.gemm(*sizes) for sizes in self.tower.linears)]))
-        return self._encoding[0]
+        """The time of the vision tower and the projector, on one GPU."""
+        linears = sum((self.tables.gemm(*sizes) for sizes in self.tower.linears), 0 * GUESS)
+        return sum((part.number * self._tower_layer(part) for part in self.tower.layers), linears)
 
     def _tower_layer(self, part: TowerLayers) -> Time:
         of, rows, d, ffn = self.tables, part.rows, part.width, part.intermediate
-        products = ((3 * d, d), (d, d), (ffn * (part.matrices - 1), d), (d, ffn))
+        gemms = ((3 * d, d), (d, d), (ffn * (part.matrices - 1), d), (d, ffn))
         attention = of.encoder(part.window, part.heads, d // part.heads, max(1, rows // part.window))
-        return total([attention, of.bytes(24 * rows * d), *(of.gemm(rows, *widths) for widths in products)])
+        return sum((of.gemm(rows, *widths) for widths in gemms), attention + of.bytes(24 * rows * d))
 
-    def selection(self, declared: Mapping[str, Any], visual: int, budget: int) -> Interval:
-        """Return the least and the most milliseconds of one selection.
+    def whole(self, visual_by_layer: Sequence[int] = (), selections: Interval = (0.0, 0.0)) -> Interval:
+        """Return the least and the most milliseconds of a prefill: tower, decoder and selections.
 
-        declared: the fact `selection` of the method. visual, budget: visual tokens before and after it.
+        visual_by_layer: visual tokens of each layer; empty for the dense model.
         """
-        shape, of = self.shape, self.tables
-        sizes = {**shape.model_dump(), "tokens": visual + shape.text_tokens, "visual": visual, "budget": budget}
-        sums = {name: shape.batch * size(declared[name], sizes) for name in ("products", "float32", "bytes", "copied")}
-        gemms = [
-            of.gemm(shape.batch * int(size(rows, sizes)), int(size(out, sizes)), int(size(into, sizes))) * times
-            for times, rows, out, into in declared["gemms"]
-        ]
-        rest = [of.products(sums["products"], 2), of.products(sums["float32"], 4), of.bytes(sums["bytes"])]
-        device = total([*gemms, *rest]).ms
-        host = declared["launches"] * LAUNCH_MS + declared["waits"] * WAIT_MS[1]
-        loop = HOST_STEP_MS * min(size(declared["host_steps"], sizes), HOST_STEPS)
-        return device + WAIT_MS[0], device + shape.batch * (host + loop) + sums["copied"] / COPIED_BYTES_PER_MS
+        layers = self.shape.num_layers
+        visual_by_layer = visual_by_layer or (self.shape.visual_tokens,) * layers
+        operators = float((self.encoding + self.decoder(visual_by_layer)).sum())
+        return operators + selections[0], operators + selections[1] + LEFT_OUT_MS * layers
 
-    def whole(self, visual_by_layer: Sequence[int], selections: Interval = (0.0, 0.0)) -> Interval:
-        """Return the least and the most milliseconds of a prefill: tower, decoder and selections."""
-        operators = self.encoding().ms + self.decoder(visual_by_layer).ms
-        return operators + selections[0], operators + selections[1] + LEFT_OUT_MS * self.shape.num_layers
+    def gain(self, pruned: Interval) -> Interval:
+        """Return dense over pruned. What the tables leave out of a layer is the same on both sides."""
+        least, most = sorted(dense / own for dense, own in zip(self.whole(), pruned, strict=True))
+        return least, most
 
     def selections(self, declared: Mapping[str, Any], budgets: Sequence[int]) -> Interval:
-        """Return the least and the most milliseconds of all selections. A stage that drops nothing costs nothing."""
+        """Return the least and the most milliseconds of all selections. A stage that drops nothing costs nothing.
+
+        declared: the fact `selection` of the method.
+        """
         before = (self.shape.visual_tokens, *budgets)
-        times = [self.selection(declared, more, fewer) for more, fewer in pairwise(before) if fewer < more]
+        times = [self._selection(declared, more, fewer) for more, fewer in pairwise(before) if fewer < more]
         return sum(low for low, _ in times), sum(high for _, high in times)
+
+    def _selection(self, declared: Mapping[str, Any], visual: int, budget: int) -> Interval:
+        shape, of = self.shape, self.tables
+        sizes = {**shape.model_dump(), "tokens": visual + shape.text_tokens, "visual": visual, "budget": budget}
+        products, float32, moved, copied = (
+            shape.batch * size(declared[name], sizes) for name in ("products", "float32", "bytes", "copied")
+        )
+        time = of.products(products, 2) + of.products(float32, 4) + of.bytes(moved)
+        for times, *widths in declared["gemms"]:
+            rows, out, into = (int(size(width, sizes)) for width in widths)
+            time = time + times * of.gemm(shape.batch * rows, out, into)
+        host = declared["launches"] * LAUNCH_MS + declared["waits"] * WAIT_MS[1]
+        host += HOST_STEP_MS * min(size(declared["host_steps"], sizes), HOST_STEPS)
+        least = float(time.sum())
+        return least + WAIT_MS[0], least + shape.batch * host + copied / COPIED_BYTES_PER_MS
 
     def cliff(self, tokens: int) -> tuple[int, int, float] | None:
         """Return the steepest step of a layer's time near so many tokens: from, to and the factor; None if it is flat.
@@ -226,15 +207,10 @@ class Prefill:
         tokens: of one sample, text included.
         """
         low, high = (int(tokens * (1 + sign * CLIFF_WITHIN)) for sign in (-1, 1))
-        near = range(max(1, low - low % CLIFF_STEP), high + CLIFF_STEP, CLIFF_STEP)
-        steps = [(fewer, more, self.layer(more).ms / self.layer(fewer).ms) for fewer, more in pairwise(near)]
-        steepest = max(steps, key=lambda step: step[2], default=None)
-        return steepest if steepest and steepest[2] > max(CLIFF, (1 + 2 * CLIFF_STEP / tokens)) else None
-
-
-def total(times: Iterable[Time]) -> Time:
-    """Return the sum of times."""
-    return sum(times, Time())
+        near = range(max(CLIFF_STEP, low - low % CLIFF_STEP), high + CLIFF_STEP, CLIFF_STEP)
+        steps = [(fewer, more, self.layer(more).sum() / self.layer(fewer).sum()) for fewer, more in pairwise(near)]
+        steepest = max(steps, key=lambda step: step[2], default=(0, 0, 1.0))
+        return steepest if steepest[2] > max(CLIFF, 1 + 2 * CLIFF_STEP / tokens) else None
 
 
 def size(text: str, sizes: Mapping[str, Any]) -> float:

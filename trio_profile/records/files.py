@@ -14,9 +14,7 @@ REQUESTS = "requests.jsonl"
 """Each request and its times, of the kind `endpoints`."""
 SUBMISSIONS = "submissions"
 """A directory for the files that tasks write for a benchmark's server, of the kind `eval`."""
-DOCUMENTS = {
-    name: f"{name}.json" for name in ("evaluation", "flops", "layers", "audit", "endpoints", "prediction")
-}
+DOCUMENTS = {name: f"{name}.json" for name in ("evaluation", "flops", "layers", "audit", "endpoints", "prediction")}
 """The documents of the studies that are measured in one go."""
 WRITTEN = frozenset({MEASUREMENTS, STUDY, REPORT, TRACE, ANSWERS, REQUESTS, SUBMISSIONS, *DOCUMENTS.values()})
 """All files that a study writes. The names of further ones begin with a full stop."""

@@ -39,7 +39,9 @@ class Store(Log):
         Raises StoreError if there is no store, if the file is not a store, or if its major version is another one.
         """
         if (self.directory / DOCUMENTS["prediction"]).is_file():
-            raise StoreError(f"{self.directory} holds a prediction, not measurements: measure it with `trio-profile sweep`")
+            raise StoreError(
+                f"{self.directory} holds a prediction, not measurements: measure it with `trio-profile sweep`"
+            )
         if not is_begun(self.path):
             raise StoreError(
                 f"{self.directory} holds no {MEASUREMENTS}: name a directory of `sweep`, `compare` or `ablate`"

@@ -30,6 +30,10 @@ _BINARY = {"kb": 1, "mb": 2, "gb": 3}
 """Powers of 1024 by the ending of a quantity whose unit may be binary."""
 
 
+_QUESTIONS = {"pope": 8910}
+"""How many questions a dataset has. POPE: 2910 + 3000 + 3000 in the files that LLaVA's evaluation uses."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A printed amount."""
@@ -84,6 +88,11 @@ class Line:
     def device(self) -> str | None:
         """The device of the row's times; None if it is not known."""
         return self.table.device or self.facts.device
+
+    @property
+    def samples(self) -> int | None:
+        """How many samples its times are summed over: as the paper says it, or else all questions of its dataset."""
+        return self.table.samples or _QUESTIONS.get((self.table.dataset or "").casefold())
 
     @property
     def siblings(self) -> "list[Line]":

@@ -20,40 +20,21 @@ class PredictStudy(Record):
     """What is predicted. The help of its option says what a field means."""
 
     verb: Literal["predict"] = "predict"
-    model: str = option("llava-1.5-7b", MODEL, "A model of sizes.yaml, a checkpoint, or a hub repository.", basic=True)
+    model: str = option("llava-1.5-7b", MODEL, "A model of sizes.yaml, a checkpoint or a hub repository.", basic=True)
     method: str = option("trio", METHOD, "A method that declares the operators of its selection.", basic=True)
-    layers: tuple[int, ...] | None = option(
-        None, METHOD, "Comma list of decoder layers: prune after each of them.", form="list", default_help="the paper's"
-    )
     retentions: Annotated[tuple[Share, ...], Field(min_length=1)] = option(
-        (0.11, 0.22, 0.33, 0.66, 0.88),
-        METHOD,
-        "Share of the visual tokens to keep, averaged over the decoder's layers. Several with commas.",
-        flags=("--retention",),
-        form="list",
-        metavar="SHARES",
+        (0.11, 0.22, 0.33, 0.66, 0.88), METHOD, "Comma list of shares to keep.", flags=("--retention",), form="list",
         basic=True,
-    )
+    )  # fmt: skip
     gpu: str = option("", MODEL, "The GPU, such as h100.", basic=True)
-    engine: str | None = option(
-        None, MODEL, "vllm, sglang or trtllm.", default_help="the range over all that have a table", basic=True
-    )
+    engine: str | None = option(None, MODEL, "vllm, sglang or trtllm.", default_help="the range of all", basic=True)
     tp: int = option(1, MODEL, "How many GPUs share the decoder.", ge=1, le=64)
     batch: int = option(1, INPUT, "Samples in a batch.", ge=1, le=4096)
     visual_tokens: Annotated[int, Field(ge=1)] | None = option(
         None, INPUT, "Visual tokens of one sample.", default_help="those of the built-in picture"
     )
     text_tokens: int = option(60, INPUT, "Text tokens of one sample.", ge=0, le=100_000)
-    against: str | None = option(
-        None, INPUT, "A sweep of the same model: print its times over the predicted ones.", form="path", metavar="DIR"
-    )
-
-
-class EngineTable(Record):
-    """A table of operators: the engine and its version."""
-
-    engine: str
-    version: str
+    against: str | None = option(None, INPUT, "A sweep whose times are printed over the predicted ones.", form="path")
 
 
 class PredictedCell(Record):
@@ -75,23 +56,6 @@ class PredictedCell(Record):
     word: str
 
 
-class Shares(Record):
-    """The shares of the dense prefill's time by their source, averaged over the engines."""
-
-    measured: float
-    formula: float
-    guess: float
-
-
-class Cliff(Record):
-    """A step of a table: from `fewer` to `more` tokens, a layer takes `factor` times as long."""
-
-    engine: str
-    fewer: int
-    more: int
-    factor: float
-
-
 class Against(Record):
     """A measured prefill beside its prediction. ratio: measured over predicted, at the least and at the most."""
 
@@ -105,12 +69,13 @@ class PredictionDocument(Document):
     """The output of `trio-profile predict --json`. It is no measurement: gates, comparisons and charts refuse it.
 
     environment: the machine that computed it.
-    gpu, engines: the tables.
+    gpu, engines: the tables, with the version of each engine.
     dense_ms, tower_ms: the dense prefill, and the vision tower in it.
     cap: the gain if no visual token entered the decoder and the selection were free.
     selection_source: where the launches and the waits of a selection come from.
     break_even: the highest retention that gains, at the least and at the most; None where none does.
-    cliffs: steps of the tables near the token counts of this prefill.
+    shares: of the dense prefill's time, by source: measured by the maker of the tables, by formula, guessed.
+    cliffs: steps of the tables near the token counts of this prefill, in words.
     against, against_device: a measured study, if one was named.
     """
 
@@ -118,17 +83,17 @@ class PredictionDocument(Document):
     environment: Environment
     study: PredictStudy
     gpu: str
-    engines: tuple[EngineTable, ...]
+    engines: tuple[str, ...]
     visual_tokens: int
     text_tokens: int
     dense_ms: Interval
     tower_ms: Interval
     cap: Interval
-    shares: Shares
+    shares: dict[str, float]
     selection_source: str
     cells: tuple[PredictedCell, ...]
     break_even: tuple[float | None, float | None]
-    cliffs: tuple[Cliff, ...] = ()
+    cliffs: tuple[str, ...] = ()
     against: tuple[Against, ...] = ()
     against_device: str = ""
     report: str | None = None

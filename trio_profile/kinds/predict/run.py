@@ -1,26 +1,20 @@
 """Predict one prefill, dense and pruned, under each engine that has a table of the GPU."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trio_profile import units
 from trio_profile.cost.aiconfigurator import tables
-from trio_profile.cost.prediction import Prefill, total
+from trio_profile.cost.prediction import SOURCES, Prefill
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue, host
 from trio_profile.inputs.sizes import sizes_of
 from trio_profile.judge.claims import of_predictions
-from trio_profile.kinds.predict.document import (
-    Against,
-    Cliff,
-    EngineTable,
-    PredictedCell,
-    PredictionDocument,
-    PredictStudy,
-    Shares,
-)
-from trio_profile.progress import Step, Watch, ignore
+from trio_profile.kinds.predict.document import Against, PredictedCell, PredictionDocument, PredictStudy
+from trio_profile.progress import Watch, ignore
 from trio_profile.records.estimate import Interval
 from trio_profile.records.store import Store
 from trio_profile.study.kinds import find
@@ -37,84 +31,61 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
     """
     declared, measured = _declared(study.method), _measured(study)
     of_gpu = tables(study.gpu, study.engine)
-    watch(Step(f"reading the tables of {of_gpu[0].gpu}"))
-    sizes = {name: getattr(study, name) for name in ("visual_tokens", "text_tokens", "batch")}
-    retentions = study.retentions
+    sizes, retentions = (study.visual_tokens, study.text_tokens, study.batch), study.retentions
     if measured is not None:
-        dense = measured.dense
-        sizes = {"visual_tokens": dense.visual_tokens, "text_tokens": dense.text_tokens, "batch": measured.study.batch}
-        retentions = tuple(sorted({cell.nominal_retention for cell in _cells_of(measured, study.method)}))
-    shape, tower = sizes_of(study.model, **sizes)
+        sizes = measured.dense.visual_tokens, measured.dense.text_tokens, measured.study.batch
+        retentions = tuple(cell.nominal_retention for cell in _cells_of(measured, study.method))
+    shape, tower = sizes_of(study.model, *sizes)
     prefills = [Prefill(table, shape, tower, study.tp) for table in of_gpu]
-    schedule = _schedules(declared, study.layers, shape.visual_tokens, shape.num_layers)
-    whole = (shape.visual_tokens,) * shape.num_layers
-    operators = [total([prefill.encoding(), prefill.decoder(whole)]) for prefill in prefills]
-    cells = tuple(_cell(study.method, retention, schedule(retention), prefills, declared) for retention in retentions)
+    cells = tuple(_cell(study.method, retention, prefills, declared) for retention in retentions)
+    whole, none = (shape.visual_tokens,) * shape.num_layers, (0,) * shape.num_layers
+    times = [prefill.encoding + prefill.decoder(whole) for prefill in prefills]
+    shares = np.mean([time / time.sum() for time in times], axis=0)
     session = host.session(host.without_torch())
     return PredictionDocument(
         sessions=(session,),
         environment=session.environment,
         study=study,
         gpu=of_gpu[0].gpu,
-        engines=tuple(EngineTable(engine=table.engine, version=table.version) for table in of_gpu),
+        engines=tuple(table.engine for table in of_gpu),
         visual_tokens=shape.visual_tokens,
         text_tokens=shape.text_tokens,
-        dense_ms=_range(prefill.whole(whole) for prefill in prefills),
-        tower_ms=_range((prefill.encoding().ms,) * 2 for prefill in prefills),
-        cap=_range(_gain(prefill, prefill.whole((0,) * shape.num_layers)) for prefill in prefills),
-        shares=Shares(
-            **{
-                source: sum(getattr(time, source) / time.ms for time in operators) / len(operators)
-                for source in Shares.model_fields
-            }
-        ),
+        dense_ms=_range(prefill.whole() for prefill in prefills),
+        tower_ms=_range((ms, ms) for ms in (float(prefill.encoding.sum()) for prefill in prefills)),
+        cap=_range(prefill.gain(prefill.whole(none)) for prefill in prefills),
+        shares=dict(zip(SOURCES, shares.tolist(), strict=True)),
         selection_source=declared["source"],
         cells=cells,
-        break_even=_break_even(prefills, schedule, declared),
+        break_even=_break_even(prefills, declared),
         cliffs=tuple(_cliffs(prefills, {shape.visual_tokens, *(budget for cell in cells for budget in cell.budgets)})),
-        against=() if measured is None else tuple(_against(measured, study.method, prefills, cells)),
+        against=() if measured is None else tuple(_against(measured, prefills, cells)),
         against_device="" if measured is None else measured.environment.device_name,
     )
 
 
 def _declared(method: str) -> dict[str, Any]:
     """Return the declared selection of a method. Raises StudyError for a method without one."""
-    known = catalogue.methods()
-    if method not in known:
-        catalogue.require_method(method)
-    declared = known[method].selection if method in known else None
-    if declared is None or declared["launches"] is None:
-        declaring = sorted(name for name, facts in known.items() if facts.selection)
-        raise StudyError(f"method {method!r} declares no operators of its selection: choose {', '.join(declaring)}")
-    return declared
+    catalogue.require_method(method)
+    declared = {name: facts.selection for name, facts in catalogue.methods().items() if facts.selection}
+    if method not in declared:
+        raise StudyError(f"method {method!r} declares no operators of its selection: choose {', '.join(declared)}")
+    return declared[method]
 
 
-def _schedules(
-    declared: Mapping[str, Any], layers: tuple[int, ...] | None, visual_tokens: int, num_layers: int
-) -> Callable[[float], Any]:
-    """Return the function that makes the schedule of a retention."""
+def _schedule(retention: float, declared: dict[str, Any], visual_tokens: int, num_layers: int) -> Any:
     from trio_core.rules.schedule import Schedule, default_layers
 
-    paper = tuple(declared["layers"])
-    places = layers or (default_layers(num_layers, paper) if declared["scales_layers"] else paper)
-    return lambda retention: Schedule.average(
-        retention=retention,
-        visual_tokens=visual_tokens,
-        num_layers=num_layers,
-        layers=places,
-        proportion=declared["proportion"],
-    )
+    layers, sizes = tuple(declared["layers"]), {"visual_tokens": visual_tokens, "num_layers": num_layers}
+    layers = default_layers(num_layers, layers) if declared["scales_layers"] else layers
+    return Schedule.average(retention=retention, layers=layers, proportion=declared["proportion"], **sizes)
 
 
-def _cell(
-    method: str, retention: float, schedule: Any, prefills: Sequence[Prefill], declared: Mapping[str, Any]
-) -> PredictedCell:
+def _cell(method: str, retention: float, prefills: Sequence[Prefill], declared: dict[str, Any]) -> PredictedCell:
+    shape = prefills[0].shape
+    schedule = _schedule(retention, declared, shape.visual_tokens, shape.num_layers)
     selections = [prefill.selections(declared, schedule.budgets) for prefill in prefills]
-    pruned = [
-        prefill.whole(schedule.tokens_by_layer, selection)
-        for prefill, selection in zip(prefills, selections, strict=True)
-    ]
-    gain = _range(map(_gain, prefills, pruned))
+    pruned = [prefill.whole(schedule.tokens_by_layer, own) for prefill, own in zip(prefills, selections, strict=True)]
+    gain = _range(prefill.gain(own) for prefill, own in zip(prefills, pruned, strict=True))
     return PredictedCell(
         method=method,
         retention=retention,
@@ -128,42 +99,33 @@ def _cell(
     )
 
 
-def _gain(prefill: Prefill, pruned: Interval) -> Interval:
-    """Return dense over pruned of one engine. What the tables leave out of a layer is the same on both sides."""
-    shape = prefill.shape
-    least, most = prefill.whole((shape.visual_tokens,) * shape.num_layers)
-    ends = least / pruned[0], most / pruned[1]
-    return min(ends), max(ends)
-
-
 def _range(intervals: Iterable[Interval]) -> Interval:
     """Return the smallest interval that holds all of them."""
     lows, highs = zip(*intervals, strict=True)
     return min(lows), max(highs)
 
 
-def _break_even(
-    prefills: Sequence[Prefill], schedule: Callable[[float], Any], declared: Mapping[str, Any]
-) -> tuple[float | None, float | None]:
+def _break_even(prefills: Sequence[Prefill], declared: dict[str, Any]) -> tuple[float | None, float | None]:
     """Return the highest retention that gains, of the worst end of any engine and of the best one."""
     from trio_core.errors import RetentionError
 
-    gains: dict[float, Interval] = {}
+    best: list[float | None] = [None, None]
     for share in TRIED:
         try:
-            gains[share] = _cell("", share, schedule(share), prefills, declared).gain
+            gain = _cell("", share, prefills, declared).gain
         except RetentionError:
             continue
-    least, most = (max((share for share, gain in gains.items() if gain[end] > 1), default=None) for end in (0, 1))
-    return least, most
+        best = [share if end > 1 else before for end, before in zip(gain, best, strict=True)]
+    return best[0], best[1]
 
 
-def _cliffs(prefills: Iterable[Prefill], visual: Iterable[int]) -> Iterator[Cliff]:
+def _cliffs(prefills: Iterable[Prefill], visual: Iterable[int]) -> Iterator[str]:
     """Yield the cliffs near the numbers of visual tokens that layers see, each once for each engine."""
     for prefill in prefills:
-        steps = {prefill.cliff(tokens + prefill.shape.text_tokens) for tokens in visual} - {None}
-        for fewer, more, factor in sorted(step for step in steps if step):
-            yield Cliff(engine=prefill.tables.engine, fewer=fewer, more=more, factor=factor)
+        steps = {prefill.cliff(tokens + prefill.shape.text_tokens) for tokens in visual}
+        for fewer, more, factor in sorted(filter(None, steps)):
+            tokens = f"{units.exact(fewer)} to {units.exact(more)} tokens"
+            yield f"{prefill.tables.engine}, {tokens}: {units.times(factor)}"
 
 
 def _measured(study: PredictStudy) -> Any:
@@ -171,10 +133,9 @@ def _measured(study: PredictStudy) -> Any:
     if study.against is None:
         return None
     document = find("sweep").load("document")(Store(Path(study.against)).read())
-    if document.study.model != study.model or document.dense is None:
-        raise StudyError(f"{study.against} is a study of {document.study.model}, not of {study.model}: name its model")
-    if not _cells_of(document, study.method):
-        raise StudyError(f"{study.against} holds no finished cell of {study.method}: name another --method")
+    if document.study.model != study.model or not _cells_of(document, study.method):
+        wanted = f"no finished cell of {study.method} on {study.model}"
+        raise StudyError(f"{study.against} holds {wanted}: it is a study of {document.study.model}")
     return document
 
 
@@ -182,16 +143,11 @@ def _cells_of(document: Any, method: str) -> list[Any]:
     return [cell for cell in document.cells if cell.method == method and cell.status == "done"]
 
 
-def _against(
-    measured: Any, method: str, prefills: Sequence[Prefill], cells: Sequence[PredictedCell]
-) -> Iterator[Against]:
+def _against(document: Any, prefills: Sequence[Prefill], cells: Sequence[PredictedCell]) -> Iterator[Against]:
     """Yield the measured prefills beside the predicted ones: dense first."""
-    shape = prefills[0].shape
-    dense = _range(prefill.whole((shape.visual_tokens,) * shape.num_layers) for prefill in prefills)
-    predicted = {cell.retention: cell.pruned_ms for cell in cells}
-    rows = [("dense", measured.dense, dense)]
-    for cell in _cells_of(measured, method):
-        rows.append((f"{method} at {units.percent(cell.nominal_retention)}", cell, predicted[cell.nominal_retention]))
-    for name, summary, range_ms in rows:
-        ms = summary.prefill_ms.value
-        yield Against(name=name, measured_ms=ms, predicted_ms=range_ms, ratio=(ms / range_ms[1], ms / range_ms[0]))
+    names = ["dense", *(f"{cell.method} at {units.percent(cell.layer_average)}" for cell in cells)]
+    own = _cells_of(document, cells[0].method)
+    measured = [own[0].dense_prefill_ms.value, *(cell.prefill_ms.value for cell in own)]
+    predicted = [_range(prefill.whole() for prefill in prefills), *(cell.pruned_ms for cell in cells)]
+    for name, ms, (low, high) in zip(names, measured, predicted, strict=True):
+        yield Against(name=name, measured_ms=ms, predicted_ms=(low, high), ratio=(ms / high, ms / low))

@@ -22,6 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _local(line)
     for lines in facts.sweeps.values():
         yield from _after_prefill(lines)
+        yield from _rests(lines)
     yield from _averages(facts)
 
 
@@ -87,6 +88,34 @@ def _after_prefill(lines: list[Line]) -> Iterator[Finding]:
         prints = " / ".join(dict.fromkeys(text.partition(" = ")[0] for *_, text in rests))
         subject = Subject("sum", where, "after_prefill", prints, "largest / least")
         yield subject.finding("underdetermined", why, max(falls))
+
+
+def _rests(lines: list[Line]) -> Iterator[Finding]:
+    """Compare what is left of each prefill beside its parts, if the dataset says over how many samples it is summed."""
+    samples = None if lines[0].table.samples else lines[0].samples
+    rests: list[tuple[Line, Fraction, str]] = []
+    for line in lines:
+        prefill, parts = line.figure("prefill"), [part for base in _LOCAL if (part := line.figure(base))]
+        if (
+            samples
+            and prefill
+            and parts
+            and prefill.quantity.unit == "s"
+            and {p.quantity.unit for p in parts} == {"ms"}
+        ):
+            left = 1000 * (prefill.amount.value / samples - sum(part.amount.value for part in parts))
+            printed = " - ".join(part.printed.text for part in parts)
+            sum_ = f"1000 · {prefill.printed.text} / {samples} - {printed} = {number(left)} ms ({line.name})"
+            rests.append((line, left, sum_))
+    if len(rests) > 1:
+        why = (
+            f"Over {samples} samples a prefill leaves beside its parts {listed([text for *_, text in rests])}. What is "
+            "left, such as the vision tower, does not depend on the retention and is not negative. The number of "
+            "samples would decide it."
+        )
+        where, span = "; ".join(line.place for line, *_ in rests), [left for _, left, _ in rests]
+        subject = Subject("sum", where, "beside_the_parts", f"{len(rests)} prefills", "ms, largest - least")
+        yield subject.finding("underdetermined", why, max(span) - min(span))
 
 
 def _local(line: Line) -> Iterator[Finding]:
