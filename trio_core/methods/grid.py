@@ -1,5 +1,6 @@
 """Uniform grid: the control that does not look at the picture."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isqrt
@@ -9,7 +10,6 @@ import torch
 
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Picture, Selection, View
-from trio_core.rules.cost import Operators
 from trio_core.rules.selection import band_starts, stride
 from trio_core.tensors import KeptK, to_device
 
@@ -28,7 +28,7 @@ class Grid(Method):
     shape: Literal["stride", "square"] = "stride"
 
     name: ClassVar[str] = "grid"
-    operators: ClassVar[Operators | None] = Operators(bytes="4 budget hidden")
+    operators: ClassVar[Mapping[str, str]] = {"bytes": "4 budget hidden"}
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; a one-dimensional stride over the raster order",
         kind="control",

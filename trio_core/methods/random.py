@@ -1,5 +1,6 @@
 """Random pruning: the control that a method must beat."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,7 +8,6 @@ import torch
 
 from trio_core.methods.method import Method, Reference
 from trio_core.methods.view import Selection, View
-from trio_core.rules.cost import Operators
 from trio_core.tensors import KeptK, to_device
 
 
@@ -21,7 +21,7 @@ class Random(Method):
     seed: int = 0
 
     name: ClassVar[str] = "random"
-    operators: ClassVar[Operators | None] = Operators(bytes="4 budget hidden")
+    operators: ClassVar[Mapping[str, str]] = {"bytes": "4 budget hidden"}
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; uniform sampling without replacement",
         kind="control",

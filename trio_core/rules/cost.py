@@ -119,29 +119,6 @@ class LayerShape:
 
 
 @dataclass(frozen=True)
-class Operators:
-    """The operators of a selection at one stage and one sample, from which its time on another machine is predicted.
-
-    A size is a sum of products of numbers and names, such as `2 tokens hidden`. The names are fields of LayerShape and
-    of Sizes.
-
-    gemms: each as how often, rows, output width, input width.
-    products: FLOPs of the model's number type in other products.
-    float32: FLOPs in float32.
-    bytes: read and written beside these.
-    copied: bytes that the host reads.
-    host_steps: iterations of a loop of the host.
-    """
-
-    gemms: tuple[tuple[int, str, str, str], ...] = ()
-    products: str = "0"
-    float32: str = "0"
-    bytes: str = "0"
-    copied: str = "0"
-    host_steps: str = "0"
-
-
-@dataclass(frozen=True)
 class PromptSizes:
     """How many tokens one sample of a prompt has.
 

@@ -55,27 +55,21 @@ class Tables(Protocol):
 
     def gemm(self, rows: int, out: int, into: int) -> Time:
         """Return the time of [rows, into] · [into, out]."""
-        ...
 
     def attention(self, tokens: int, heads: int, kv_heads: int, head_size: int, batch: int) -> Time:
         """Return the time of causal attention over `tokens` in each sample."""
-        ...
 
     def encoder(self, tokens: int, heads: int, head_size: int, batch: int) -> Time:
         """Return the time of attention of all tokens to all, in each window of a batch."""
-        ...
 
     def bytes(self, count: float) -> Time:
         """Return the time of an operator that only reads and writes memory."""
-        ...
 
     def products(self, flops: float, itemsize: int) -> Time:
         """Return the time of products that no table holds. itemsize: bytes of a number, 2 or 4."""
-        ...
 
     def exchange(self, values: int, gpus: int) -> Time:
         """Return the time of a sum over several GPUs."""
-        ...
 
 
 class TowerLayers(NamedTuple):
@@ -189,17 +183,19 @@ class Prefill:
     def _selection(self, declared: Mapping[str, Any], visual: int, budget: int) -> Interval:
         shape, of = self.shape, self.tables
         sizes = {**shape.model_dump(), "tokens": visual + shape.text_tokens, "visual": visual, "budget": budget}
-        products, float32, moved, copied = (
-            shape.batch * size(declared[name], sizes) for name in ("products", "float32", "bytes", "copied")
+        products, float32, moved, copied, steps = (
+            size(declared.get(name, "0"), sizes) for name in ("products", "float32", "bytes", "copied", "host_steps")
         )
-        time = of.products(products, 2) + of.products(float32, 4) + of.bytes(moved)
-        for times, *widths in declared["gemms"]:
-            rows, out, into = (int(size(width, sizes)) for width in widths)
-            time = time + times * of.gemm(shape.batch * rows, out, into)
+        time = of.products(shape.batch * products, 2) + of.products(shape.batch * float32, 4)
+        time = time + of.bytes(shape.batch * moved)
+        for gemm in filter(None, declared.get("gemms", "").split(";")):
+            times, _, widths = gemm.partition(":")
+            rows, out, into = (int(size(width, sizes)) for width in widths.split(","))
+            time = time + int(times) * of.gemm(shape.batch * rows, out, into)
         host = declared["launches"] * LAUNCH_MS + declared["waits"] * WAIT_MS[1]
-        host += HOST_STEP_MS * min(size(declared["host_steps"], sizes), HOST_STEPS)
+        host += HOST_STEP_MS * min(steps, HOST_STEPS) + copied / COPIED_BYTES_PER_MS
         least = float(time.sum())
-        return least + WAIT_MS[0], least + shape.batch * host + copied / COPIED_BYTES_PER_MS
+        return least + WAIT_MS[0], least + shape.batch * host
 
     def cliff(self, tokens: int) -> tuple[int, int, float] | None:
         """Return the steepest step of a layer's time near so many tokens: from, to and the factor; None if it is flat.

@@ -110,16 +110,17 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
         options={field.name: field.default for field in fields(cls)},
         reference=asdict(cls.reference),
         remark=cls.reference.remark,
-        selection=None if cls.operators is None else _selection(cls),
+        selection=_selection(cls),
     )
 
 
 def _selection(cls: "type[Method]") -> dict[str, Any]:
-    """The declared operators of a method, the counted work of the host, and the places where it acts."""
+    """The declared operators of a method, the counted work of the host, and where it acts. Empty without operators."""
     counts = yaml.safe_load(COUNTS.read_text(encoding="utf-8"))
-    host = counts.get(cls.name, {"launches": None, "waits": None})
+    if cls.name not in counts or not cls.operators:
+        return {}
     places = {"layers": cls.paper_layers, "scales_layers": cls.scales_layers, "proportion": cls.proportion}
-    return {**asdict(cls.operators), **host, "source": counts["source"], **places}  # pyright: ignore[reportArgumentType]
+    return {**cls.operators, **counts[cls.name], "source": counts["source"], **places}
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

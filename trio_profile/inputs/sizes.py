@@ -1,6 +1,5 @@
 """The sizes of a model for a prediction, from its config.json and `data/sizes.yaml`. Nothing here imports torch."""
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,16 +11,21 @@ from trio_profile.inputs.catalogue import read_config, require_model
 from trio_profile.records.facts import SOURCE, models
 from trio_profile.records.schema import Shape
 
+FAMILIES = ("llava", "llava_next", "llava_onevision", "internvl", "qwen2_5_vl", "qwen3_vl")
+"""The `model_type` of the configurations whose operators are known."""
+_TEXT = {"num_layers": "num_hidden_layers", "hidden": "hidden_size", "intermediate": "intermediate_size"}
+_TEXT |= {"heads": "num_attention_heads", "vocabulary": "vocab_size"}
+"""The fields of a Shape by their names in a configuration."""
+
 
 @cache
 def known() -> dict[str, Any]:
     """The models that can be predicted without a checkpoint, by name: `data/sizes.yaml` with the built-in sizes."""
-    sizes, builtin = (
-        yaml.safe_load(SOURCE.with_name(name).read_text(encoding="utf-8")) for name in ("sizes.yaml", "models.yaml")
-    )
-    for name, facts in sizes.items():
-        facts.setdefault("config", builtin.get(name.removesuffix("-photo")))
-        facts.setdefault("visual_tokens", models()[name].visual_tokens if name in models() else None)
+    files = (SOURCE.with_name(name).read_text(encoding="utf-8") for name in ("sizes.yaml", "models.yaml"))
+    sizes, builtin = map(yaml.safe_load, files)
+    for name in sizes.keys() & models():
+        config = builtin[name.removesuffix("-photo")]  # another picture of the same model
+        sizes[name] = {"config": config, "visual_tokens": models()[name].visual_tokens, **sizes[name]}
     return sizes
 
 
@@ -33,48 +37,30 @@ def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int
     """
     facts: dict[str, Any] = known().get(model, {})
     if not facts:
-        if model in models():
-            raise StudyError(f"model {model!r} cannot be predicted: choose {', '.join(known())}, or a checkpoint")
         require_model(model)
-        facts = {"config": read_config(model)}
+        facts = {"config": {} if model in models() else read_config(model)}
     config, tokens = facts["config"], visual_tokens or facts.get("visual_tokens")
-    text = config.get("text_config", config)
-    family = facts.get("family", config.get("model_type"))
-    if family not in _TOWERS:
-        raise StudyError(
-            f"model {model!r}: the operators of {family!r} are not known; those of {', '.join(_TOWERS)} are"
-        )
-    if text.get("num_experts") or any("linear" in kind for kind in text.get("layer_types") or ()):
-        raise StudyError(f"model {model!r}: experts and linear attention cannot be predicted, their tables are others")
+    text, family = config.get("text_config", config), facts.get("family", config.get("model_type"))
+    of_other_kind = text.get("num_experts") or any("linear" in kind for kind in text.get("layer_types") or ())
+    if family not in FAMILIES or of_other_kind:
+        raise StudyError(f"the operators of model {model!r} are not known: choose {', '.join(known())}")
     if not tokens:
         raise StudyError(f"model {model!r}: give --visual-tokens, because the number depends on the picture")
     try:
-        shape = _decoder(text, visual_tokens=tokens, text_tokens=text_tokens, batch=batch)
-        return shape, _TOWERS[family](config, shape, facts.get("crops"))
+        head_size = text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"]
+        heads = text["num_attention_heads"], text.get("num_key_value_heads") or text["num_attention_heads"]
+        widths = dict(zip(("query_width", "kv_width"), (number * head_size for number in heads), strict=True))
+        counts = {"visual_tokens": tokens, "text_tokens": text_tokens, "batch": batch, "ffn_matrices": 3, "itemsize": 2}
+        shape = Shape(**{ours: text[theirs] for ours, theirs in _TEXT.items()}, **widths, **counts)
+        grid = "spatial_merge_size" in config["vision_config"]
+        return shape, _of_grids(config, shape) if grid else _of_crops(config, shape, facts.get("crops"))
     except (KeyError, TypeError) as error:
         raise StudyError(
             f"model {model!r}: its config.json does not say {error}: choose {', '.join(known())}"
         ) from error
 
 
-def _decoder(text: dict[str, Any], **tokens: Any) -> Shape:
-    heads, hidden = text["num_attention_heads"], text["hidden_size"]
-    head_size = text.get("head_dim") or hidden // heads
-    return Shape(
-        **tokens,
-        num_layers=text["num_hidden_layers"],
-        hidden=hidden,
-        intermediate=text["intermediate_size"],
-        query_width=heads * head_size,
-        kv_width=(text.get("num_key_value_heads") or heads) * head_size,
-        heads=heads,
-        vocabulary=text["vocab_size"],
-        ffn_matrices=3,
-        itemsize=2,
-    )
-
-
-def _crops(config: dict[str, Any], shape: Shape, crops: int | None) -> Tower:
+def _of_crops(config: dict[str, Any], shape: Shape, crops: int | None) -> Tower:
     """A tower that sees crops of one size: CLIP and SigLIP in LLaVA, InternViT in InternVL."""
     vision, h = config["vision_config"], shape.hidden
     image, patch = (
@@ -82,31 +68,23 @@ def _crops(config: dict[str, Any], shape: Shape, crops: int | None) -> Tower:
     )
     patches, d = (image // patch) ** 2, vision["hidden_size"]
     merge = round(1 / config.get("downsample_ratio", 1)) ** 2
-    number = shape.batch * (crops or max(1, round(shape.visual_tokens * merge / patches)))
+    rows = patches * shape.batch * (crops or max(1, round(shape.visual_tokens * merge / patches)))
     window = patches + (vision.get("model_type") != "siglip_vision_model")  # the CLS token
-    sizes = d, vision["num_attention_heads"], vision["intermediate_size"]
-    layers = TowerLayers(vision["num_hidden_layers"], number * window, window, *sizes)
-    rows = number * patches
-    return Tower((layers,), ((rows, d, 3 * patch**2), (rows // merge, h, d * merge), (rows // merge, h, h)))
+    sizes = rows // patches * window, window, d, vision["num_attention_heads"], vision["intermediate_size"]
+    linears = (rows, d, 3 * patch**2), (rows // merge, h, d * merge), (rows // merge, h, h)
+    return Tower((TowerLayers(vision["num_hidden_layers"], *sizes),), linears)
 
 
-def _grids(config: dict[str, Any], shape: Shape, _: int | None) -> Tower:
+def _of_grids(config: dict[str, Any], shape: Shape) -> Tower:
     """A tower that sees a picture of any size: Qwen's. With windows only some layers attend to the whole picture."""
     vision = config["vision_config"]
-    d, merge, depth = vision["hidden_size"], vision["spatial_merge_size"] ** 2, vision["depth"]
+    d, merge, patch = vision["hidden_size"], vision["spatial_merge_size"] ** 2, vision["patch_size"]
     picture, gated = shape.visual_tokens * merge, "window_size" in vision
-    whole = len(vision["fullatt_block_indexes"]) if gated else depth
-    window = (vision["window_size"] // vision["patch_size"]) ** 2 if gated else picture
-    rows, wide = shape.batch * picture, d * merge
-    sizes = d, vision["num_heads"], vision["intermediate_size"], 3 if gated else 2
-    layers = TowerLayers(depth - whole, rows, window, *sizes), TowerLayers(whole, rows, picture, *sizes)
+    whole = len(vision["fullatt_block_indexes"]) if gated else vision["depth"]
+    window = (vision["window_size"] // patch) ** 2 if gated else picture
+    rows, wide, sizes = shape.batch * picture, d * merge, (d, vision["num_heads"], vision["intermediate_size"])
+    windows = ((vision["depth"] - whole, window), (whole, picture))
+    layers = tuple(TowerLayers(number, rows, size, *sizes, 3 if gated else 2) for number, size in windows if number)
     merger = (rows // merge, wide, wide), (rows // merge, vision["out_hidden_size"], wide)
-    pixels = 3 * vision["temporal_patch_size"] * vision["patch_size"] ** 2
-    return Tower(layers, ((rows, d, pixels), *merger * (1 + len(vision.get("deepstack_visual_indexes", ())))))
-
-
-_TOWERS: dict[str, Callable[[dict[str, Any], Shape, int | None], Tower]] = {
-    **dict.fromkeys(("llava", "llava_next", "llava_onevision", "internvl"), _crops),
-    **dict.fromkeys(("qwen2_5_vl", "qwen3_vl"), _grids),
-}
-"""By the `model_type` of a configuration: the function that makes its tower."""
+    mergers = merger * (1 + len(vision.get("deepstack_visual_indexes", ())))
+    return Tower(layers, ((rows, d, 3 * vision["temporal_patch_size"] * patch**2), *mergers))

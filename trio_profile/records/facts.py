@@ -21,8 +21,8 @@ class MethodFacts:
     options: the default of each option.
     reference: its source: the fields of `trio_core.Reference`.
     remark: what must be known wherever the method is shown.
-    selection: what a prediction needs: the fields of `trio_core.rules.cost.Operators`, the launches and waits of the
-        host with their source, and where the method acts. None for a method that declares no operators.
+    selection: what a prediction needs: the operators that the method declares, the launches and waits of the host with
+        their source, and where the method acts. Empty for a method that declares none.
     """
 
     name: str
@@ -35,7 +35,7 @@ class MethodFacts:
     options: dict[str, Any]
     reference: dict[str, str]
     remark: str
-    selection: dict[str, Any] | None = None
+    selection: dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trio_profile import units
-from trio_profile.errors import StudyError
 from trio_profile.judge.claims import of_predictions
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Interval
 from trio_profile.records.option import INPUT, METHOD, MODEL, option
 from trio_profile.records.record import Record
-from trio_profile.records.schema import Environment
 from trio_profile.records.study import Share
 
 
@@ -68,7 +66,6 @@ class Against(Record):
 class PredictionDocument(Document):
     """The output of `trio-profile predict --json`. It is no measurement: gates, comparisons and charts refuse it.
 
-    environment: the machine that computed it.
     gpu, engines: the tables, with the version of each engine.
     dense_ms, tower_ms: the dense prefill, and the vision tower in it.
     cap: the gain if no visual token entered the decoder and the selection were free.
@@ -80,7 +77,6 @@ class PredictionDocument(Document):
     """
 
     record: Literal["prediction"] = "prediction"
-    environment: Environment
     study: PredictStudy
     gpu: str
     engines: tuple[str, ...]
@@ -97,13 +93,6 @@ class PredictionDocument(Document):
     against: tuple[Against, ...] = ()
     against_device: str = ""
     report: str | None = None
-
-
-def prepare(study: PredictStudy) -> PredictStudy:
-    """Return the study unchanged. Raises StudyError if it names no GPU."""
-    if not study.gpu:
-        raise StudyError("name a GPU: --gpu a100, h100, h200, l40s, b200, b300, gb200, gb300 or rtx_pro_6000_server")
-    return study
 
 
 def conclude(document: PredictionDocument) -> Conclusion:

@@ -19,7 +19,6 @@ KIND = Kind(
     document="trio_profile.kinds.predict.document:PredictionDocument",
     report="trio_profile.kinds.predict.report:report",
     conclude="trio_profile.kinds.predict.document:conclude",
-    prepare="trio_profile.kinds.predict.document:prepare",
     file=DOCUMENTS["prediction"],
     rows="cells",
     preview="",

@@ -41,10 +41,8 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
     whole, none = (shape.visual_tokens,) * shape.num_layers, (0,) * shape.num_layers
     times = [prefill.encoding + prefill.decoder(whole) for prefill in prefills]
     shares = np.mean([time / time.sum() for time in times], axis=0)
-    session = host.session(host.without_torch())
     return PredictionDocument(
-        sessions=(session,),
-        environment=session.environment,
+        sessions=(host.session(host.without_torch()),),
         study=study,
         gpu=of_gpu[0].gpu,
         engines=tuple(table.engine for table in of_gpu),
