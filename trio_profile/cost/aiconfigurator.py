@@ -9,15 +9,15 @@ from trio_profile.errors import StudyError
 from trio_profile.installation import missing_extra
 
 ENGINES = ("vllm", "sglang", "trtllm")
+# The longest sequence of the attention tables, and the most rows of the GEMM tables. Beyond them it extrapolates.
 MOST_TOKENS, MOST_ROWS = 16384, 32768
-"""The longest sequence of the attention tables, and the most rows of the GEMM tables. Beyond them it extrapolates."""
+# From the maker's data sheets, without tensor cores.
 _FLOAT32_TFLOPS = {
     "a100_sxm": 19.5, "h100_sxm": 67, "h200_sxm": 67, "l40s": 91.6, "b200_sxm": 75, "b300_sxm": 75, "gb200": 80,
     "gb300": 80, "rtx_pro_6000_server": 125,
 }  # fmt: skip
-"""From the maker's data sheets, without tensor cores."""
+# Guesses: the share of the peak that a product without a table reaches, and that attention of a tower does.
 _OF_PEAK, _OF_PEAK_IN_ENCODER = 0.5, 0.35
-"""Guesses: the share of the peak that a product without a table reaches, and that attention of a tower does."""
 _SDK = "aiconfigurator_core.sdk"
 
 

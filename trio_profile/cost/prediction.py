@@ -5,12 +5,12 @@ A table knows the times of single operators on one GPU under one engine. `Tables
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +20,26 @@ from trio_profile.errors import StudyError
 from trio_profile.records.estimate import Interval
 from trio_profile.records.schema import Shape
 
+# What the launch of one operator costs at the most. At the least it is hidden behind the operator before it.
 LAUNCH_MS = 0.010
-"""What the launch of one operator costs at the most. At the least it is hidden behind the operator before it."""
+# What one wait of the host costs, at the least and at the most.
 WAIT_MS = (0.010, 0.060)
-"""What one wait of the host costs, at the least and at the most."""
+# One step of the loop of Algorithm 1, measured on a CPU, and the most steps of it.
 HOST_STEP_MS, HOST_STEPS = 0.0005, 1000
-"""One step of the loop of Algorithm 1, measured on a CPU, and the most steps of it."""
+# From the GPU to pageable memory of the host.
 COPIED_BYTES_PER_MS = 4e6
-"""From the GPU to pageable memory of the host."""
+# What no table holds of a decoder layer, at the most. Fitted to TensorRT-LLM 0.5 with 128 tokens.
 LEFT_OUT_MS = 0.1
-"""What no table holds of a decoder layer, at the most. Fitted to TensorRT-LLM 0.5 with 128 tokens."""
+# A layer's time that rises by a tenth within 8 tokens is a cliff. It is named if it is within 5 % of the tokens.
 CLIFF, CLIFF_WITHIN, CLIFF_STEP = 1.10, 0.05, 8
-"""A layer's time that rises by a tenth within 8 tokens is a cliff. It is named if it is within 5 % of the tokens."""
 
+# [3] milliseconds by their source: measured by the maker of the table, by formula, guessed.
 Time = NDArray[np.float64]
-"""[3] milliseconds by their source: measured by the maker of the table, by formula, guessed."""
 SOURCES = ("measured", "formula", "guess")
+# One millisecond of each source.
 MEASURED, FORMULA, GUESS = np.eye(3)
-"""One millisecond of each source."""
+# How often an operator runs, its name in `Tables`, and its sizes.
+Operator = tuple[int, str, tuple[int, ...]]
 
 
 class Tables(Protocol):
@@ -55,43 +57,27 @@ class Tables(Protocol):
 
     def gemm(self, rows: int, out: int, into: int) -> Time:
         """Return the time of [rows, into] · [into, out]."""
+        ...
 
     def attention(self, tokens: int, heads: int, kv_heads: int, head_size: int, batch: int) -> Time:
         """Return the time of causal attention over `tokens` in each sample."""
+        ...
 
     def encoder(self, tokens: int, heads: int, head_size: int, batch: int) -> Time:
         """Return the time of attention of all tokens to all, in each window of a batch."""
+        ...
 
     def bytes(self, count: float) -> Time:
         """Return the time of an operator that only reads and writes memory."""
+        ...
 
     def products(self, flops: float, itemsize: int) -> Time:
         """Return the time of products that no table holds. itemsize: bytes of a number, 2 or 4."""
+        ...
 
     def exchange(self, values: int, gpus: int) -> Time:
         """Return the time of a sum over several GPUs."""
-
-
-class TowerLayers(NamedTuple):
-    """Layers of a vision tower. rows: their tokens. window: tokens that attend to each other. matrices: of the FFN."""
-
-    number: int
-    rows: int
-    window: int
-    width: int
-    heads: int
-    intermediate: int
-    matrices: int = 2
-
-
-class Tower(NamedTuple):
-    """A vision tower with its projector. linears: rows, output width and input width of each single product."""
-
-    layers: tuple[TowerLayers, ...] = ()
-    linears: tuple[tuple[int, int, int], ...] = ()
-
-
-_NO_TOWER = Tower()
+        ...
 
 
 @dataclass(eq=False)
@@ -99,19 +85,20 @@ class Prefill:
     """One prefill on one GPU, or on several with tensor parallelism.
 
     shape: the decoder and its input. gpus: how many GPUs share the decoder.
+    tower: the operators of the vision tower and of the projector, which run on one GPU.
     Raises StudyError if the heads do not divide, if the weights are larger than the memory, or if the table has no
     times for so many tokens.
     """
 
     tables: Tables
     shape: Shape
-    tower: Tower = _NO_TOWER
+    tower: Sequence[Operator] = ()
     gpus: int = 1
 
     def __post_init__(self) -> None:
         shape, tables = self.shape, self.tables
         tokens = shape.visual_tokens + shape.text_tokens
-        rows = max([tokens * shape.batch, *(part.rows for part in self.tower.layers)])
+        rows = max([tokens * shape.batch, *(sizes[0] for _, name, sizes in self.tower if name == "gemm")])
         attention = 2 * shape.hidden * (shape.query_width + shape.kv_width)
         layer = attention + shape.ffn_matrices * shape.hidden * shape.intermediate
         weights = 2 * (shape.num_layers * layer + 2 * shape.vocabulary * shape.hidden) / self.gpus
@@ -137,6 +124,11 @@ class Prefill:
         time = time + of.bytes(2 * rows * (gates + 1) * ffn)  # the activation
         return time if gpus == 1 else time + 2 * of.exchange(rows * h, gpus)
 
+    def layer_range(self, tokens: int) -> Interval:
+        """Return the least and the most milliseconds of one decoder layer."""
+        operators = float(self.layer(tokens).sum())
+        return operators, operators + LEFT_OUT_MS
+
     def decoder(self, visual_by_layer: Sequence[int]) -> Time:
         """Return the time of the decoder layers and of one row of the head. visual_by_layer: visual tokens."""
         shape = self.shape
@@ -146,15 +138,8 @@ class Prefill:
 
     @cached_property
     def encoding(self) -> Time:
-        """The time of the vision tower and the projector, on one GPU."""
-        linears = sum((self.tables.gemm(*sizes) for sizes in self.tower.linears), 0 * GUESS)
-        return sum((part.number * self._tower_layer(part) for part in self.tower.layers), linears)
-
-    def _tower_layer(self, part: TowerLayers) -> Time:
-        of, rows, d, ffn = self.tables, part.rows, part.width, part.intermediate
-        gemms = ((3 * d, d), (d, d), (ffn * (part.matrices - 1), d), (d, ffn))
-        attention = of.encoder(part.window, part.heads, d // part.heads, max(1, rows // part.window))
-        return sum((of.gemm(rows, *widths) for widths in gemms), attention + of.bytes(24 * rows * d))
+        """The time of the vision tower and the projector."""
+        return sum((times * getattr(self.tables, name)(*sizes) for times, name, sizes in self.tower), 0 * GUESS)
 
     def whole(self, visual_by_layer: Sequence[int] = (), selections: Interval = (0.0, 0.0)) -> Interval:
         """Return the least and the most milliseconds of a prefill: tower, decoder and selections.
@@ -207,6 +192,12 @@ class Prefill:
         steps = [(fewer, more, self.layer(more).sum() / self.layer(fewer).sum()) for fewer, more in pairwise(near)]
         steepest = max(steps, key=lambda step: step[2], default=(0, 0, 1.0))
         return steepest if steepest[2] > max(CLIFF, 1 + 2 * CLIFF_STEP / tokens) else None
+
+
+def span(intervals: Iterable[Interval]) -> Interval:
+    """Return the smallest interval that holds all of them."""
+    lows, highs = zip(*intervals, strict=True)
+    return min(lows), max(highs)
 
 
 def size(text: str, sizes: Mapping[str, Any]) -> float:

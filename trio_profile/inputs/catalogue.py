@@ -33,8 +33,8 @@ NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """For every `from_pretrained`: the code of a checkpoint is not run. Without it transformers asks on the terminal."""
 _DEVICE = re.compile(r"cpu|meta|cuda(:\d+)?")
 _MOST_BYTES = 1_000_000
+# The work of the host at one stage, by method, as it was counted.
 COUNTS = SOURCE.with_name("selection_counts.yaml")
-"""The work of the host at one stage, by method, as it was counted."""
 _HUB_SECONDS = 10
 """How long the hub may take to answer."""
 

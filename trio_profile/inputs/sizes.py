@@ -1,21 +1,22 @@
 """The sizes of a model for a prediction, from its config.json and `data/sizes.yaml`. Nothing here imports torch."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import yaml
 
-from trio_profile.cost.prediction import Tower, TowerLayers
+from trio_profile.cost.prediction import Operator
 from trio_profile.errors import StudyError
 from trio_profile.inputs.catalogue import read_config, require_model
 from trio_profile.records.facts import SOURCE, models
 from trio_profile.records.schema import Shape
 
+# The `model_type` of the configurations whose operators are known.
 FAMILIES = ("llava", "llava_next", "llava_onevision", "internvl", "qwen2_5_vl", "qwen3_vl")
-"""The `model_type` of the configurations whose operators are known."""
+# The fields of a Shape by their names in a configuration.
 _TEXT = {"num_layers": "num_hidden_layers", "hidden": "hidden_size", "intermediate": "intermediate_size"}
 _TEXT |= {"heads": "num_attention_heads", "vocabulary": "vocab_size"}
-"""The fields of a Shape by their names in a configuration."""
 
 
 @cache
@@ -29,8 +30,8 @@ def known() -> dict[str, Any]:
     return sizes
 
 
-def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int) -> tuple[Shape, Tower]:
-    """The decoder of a model with its input, and the vision tower.
+def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int) -> tuple[Shape, list[Operator]]:
+    """The decoder of a model with its input, and the operators of its vision tower and projector.
 
     visual_tokens: of one sample; None: those of the built-in picture.
     Raises StudyError for a model whose operators are not known here, or whose configuration does not say its sizes.
@@ -60,7 +61,7 @@ def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int
         ) from error
 
 
-def _of_crops(config: dict[str, Any], shape: Shape, crops: int | None) -> Tower:
+def _of_crops(config: dict[str, Any], shape: Shape, crops: int | None) -> list[Operator]:
     """A tower that sees crops of one size: CLIP and SigLIP in LLaVA, InternViT in InternVL."""
     vision, h = config["vision_config"], shape.hidden
     image, patch = (
@@ -72,10 +73,10 @@ def _of_crops(config: dict[str, Any], shape: Shape, crops: int | None) -> Tower:
     window = patches + (vision.get("model_type") != "siglip_vision_model")  # the CLS token
     sizes = rows // patches * window, window, d, vision["num_attention_heads"], vision["intermediate_size"]
     linears = (rows, d, 3 * patch**2), (rows // merge, h, d * merge), (rows // merge, h, h)
-    return Tower((TowerLayers(vision["num_hidden_layers"], *sizes),), linears)
+    return [*_layers(vision["num_hidden_layers"], *sizes), *((1, "gemm", linear) for linear in linears)]
 
 
-def _of_grids(config: dict[str, Any], shape: Shape) -> Tower:
+def _of_grids(config: dict[str, Any], shape: Shape) -> list[Operator]:
     """A tower that sees a picture of any size: Qwen's. With windows only some layers attend to the whole picture."""
     vision = config["vision_config"]
     d, merge, patch = vision["hidden_size"], vision["spatial_merge_size"] ** 2, vision["patch_size"]
@@ -83,8 +84,19 @@ def _of_grids(config: dict[str, Any], shape: Shape) -> Tower:
     whole = len(vision["fullatt_block_indexes"]) if gated else vision["depth"]
     window = (vision["window_size"] // patch) ** 2 if gated else picture
     rows, wide, sizes = shape.batch * picture, d * merge, (d, vision["num_heads"], vision["intermediate_size"])
-    windows = ((vision["depth"] - whole, window), (whole, picture))
-    layers = tuple(TowerLayers(number, rows, size, *sizes, 3 if gated else 2) for number, size in windows if number)
+    layers = [
+        *_layers(vision["depth"] - whole, rows, window, *sizes, 3 if gated else 2),
+        *_layers(whole, rows, picture, *sizes, 3 if gated else 2),
+    ]
     merger = (rows // merge, wide, wide), (rows // merge, vision["out_hidden_size"], wide)
-    mergers = merger * (1 + len(vision.get("deepstack_visual_indexes", ())))
-    return Tower(layers, ((rows, d, 3 * vision["temporal_patch_size"] * patch**2), *mergers))
+    linears = (rows, d, 3 * vision["temporal_patch_size"] * patch**2), *merger
+    layers += [(len(vision.get("deepstack_visual_indexes", ())), "gemm", linear) for linear in merger]
+    return [*layers, *((1, "gemm", linear) for linear in linears)]
+
+
+def _layers(number: int, rows: int, window: int, d: int, heads: int, ffn: int, matrices: int = 2) -> Iterator[Operator]:
+    """The operators of layers of a tower. rows: their tokens. window: how many of them attend to each other."""
+    yield number, "encoder", (window, heads, d // heads, max(1, rows // window))
+    yield number, "bytes", (24 * rows * d,)
+    for out, into in ((3 * d, d), (d, d), (ffn * (matrices - 1), d), (d, ffn)):
+        yield number, "gemm", (rows, out, into)

@@ -30,8 +30,8 @@ _BINARY = {"kb": 1, "mb": 2, "gb": 3}
 """Powers of 1024 by the ending of a quantity whose unit may be binary."""
 
 
+# How many questions a dataset has. POPE: 2910 + 3000 + 3000 in the files that LLaVA's evaluation uses.
 _QUESTIONS = {"pope": 8910}
-"""How many questions a dataset has. POPE: 2910 + 3000 + 3000 in the files that LLaVA's evaluation uses."""
 
 
 @dataclass(frozen=True)

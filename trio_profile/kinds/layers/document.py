@@ -10,7 +10,7 @@ from trio_profile.judge.attribution import Step
 from trio_profile.judge.claims import Prefill, of_prefills
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
+from trio_profile.records.estimate import Interval, MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention
 from trio_profile.stats.intervals import widened
@@ -26,6 +26,8 @@ class LayerTimes(Record):
     layer: number of the layer, from 1.
     tokens, dense_tokens: visual and text tokens that the layer runs on, in the pruned and in the dense prefill.
     forward_ms, dense_forward_ms: the times of its forward.
+    operators_ms: of its operators on another GPU, as predicted: the least and the most over the engines that have a
+        table. None without `gpu`.
     """
 
     layer: int
@@ -33,6 +35,7 @@ class LayerTimes(Record):
     dense_tokens: int
     forward_ms: Milliseconds
     dense_forward_ms: Milliseconds
+    operators_ms: Interval | None = None
 
 
 class StageTimes(Record):

@@ -11,7 +11,7 @@ KIND = Kind(
     "Several retentions are timed in turn with the dense model, and make the paper's efficiency table.",
     options=(
         *(*MODEL, "methods", "retentions", "gamma", "image", "video", "frames", "fps", "prompt", "text_tokens"),
-        *("new_tokens", "batch", *SAMPLING),
+        *("new_tokens", "batch", "gpu", *SAMPLING),
     ),
     runner="trio_profile.kinds.layers.run:run",
     document="trio_profile.kinds.layers.document:LayersDocument",

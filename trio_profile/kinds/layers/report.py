@@ -132,6 +132,8 @@ def layers_page(cell: PrefillTimes) -> Page:
         "dense": lambda layer: entries.milliseconds(layer.dense_forward_ms),
         "pruned": lambda layer: entries.milliseconds(layer.forward_ms),
     }
+    if any(layer.operators_ms for layer in cell.layers):
+        each["operators of an engine"] = lambda layer: Entry(units.milliseconds_between(*layer.operators_ms or (0, 0)))
     return Page(
         "layers",
         "Every decoder layer",

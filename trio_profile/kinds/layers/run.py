@@ -17,6 +17,8 @@ from trio_core.methods.method import Method
 from trio_core.trace import Trace
 from trio_profile import units
 from trio_profile.cost import formula
+from trio_profile.cost.aiconfigurator import tables
+from trio_profile.cost.prediction import Prefill, span
 from trio_profile.engine import factors
 from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.inputs.digest import input_digests
@@ -158,6 +160,7 @@ def run(
     plan = resolve(study)
     session = open_session(study.device, inputs=input_digests(study))
     workload, cells = plan.workload, plan.cells
+    engines = [Prefill(table, workload.shape) for table in tables(study.gpu)] if study.gpu else []
     clock = clock or clock_for(workload.device)
     watch(Step("counting"))
     # Counts come first: the CPU's allocator is a quarter slower until it has freed some large blocks.
@@ -169,7 +172,7 @@ def run(
     for number, (cell, (work, trace)) in enumerate(zip(cells, counted, strict=True)):
         assert trace is not None
         measured = LayerMeasurements(workload, cell, trace, sampled[number], work, dense_work)
-        times.append(times_of(measured, study))
+        times.append(times_of(measured, study, engines))
     document = LayersDocument(
         sessions=(session,), environment=session.environment, study=study, **dict(times[0]), cells=tuple(times)
     )
@@ -269,10 +272,10 @@ def _round(workload: Workload, cells: Sequence[PlannedCell], clock: Clock, order
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def times_of(measured: LayerMeasurements, study: Study) -> PrefillTimes:
-    """Return the times of one cell."""
+def times_of(measured: LayerMeasurements, study: Study, engines: Sequence[Prefill] = ()) -> PrefillTimes:
+    """Return the times of one cell. engines: whose operators are predicted beside them."""
     shape, cell = measured.workload.shape, measured.cell
-    layers, stages, parts = _layers(measured), _stages(measured), _parts(measured)
+    layers, stages, parts = _layers(measured, engines), _stages(measured), _parts(measured)
     claimed = factors.dense_macs(shape) / cell.fastv_macs(shape, study.gamma)
     return PrefillTimes(
         method=cell.cell.method,
@@ -334,7 +337,7 @@ def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
     return PartTimes(name=name, ms=after_first_token("pruned"), dense_ms=after_first_token("dense"))
 
 
-def _layers(measured: LayerMeasurements) -> tuple[LayerTimes, ...]:
+def _layers(measured: LayerMeasurements, engines: Sequence[Prefill]) -> tuple[LayerTimes, ...]:
     """Return the times of each layer."""
     shape, visual = measured.workload.shape, measured.trace.schedules[0].tokens_by_layer
     return tuple(
@@ -344,6 +347,9 @@ def _layers(measured: LayerMeasurements) -> tuple[LayerTimes, ...]:
             dense_tokens=shape.visual_tokens + shape.text_tokens,
             forward_ms=measured.milliseconds(measured.pruned["layer", f"layer {layer}", layer]),
             dense_forward_ms=measured.milliseconds(measured.dense["layer", f"layer {layer}", layer]),
+            operators_ms=span(e.layer_range(visual[layer - 1] + shape.text_tokens) for e in engines)
+            if engines
+            else None,
         )
         for layer in range(1, shape.num_layers + 1)
     )

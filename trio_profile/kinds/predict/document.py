@@ -13,6 +13,8 @@ from trio_profile.records.option import INPUT, METHOD, MODEL, option
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share
 
+USUAL = (0.11, 0.22, 0.33, 0.66, 0.88)
+
 
 class PredictStudy(Record):
     """What is predicted. The help of its option says what a field means."""
@@ -21,9 +23,8 @@ class PredictStudy(Record):
     model: str = option("llava-1.5-7b", MODEL, "A model of sizes.yaml, a checkpoint or a hub repository.", basic=True)
     method: str = option("trio", METHOD, "A method that declares the operators of its selection.", basic=True)
     retentions: Annotated[tuple[Share, ...], Field(min_length=1)] = option(
-        (0.11, 0.22, 0.33, 0.66, 0.88), METHOD, "Comma list of shares to keep.", flags=("--retention",), form="list",
-        basic=True,
-    )  # fmt: skip
+        USUAL, METHOD, "Comma list of shares to keep.", flags=("--retention",), form="list", basic=True
+    )
     gpu: str = option("", MODEL, "The GPU, such as h100.", basic=True)
     engine: str | None = option(None, MODEL, "vllm, sglang or trtllm.", default_help="the range of all", basic=True)
     tp: int = option(1, MODEL, "How many GPUs share the decoder.", ge=1, le=64)

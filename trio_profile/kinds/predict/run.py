@@ -8,19 +8,18 @@ import numpy as np
 
 from trio_profile import units
 from trio_profile.cost.aiconfigurator import tables
-from trio_profile.cost.prediction import SOURCES, Prefill
+from trio_profile.cost.prediction import SOURCES, Prefill, span
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue, host
 from trio_profile.inputs.sizes import sizes_of
 from trio_profile.judge.claims import of_predictions
 from trio_profile.kinds.predict.document import Against, PredictedCell, PredictionDocument, PredictStudy
 from trio_profile.progress import Watch, ignore
-from trio_profile.records.estimate import Interval
 from trio_profile.records.store import Store
 from trio_profile.study.kinds import find
 
+# The retentions among which the break-even is searched.
 TRIED = [share / 100 for share in range(1, 100)]
-"""The retentions among which the break-even is searched."""
 
 
 def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignore) -> PredictionDocument:  # noqa: ARG001
@@ -48,9 +47,9 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         engines=tuple(table.engine for table in of_gpu),
         visual_tokens=shape.visual_tokens,
         text_tokens=shape.text_tokens,
-        dense_ms=_range(prefill.whole() for prefill in prefills),
-        tower_ms=_range((ms, ms) for ms in (float(prefill.encoding.sum()) for prefill in prefills)),
-        cap=_range(prefill.gain(prefill.whole(none)) for prefill in prefills),
+        dense_ms=span(prefill.whole() for prefill in prefills),
+        tower_ms=span((ms, ms) for ms in (float(prefill.encoding.sum()) for prefill in prefills)),
+        cap=span(prefill.gain(prefill.whole(none)) for prefill in prefills),
         shares=dict(zip(SOURCES, shares.tolist(), strict=True)),
         selection_source=declared["source"],
         cells=cells,
@@ -83,24 +82,18 @@ def _cell(method: str, retention: float, prefills: Sequence[Prefill], declared: 
     schedule = _schedule(retention, declared, shape.visual_tokens, shape.num_layers)
     selections = [prefill.selections(declared, schedule.budgets) for prefill in prefills]
     pruned = [prefill.whole(schedule.tokens_by_layer, own) for prefill, own in zip(prefills, selections, strict=True)]
-    gain = _range(prefill.gain(own) for prefill, own in zip(prefills, pruned, strict=True))
+    gain = span(prefill.gain(own) for prefill, own in zip(prefills, pruned, strict=True))
     return PredictedCell(
         method=method,
         retention=retention,
         layer_average=schedule.layer_average,
         layers=schedule.layers,
         budgets=schedule.budgets,
-        selection_ms=_range(selections),
-        pruned_ms=_range(pruned),
+        selection_ms=span(selections),
+        pruned_ms=span(pruned),
         gain=gain,
         word=of_predictions({method: gain}).word,
     )
-
-
-def _range(intervals: Iterable[Interval]) -> Interval:
-    """Return the smallest interval that holds all of them."""
-    lows, highs = zip(*intervals, strict=True)
-    return min(lows), max(highs)
 
 
 def _break_even(prefills: Sequence[Prefill], declared: dict[str, Any]) -> tuple[float | None, float | None]:
@@ -146,6 +139,6 @@ def _against(document: Any, prefills: Sequence[Prefill], cells: Sequence[Predict
     names = ["dense", *(f"{cell.method} at {units.percent(cell.layer_average)}" for cell in cells)]
     own = _cells_of(document, cells[0].method)
     measured = [own[0].dense_prefill_ms.value, *(cell.prefill_ms.value for cell in own)]
-    predicted = [_range(prefill.whole() for prefill in prefills), *(cell.pruned_ms for cell in cells)]
+    predicted = [span(prefill.whole() for prefill in prefills), *(cell.pruned_ms for cell in cells)]
     for name, ms, (low, high) in zip(names, measured, predicted, strict=True):
         yield Against(name=name, measured_ms=ms, predicted_ms=(low, high), ratio=(ms / high, ms / low))

@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from fractions import Fraction
 
-from trio_profile import units
 from trio_profile.cost.aiconfigurator import tables
 from trio_profile.cost.formula import layer_macs
-from trio_profile.cost.prediction import Prefill
+from trio_profile.cost.prediction import Prefill, span
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.inputs.claims.facts import Facts, Figure, Line, shape
 from trio_profile.kinds.audit.document import Finding, Subject, number
 from trio_profile.text import listed
 
+# A time this many times above or below the prediction is doubted.
 _FAR = 2.0
-"""A time this many times above or below the prediction is doubted."""
 
 _DATA_CENTRE = {"v100": 130, "a100": 312, "a800": 312, "h20": 148, "h800": 990, "h100": 990, "h200": 990, "b200": 2250}
 _SMALLER = {"a40": 150, "a6000": 155, "a10": 125, "l40s": 367, "l40": 182}
@@ -66,16 +65,14 @@ def _beside_operators(line: Line, figure: Figure, device: str) -> Iterator[Findi
         takes = {table.engine: Prefill(table, shape(line.model, line.text_count)).whole() for table in tables(device)}
     except StudyError:
         return
-    low, high = min(low for low, _ in takes.values()), max(high for _, high in takes.values())
-    if low / _FAR <= printed <= high * _FAR:
-        return
-    far = f"{number(printed / high)} times as slow" if printed > high else f"{number(low / printed)} times as fast"
-    why = (
-        f"{figure.text} of {units.number_of(samples, 'sample')} is {number(printed)} ms each. The decoder's operators are "
-        f"predicted to take {number(low)} to {number(high)} ms on this GPU ({listed(list(takes))}): the print is {far}. "
-        "It is a doubt, not a proof: another GPU, another program or other samples would explain it."
-    )
-    yield Subject.of(line, "operators", figure, unit="ms").finding("underdetermined", why, high)
+    low, high = span(takes.values())
+    if printed < low / _FAR or printed > high * _FAR:
+        why = (
+            f"1000 · {number(figure.amount.value)} / {samples} = {number(printed)} ms. The operators of the decoder "
+            f"are predicted to take {number(low)} to {number(high)} ms on this GPU ({listed(list(takes))}). "
+            "It is a doubt, not a proof: another GPU, another program or other samples would explain it."
+        )
+        yield Subject.of(line, "operators", figure, unit="ms").finding("underdetermined", why, high)
 
 
 def _finding(line: Line, figure: Figure, device: str, most: int, work: Fraction) -> Finding:

@@ -93,29 +93,21 @@ def _after_prefill(lines: list[Line]) -> Iterator[Finding]:
 def _rests(lines: list[Line]) -> Iterator[Finding]:
     """Compare what is left of each prefill beside its parts, if the dataset says over how many samples it is summed."""
     samples = None if lines[0].table.samples else lines[0].samples
-    rests: list[tuple[Line, Fraction, str]] = []
+    left: dict[str, tuple[Fraction, str]] = {}
     for line in lines:
         prefill, parts = line.figure("prefill"), [part for base in _LOCAL if (part := line.figure(base))]
-        if (
-            samples
-            and prefill
-            and parts
-            and prefill.quantity.unit == "s"
-            and {p.quantity.unit for p in parts} == {"ms"}
-        ):
-            left = 1000 * (prefill.amount.value / samples - sum(part.amount.value for part in parts))
-            printed = " - ".join(part.printed.text for part in parts)
-            sum_ = f"1000 · {prefill.printed.text} / {samples} - {printed} = {number(left)} ms ({line.name})"
-            rests.append((line, left, sum_))
-    if len(rests) > 1:
+        if samples and prefill and parts and prefill.quantity.unit == "s":
+            rest = 1000 * (prefill.amount.value / samples - sum(part.amount.value for part in parts))
+            terms = " - ".join((f"1000 · {prefill.printed.text} / {samples}", *(part.printed.text for part in parts)))
+            left[line.place] = rest, f"{terms} = {number(rest)} ms ({line.name})"
+    if len(left) > 1:
+        sums, rests = listed([text for _, text in left.values()]), [rest for rest, _ in left.values()]
         why = (
-            f"Over {samples} samples a prefill leaves beside its parts {listed([text for *_, text in rests])}. What is "
-            "left, such as the vision tower, does not depend on the retention and is not negative. The number of "
-            "samples would decide it."
+            f"Over {samples} samples a prefill leaves beside its parts {sums}. What is left, such as the vision tower, "
         )
-        where, span = "; ".join(line.place for line, *_ in rests), [left for _, left, _ in rests]
-        subject = Subject("sum", where, "beside_the_parts", f"{len(rests)} prefills", "ms, largest - least")
-        yield subject.finding("underdetermined", why, max(span) - min(span))
+        why += "does not depend on the retention and is not negative. The number of samples would decide it."
+        subject = Subject("sum", "; ".join(left), "beside_the_parts", f"{len(left)} prefills", "ms, largest - least")
+        yield subject.finding("underdetermined", why, max(rests) - min(rests))
 
 
 def _local(line: Line) -> Iterator[Finding]:
