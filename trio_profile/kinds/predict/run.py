@@ -1,6 +1,6 @@
 """Predict one prefill, dense and pruned, under each engine that has a table of the GPU."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from trio_profile.inputs.sizes import sizes_of
 from trio_profile.judge.claims import of_predictions
 from trio_profile.kinds.predict.document import Against, PredictedCell, PredictionDocument, PredictStudy
 from trio_profile.progress import Watch, ignore
+from trio_profile.records.schema import Shape
 from trio_profile.records.store import Store
 from trio_profile.study.kinds import find
 
@@ -28,7 +29,7 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
     Raises StudyError for a model, a method, a GPU, an engine or a size that cannot be predicted, and for a study
     `against` of another model. Raises RetentionError for a retention that the layers cannot reach.
     """
-    declared, measured = _declared(study.method), _measured(study)
+    selection, measured = declared(study.method), _measured(study)
     of_gpu = tables(study.gpu, study.engine)
     sizes, retentions = (study.visual_tokens, study.text_tokens, study.batch), study.retentions
     if measured is not None:
@@ -36,7 +37,7 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         retentions = tuple(cell.nominal_retention for cell in _cells_of(measured, study.method))
     shape, tower = sizes_of(study.model, *sizes)
     prefills = [Prefill(table, shape, tower, study.tp) for table in of_gpu]
-    cells = tuple(_cell(study.method, retention, prefills, declared) for retention in retentions)
+    cells = tuple(_cell(study.method, retention, prefills, selection) for retention in retentions)
     whole, none = (shape.visual_tokens,) * shape.num_layers, (0,) * shape.num_layers
     times = [prefill.encoding + prefill.decoder(whole) for prefill in prefills]
     shares = np.mean([time / time.sum() for time in times], axis=0)
@@ -51,36 +52,37 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         tower_ms=span((ms, ms) for ms in (float(prefill.encoding.sum()) for prefill in prefills)),
         cap=span(prefill.gain(prefill.whole(none)) for prefill in prefills),
         shares=dict(zip(SOURCES, shares.tolist(), strict=True)),
-        selection_source=declared["source"],
+        selection_source=selection["source"],
         cells=cells,
-        break_even=_break_even(prefills, declared),
+        break_even=_break_even(prefills, selection),
         cliffs=tuple(_cliffs(prefills, {shape.visual_tokens, *(budget for cell in cells for budget in cell.budgets)})),
         against=() if measured is None else tuple(_against(measured, prefills, cells)),
         against_device="" if measured is None else measured.environment.device_name,
     )
 
 
-def _declared(method: str) -> dict[str, Any]:
+def declared(method: str) -> dict[str, Any]:
     """Return the declared selection of a method. Raises StudyError for a method without one."""
     catalogue.require_method(method)
-    declared = {name: facts.selection for name, facts in catalogue.methods().items() if facts.selection}
-    if method not in declared:
-        raise StudyError(f"method {method!r} declares no operators of its selection: choose {', '.join(declared)}")
-    return declared[method]
+    known = {name: facts.selection for name, facts in catalogue.methods().items() if facts.selection}
+    if method not in known:
+        raise StudyError(f"method {method!r} declares no operators of its selection: choose {', '.join(known)}")
+    return known[method]
 
 
-def _schedule(retention: float, declared: dict[str, Any], visual_tokens: int, num_layers: int) -> Any:
+def schedule_of(retention: float, selection: Mapping[str, Any], shape: Shape) -> Any:
+    """Return the schedule of a retention. Raises RetentionError if the layers cannot reach it."""
     from trio_core.rules.schedule import Schedule, default_layers
 
-    layers, sizes = tuple(declared["layers"]), {"visual_tokens": visual_tokens, "num_layers": num_layers}
-    layers = default_layers(num_layers, layers) if declared["scales_layers"] else layers
-    return Schedule.average(retention=retention, layers=layers, proportion=declared["proportion"], **sizes)
+    layers, depth = tuple(selection["layers"]), shape.num_layers
+    layers = default_layers(depth, layers) if selection["scales_layers"] else layers
+    options = {"layers": layers, "proportion": selection["proportion"]}
+    return Schedule.average(retention=retention, visual_tokens=shape.visual_tokens, num_layers=depth, **options)
 
 
-def _cell(method: str, retention: float, prefills: Sequence[Prefill], declared: dict[str, Any]) -> PredictedCell:
-    shape = prefills[0].shape
-    schedule = _schedule(retention, declared, shape.visual_tokens, shape.num_layers)
-    selections = [prefill.selections(declared, schedule.budgets) for prefill in prefills]
+def _cell(method: str, retention: float, prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> PredictedCell:
+    schedule = schedule_of(retention, selection, prefills[0].shape)
+    selections = [prefill.selections(selection, schedule.budgets) for prefill in prefills]
     pruned = [prefill.whole(schedule.tokens_by_layer, own) for prefill, own in zip(prefills, selections, strict=True)]
     gain = span(prefill.gain(own) for prefill, own in zip(prefills, pruned, strict=True))
     return PredictedCell(
@@ -96,14 +98,14 @@ def _cell(method: str, retention: float, prefills: Sequence[Prefill], declared: 
     )
 
 
-def _break_even(prefills: Sequence[Prefill], declared: dict[str, Any]) -> tuple[float | None, float | None]:
+def _break_even(prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the highest retention that gains, of the worst end of any engine and of the best one."""
     from trio_core.errors import RetentionError
 
     best: list[float | None] = [None, None]
     for share in TRIED:
         try:
-            gain = _cell("", share, prefills, declared).gain
+            gain = _cell("", share, prefills, selection).gain
         except RetentionError:
             continue
         best = [share if end > 1 else before for end, before in zip(gain, best, strict=True)]
