@@ -23,6 +23,7 @@ import numpy as np
 from PIL import Image
 
 from tests.profile import examples
+from tests.profile.faking import predicted
 from tests.profile.studying import make
 from trio_profile.cost.factors import FormulaTotal, Gammas
 from trio_profile.judge.attribution import Part, attribute
@@ -426,6 +427,7 @@ KEPT: dict[str, Callable[[Path], object]] = {
     "audit": lambda directory: copy(REPORTS / "trio-2026" / "audit.json", directory),
     "ablate": _cells("ablate", ablations={"k_pos": {"1": {"k_pos": 1}}}),
     "endpoints": _document("endpoints", endpoints_document),
+    "predict": _document("predict", predicted),
 }
 """By kind: puts a small study of this kind into a directory. `theory` has its own in `kept.py` of its tests."""
 from tests.profile.kinds.theory.kept import KEPT as THEORY  # noqa: E402 - it takes names from here

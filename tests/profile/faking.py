@@ -1,4 +1,10 @@
-"""A clock and a GPU whose readings are scripted."""
+"""A clock and a GPU whose readings are scripted, and a small table of operators."""
+
+from unittest.mock import patch
+
+from trio_profile.cost.prediction import FORMULA, GUESS, MEASURED
+from trio_profile.kinds.predict import run as predict
+from trio_profile.kinds.predict.document import PredictionDocument, PredictStudy
 
 
 class FakeClock:
@@ -43,3 +49,26 @@ class FakeGpu:
 
     def others(self) -> tuple[int, ...]:
         return self.strangers
+
+
+class FakeTables:
+    """A table of operators: a GEMM takes 1 ns for each product, attention and memory 1 ns for each token and byte."""
+
+    gpu, engine, memory_bytes, most_tokens, most_rows = "fake_gpu", "fake 1.0", 16 * 10**9, 4096, 8192
+
+    def gemm(self, rows, out, into):
+        return MEASURED * 1e-6 * rows * out * into
+
+    def attention(self, tokens, *_):
+        return FORMULA * 1e-6 * tokens
+
+    def encoder(self, tokens, *_):
+        return GUESS * 1e-6 * tokens
+
+    bytes, exchange, products = attention, attention, encoder
+
+
+def predicted(**fields) -> PredictionDocument:
+    """The document of a prediction from FakeTables."""
+    with patch.object(predict, "tables", lambda *_: [FakeTables()]):
+        return predict.run(PredictStudy(gpu="fake", **fields))

@@ -108,8 +108,8 @@ class Prefill:
             has = f"{tables.gpu} has {units.size(tables.memory_bytes)}"
             raise StudyError(f"the weights take {units.size(weights)} of each GPU, and {has}: give a larger --tp")
         if tokens > tables.most_tokens or rows > tables.most_rows:
-            limits = f"{tables.most_tokens} tokens a sample and {tables.most_rows} in all"
-            raise StudyError(f"{tokens} tokens a sample, {rows} in all: the table of {tables.gpu} ends at {limits}")
+            ends = f"the table of {tables.gpu} ends at {tables.most_tokens} and {tables.most_rows}"
+            raise StudyError(f"{tokens} tokens a sample, and {rows} rows in a product: {ends}")
         self.layer = cache(self.layer)
 
     def layer(self, tokens: int) -> Time:

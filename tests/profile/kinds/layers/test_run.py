@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.faking import FakeClock
+from tests.profile.faking import FakeClock, FakeTables
 from trio_profile.kinds.flops import run as flops
 from trio_profile.kinds.layers import run as layers
+from trio_profile.kinds.layers.report import report
 from trio_profile.records.schema import Study
 
 
@@ -105,3 +106,10 @@ def test_retentions_that_print_alike_have_a_process_each_in_the_trace(tiny_study
     events = json.loads(Path(found.trace or "").read_text())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["ph"] == "M"]
     assert names == ["dense", "pruned to 40.01 %", "pruned to 40.04 %"]
+
+
+def test_a_gpu_adds_the_operators_of_an_engine_to_each_layer(tiny_study: Study, monkeypatch):
+    monkeypatch.setattr(layers, "tables", lambda _: [FakeTables()])
+    document = layers.run(tiny_study.model_copy(update={"seconds": 0.01, "retentions": (0.4,), "gpu": "fake"}))
+    assert document.layers[0].operators_ms > document.layers[-1].operators_ms > (0, 0)
+    assert "operators of an engine" in str(report(document).pages)

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.profile.auditing import audited, found
+from tests.profile.auditing import audit_of, audited, found
 from trio_profile.kinds.audit.document import AuditDocument
 
 
@@ -37,3 +37,10 @@ def test_one_printed_mean_does_not_follow_from_its_scores(trio_audit: AuditDocum
     (wrong,) = [one for one in means if one.verdict != "supported"]
     assert (wrong.where, wrong.printed, wrong.verdict) == ("accuracy_llava_1_5, fastv 64", "74.0", "overstated")
     assert wrong.recomputed == pytest.approx(73.5527, abs=1e-4)
+
+
+def test_what_is_left_beside_the_parts_of_a_prefill_is_compared_over_the_questions_of_its_dataset():
+    rest = found(audit_of("trio-2026"), "beside_the_parts")
+    for left in ("66.7598 ms (baseline)", "-6.32903 ms (trio 11pct)", "42.603 ms", "74.7827 ms (trio 33pct)"):
+        assert left in rest.why
+    assert rest.verdict == "underdetermined"
