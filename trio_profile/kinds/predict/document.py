@@ -102,4 +102,4 @@ def conclude(document: PredictionDocument) -> Conclusion:
     gains = {f"{cell.method} at {units.percent(cell.layer_average)}": cell.gain for cell in document.cells}
     retentions = ",".join(units.plain(retention) for retention in study.retentions)
     command = f"trio-profile sweep --model {study.model} --method {study.method} --retention {retentions} --device cuda"
-    return of_predictions(gains, f"measure it on the GPU: `{command}`")
+    return of_predictions(gains, command)

@@ -24,7 +24,10 @@ def report(document: PredictionDocument) -> Report:
 
 def prediction_page(document: PredictionDocument) -> Page:
     """Is a trial on this GPU worth it?"""
-    cells = tabulate(f"Predicted on {document.gpu}", _COLUMNS, document.cells, first=5)
+    measured, formula, guess = (units.percent(share, 0) for share in document.shares.values())
+    caption = f"Predicted on {document.gpu}, bfloat16, batch {document.study.batch}, idle: {measured} of the dense "
+    caption += f"prefill by NVIDIA's measurements of operators, {formula} by formula, {guess} guessed"
+    cells = tabulate(caption, _COLUMNS, document.cells, first=5)
     blocks: list[Block] = [cells, Terms("The dense prefill", [*_dense(document)])]
     if document.against:
         caption = f"Measured on {document.against_device}, over predicted on {document.gpu}"
@@ -72,8 +75,6 @@ def _dense(document: PredictionDocument) -> Iterator[tuple[str, str]]:
     yield "tower", f"{units.milliseconds_between(*document.tower_ms)}, up to {units.percent(tower, 0)} of it"
     yield "cap", f"{units.times_between(*document.cap)}: the gain if no visual token entered the decoder, for free"
     yield "break-even", f"{low} to {high}: the highest retention that gains, at the worst end and at the best"
-    measured, formula, guess = (units.percent(share, 0) for share in document.shares.values())
-    yield "its operators", f"{measured} measured by NVIDIA, {formula} by formula, {guess} guessed"
 
 
 def _objections(document: PredictionDocument) -> Iterator[str]:
