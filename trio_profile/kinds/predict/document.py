@@ -17,7 +17,7 @@ USUAL = (0.11, 0.22, 0.33, 0.66, 0.88)
 
 
 class PredictStudy(Record):
-    """What is predicted. The help of its option says what a field means."""
+    """A prefill to predict. The help of its option says what a field means."""
 
     verb: Literal["predict"] = "predict"
     model: str = option("llava-1.5-7b", MODEL, "A model of sizes.yaml, a checkpoint or a hub repository.", basic=True)

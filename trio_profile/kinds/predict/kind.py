@@ -23,4 +23,5 @@ KIND = Kind(
     rows="cells",
     preview="",
     extra="predict",
+    several=(),
 )

@@ -17,8 +17,8 @@ def report(document: PredictionDocument) -> Report:
     tokens = f"{units.exact(document.visual_tokens)} visual + {units.exact(document.text_tokens)} text tokens"
     gpus = f"{study.tp} × {document.gpu}" if study.tp > 1 else document.gpu
     facts = [gpus, listed(document.engines), "bfloat16", f"batch {study.batch}, idle", tokens]
-    asked = Page("study", "What was asked", "", [Terms("Asked", fields_of(study), detail=True)], folded="Show it")
-    pages = [prediction_page(document), asked]
+    question = Page("study", "What was asked", "", [Terms("Asked", fields_of(study), detail=True)], folded="Show it")
+    pages = [prediction_page(document), question]
     return Report(study.method, study.model, facts, pages, data=document.model_dump_json(), banner=BANNER)
 
 
@@ -78,7 +78,7 @@ def _dense(document: PredictionDocument) -> Iterator[tuple[str, str]]:
 
 
 def _objections(document: PredictionDocument) -> Iterator[str]:
-    """What the numbers leave out, and where the tables jump."""
+    """The work that the numbers leave out, and the places where the tables jump."""
     yield "No engine prunes in the middle of the decoder today. The prediction is of an engine that would."
     yield "Preprocessing, scheduling, other requests and decoding are left out."
     yield f"The launches and waits of a selection: {document.selection_source}."

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from fractions import Fraction
 
-from trio_profile.cost.aiconfigurator import tables
 from trio_profile.cost.formula import layer_macs
-from trio_profile.cost.prediction import Prefill, span
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.inputs.claims.facts import Facts, Figure, Line, shape
 from trio_profile.kinds.audit.document import Finding, Subject, number
@@ -57,6 +55,9 @@ def _beside_operators(line: Line, figure: Figure, device: str) -> Iterator[Findi
 
     Nothing is said where the extra `predict`, the table or the number of samples is missing.
     """
+    from trio_profile.cost.aiconfigurator import tables  # with numpy, which an audit without a GPU need not import
+    from trio_profile.cost.prediction import Prefill, span
+
     samples = 1 if figure.quantity.unit == "ms" else line.samples
     if samples is None or not line.row.dense:
         return

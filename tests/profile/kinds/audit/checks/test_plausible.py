@@ -40,7 +40,7 @@ def test_devices_are_known_by_their_names():
 
 
 def test_a_dense_time_far_from_an_engines_operators_is_doubted_and_not_refuted(monkeypatch):
-    monkeypatch.setattr(plausible, "tables", lambda _: [FakeTables()])
+    monkeypatch.setattr("trio_profile.cost.aiconfigurator.tables", lambda _: [FakeTables()])
     for milliseconds, doubts in ((9_000_000, ["underdetermined"]), (3_000_000, [])):
         document = of_row("{retention: 0.5, prefill_ms: 1}", f"{{prefill_ms: {milliseconds}}}", device="a100")
         assert [one.verdict for one in document.claims if one.check == "operators"] == doubts
