@@ -1,8 +1,6 @@
 """The study and the document of `trio-profile predict`: ranges of milliseconds that nothing measured."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from trio_profile import units
 from trio_profile.judge.claims import of_predictions
@@ -22,16 +20,14 @@ class PredictStudy(Record):
     verb: Literal["predict"] = "predict"
     model: str = option("llava-1.5-7b", MODEL, "A model of sizes.yaml, a checkpoint or a hub repository.", basic=True)
     method: str = option("trio", METHOD, "A method that declares the operators of its selection.", basic=True)
-    retentions: Annotated[tuple[Share, ...], Field(min_length=1)] = option(
+    retentions: tuple[Share, ...] = option(
         USUAL, METHOD, "Comma list of shares to keep.", flags=("--retention",), form="list", basic=True
     )
     gpu: str = option("", MODEL, "The GPU, such as h100.", basic=True)
     engine: str | None = option(None, MODEL, "vllm, sglang or trtllm.", default_help="the range of all", basic=True)
     tp: int = option(1, MODEL, "How many GPUs share the decoder.", ge=1, le=64)
     batch: int = option(1, INPUT, "Samples in a batch.", ge=1, le=4096)
-    visual_tokens: Annotated[int, Field(ge=1)] | None = option(
-        None, INPUT, "Visual tokens of one sample.", default_help="those of the built-in picture"
-    )
+    visual_tokens: int | None = option(None, INPUT, "Visual tokens of one sample.", default_help="the picture's", ge=1)
     text_tokens: int = option(60, INPUT, "Text tokens of one sample.", ge=0, le=100_000)
     against: str | None = option(None, INPUT, "A sweep whose times are printed over the predicted ones.", form="path")
 

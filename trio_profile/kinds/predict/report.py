@@ -3,12 +3,23 @@
 from collections.abc import Iterator
 
 from trio_profile import units
-from trio_profile.kinds.predict.document import Against, PredictedCell, PredictionDocument
+from trio_profile.kinds.predict.document import PredictionDocument
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Terms, tabulate
-from trio_profile.report.page import fields_of
 from trio_profile.text import listed
 
-BANNER = "Predicted from tables of operators. Nothing was measured, and nothing is said of answers."
+_COLUMNS = {
+    "retention": lambda cell: Entry(units.percent(cell.layer_average)),
+    "word": lambda cell: Entry(cell.word),
+    "prefill": lambda cell: Entry(units.times_between(*cell.gain)),
+    "takes": lambda cell: Entry(units.milliseconds_between(*cell.pruned_ms)),
+    "selection": lambda cell: Entry(units.milliseconds_between(*cell.selection_ms)),
+}
+_AGAINST = {
+    "prefill": lambda row: Entry(row.name),
+    "measured": lambda row: Entry(units.milliseconds(row.measured_ms)),
+    "predicted": lambda row: Entry(units.milliseconds_between(*row.predicted_ms)),
+    "measured / predicted": lambda row: Entry(units.times_between(*row.ratio)),
+}
 
 
 def report(document: PredictionDocument) -> Report:
@@ -17,9 +28,9 @@ def report(document: PredictionDocument) -> Report:
     tokens = f"{units.exact(document.visual_tokens)} visual + {units.exact(document.text_tokens)} text tokens"
     gpus = f"{study.tp} × {document.gpu}" if study.tp > 1 else document.gpu
     facts = [gpus, listed(document.engines), "bfloat16", f"batch {study.batch}, idle", tokens]
-    question = Page("study", "What was asked", "", [Terms("Asked", fields_of(study), detail=True)], folded="Show it")
-    pages = [prediction_page(document), question]
-    return Report(study.method, study.model, facts, pages, data=document.model_dump_json(), banner=BANNER)
+    banner = "Predicted from tables of operators. Nothing was measured, and nothing is said of answers."
+    data = document.model_dump_json()
+    return Report(study.method, study.model, facts, [prediction_page(document)], data=data, banner=banner)
 
 
 def prediction_page(document: PredictionDocument) -> Page:
@@ -27,45 +38,18 @@ def prediction_page(document: PredictionDocument) -> Page:
     measured, formula, guess = (units.percent(share, 0) for share in document.shares.values())
     caption = f"Predicted on {document.gpu}, bfloat16, batch {document.study.batch}, idle: {measured} of the dense "
     caption += f"prefill by NVIDIA's measurements of operators, {formula} by formula, {guess} guessed"
-    cells = tabulate(caption, _COLUMNS, document.cells, first=5)
-    blocks: list[Block] = [cells, Terms("The dense prefill", [*_dense(document)])]
+    terms = Terms("The dense prefill", [*_dense(document)])
+    blocks: list[Block] = [tabulate(caption, _COLUMNS, document.cells), terms]
     if document.against:
         caption = f"Measured on {document.against_device}, over predicted on {document.gpu}"
         blocks.append(tabulate(caption, _AGAINST, document.against))
     blocks.append(Sentences("What stands against it", [*_objections(document)], tone="doubt"))
-    return Page(
-        "prediction",
-        f"Is a trial on {document.gpu} worth it?",
+    reading = (
         "A range reaches over the engines, and over what the tables leave open. At one end launches are hidden and a "
         "stage waits once. At the other end launches, waits, copies and what the tables leave out are added. The truth "
-        "may be anywhere in it, so no middle is shown.",
-        blocks,
+        "may be anywhere in it, so no middle is shown."
     )
-
-
-def _kept(cell: PredictedCell) -> Entry:
-    stages = zip(cell.layers, cell.budgets, strict=True)
-    return Entry(", ".join(f"{units.exact(budget)} after layer {layer}" for layer, budget in stages))
-
-
-def _ratio(row: Against) -> Entry:
-    return Entry(units.times_between(*row.ratio))
-
-
-_COLUMNS = {
-    "retention": lambda cell: Entry(units.percent(cell.layer_average)),
-    "word": lambda cell: Entry(cell.word),
-    "prefill": lambda cell: Entry(units.times_between(*cell.gain)),
-    "takes": lambda cell: Entry(units.milliseconds_between(*cell.pruned_ms)),
-    "selection": lambda cell: Entry(units.milliseconds_between(*cell.selection_ms)),
-    "tokens kept": _kept,
-}
-_AGAINST = {
-    "prefill": lambda row: Entry(row.name),
-    "measured": lambda row: Entry(units.milliseconds(row.measured_ms)),
-    "predicted": lambda row: Entry(units.milliseconds_between(*row.predicted_ms)),
-    "measured / predicted": _ratio,
-}
+    return Page("prediction", f"Is a trial on {document.gpu} worth it?", reading, blocks)
 
 
 def _dense(document: PredictionDocument) -> Iterator[tuple[str, str]]:

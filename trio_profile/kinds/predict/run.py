@@ -1,6 +1,7 @@
 """Predict one prefill, dense and pruned, under each engine that has a table of the GPU."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
     Raises StudyError for a model, a method, a GPU, an engine or a size that cannot be predicted, and for a study
     `against` of another model. Raises RetentionError for a retention that the layers cannot reach.
     """
-    selection, measured = declared(study.method), _measured(study)
+    selection, (measured, timed) = declared(study.method), _measured(study)
     of_gpu = tables(study.gpu, study.engine)
     sizes, retentions = (study.visual_tokens, study.text_tokens, study.batch), study.retentions
-    if measured is not None:
+    if timed:
         sizes = measured.dense.visual_tokens, measured.dense.text_tokens, measured.study.batch
-        retentions = tuple(cell.nominal_retention for cell in _cells_of(measured, study.method))
+        retentions = tuple(cell.nominal_retention for cell in timed)
     shape, tower = sizes_of(study.model, *sizes)
     prefills = [Prefill(table, shape, tower, study.tp) for table in of_gpu]
     cells = tuple(_cell(study.method, retention, prefills, selection) for retention in retentions)
@@ -56,8 +57,8 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         cells=cells,
         break_even=_break_even(prefills, selection),
         cliffs=tuple(_cliffs(prefills, {shape.visual_tokens, *(budget for cell in cells for budget in cell.budgets)})),
-        against=() if measured is None else tuple(_against(measured, prefills, cells)),
-        against_device="" if measured is None else measured.environment.device_name,
+        against=tuple(_against(timed, prefills, cells)),
+        against_device=measured.environment.device_name if timed else "",
     )
 
 
@@ -102,45 +103,38 @@ def _break_even(prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> tu
     """Return the highest retention that gains, of the worst end of any engine and of the best one."""
     from trio_core.errors import RetentionError
 
-    best: list[float | None] = [None, None]
+    worst, best = None, None
     for share in TRIED:
-        try:
-            gain = _cell("", share, prefills, selection).gain
-        except RetentionError:
-            continue
-        best = [share if end > 1 else before for end, before in zip(gain, best, strict=True)]
-    return best[0], best[1]
+        with suppress(RetentionError):
+            low, high = _cell("", share, prefills, selection).gain
+            worst, best = share if low > 1 else worst, share if high > 1 else best
+    return worst, best
 
 
 def _cliffs(prefills: Iterable[Prefill], visual: Iterable[int]) -> Iterator[str]:
     """Yield the cliffs near the numbers of visual tokens that layers see, each once for each engine."""
     for prefill in prefills:
-        steps = {prefill.cliff(tokens + prefill.shape.text_tokens) for tokens in visual}
-        for fewer, more, factor in sorted(filter(None, steps)):
-            tokens = f"{units.exact(fewer)} to {units.exact(more)} tokens"
-            yield f"{prefill.tables.engine}, {tokens}: {units.times(factor)}"
+        steps = {prefill.cliff(tokens + prefill.shape.text_tokens) for tokens in visual} - {None}
+        for fewer, more, factor in sorted(steps):
+            yield f"{prefill.tables.engine}, {units.span(fewer, more)} tokens: {units.times(factor)}"
 
 
-def _measured(study: PredictStudy) -> Any:
-    """Return the document of the study `against`; None without one. Raises StudyError if it is of another model."""
+def _measured(study: PredictStudy) -> tuple[Any, list[Any]]:
+    """Return the document of the study `against`, and its cells with times. Raises StudyError if it has none of them."""
     if study.against is None:
-        return None
+        return None, []
     document = find("sweep").load("document")(Store(Path(study.against)).read())
-    if document.study.model != study.model or not _cells_of(document, study.method):
+    timed = [cell for cell in document.cells if cell.method == study.method and cell.status == "done"]
+    if document.study.model != study.model or not timed:
         wanted = f"no finished cell of {study.method} on {study.model}"
         raise StudyError(f"{study.against} holds {wanted}: it is a study of {document.study.model}")
-    return document
+    return document, timed
 
 
-def _cells_of(document: Any, method: str) -> list[Any]:
-    return [cell for cell in document.cells if cell.method == method and cell.status == "done"]
-
-
-def _against(document: Any, prefills: Sequence[Prefill], cells: Sequence[PredictedCell]) -> Iterator[Against]:
+def _against(timed: Sequence[Any], prefills: Sequence[Prefill], cells: Sequence[PredictedCell]) -> Iterator[Against]:
     """Yield the measured prefills beside the predicted ones: dense first."""
-    names = ["dense", *(f"{cell.method} at {units.percent(cell.layer_average)}" for cell in cells)]
-    own = _cells_of(document, cells[0].method)
-    measured = [own[0].dense_prefill_ms.value, *(cell.prefill_ms.value for cell in own)]
-    predicted = [span(prefill.whole() for prefill in prefills), *(cell.pruned_ms for cell in cells)]
-    for name, ms, (low, high) in zip(names, measured, predicted, strict=True):
+    rows = [("dense", cell.dense_prefill_ms.value, span(map(Prefill.whole, prefills))) for cell in timed[:1]]
+    for cell, own in zip(cells if timed else (), timed, strict=True):
+        rows.append((f"{cell.method} at {units.percent(cell.layer_average)}", own.prefill_ms.value, cell.pruned_ms))
+    for name, ms, (low, high) in rows:
         yield Against(name=name, measured_ms=ms, predicted_ms=(low, high), ratio=(ms / high, ms / low))
