@@ -1,6 +1,6 @@
 """FastV: an image is worth half its tokens after layer 2 (arXiv 2403.06764)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,11 +21,6 @@ class FastV(ScoreMethod):
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS})
     paper_layers: ClassVar[tuple[int, ...]] = (2,)
     scales_layers: ClassVar[bool] = False
-    operators: ClassVar[Mapping[str, str]] = {
-        "gemms": "1: tokens, kv_width, hidden; 1: 1, query_width, hidden",
-        "products": "2 tokens query_width",
-        "bytes": "2 tokens kv_width + 4 heads tokens + 4 budget hidden",
-    }
     reference: ClassVar[Reference] = Reference(
         title="An Image is Worth 1/2 Tokens After Layer 2: Plug-and-Play Inference Acceleration for Large VLMs",
         arxiv="2403.06764",

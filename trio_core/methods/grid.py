@@ -1,6 +1,5 @@
 """Uniform grid: the control that does not look at the picture."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isqrt
@@ -28,7 +27,6 @@ class Grid(Method):
     shape: Literal["stride", "square"] = "stride"
 
     name: ClassVar[str] = "grid"
-    operators: ClassVar[Mapping[str, str]] = {"bytes": "4 budget hidden"}
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; a one-dimensional stride over the raster order",
         kind="control",

@@ -5,7 +5,7 @@ Importing a subclass of `Method` that has a `name` registers it. Every file in `
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
@@ -200,13 +200,6 @@ class Method(ABC):
     """Whether a decoder of another depth is pruned at the same shares of its depth. False: after the same layers."""
     proportion: ClassVar[tuple[int, ...]] = PROPORTION
     """The budgets of several stages stand in this proportion, unless `profile` says otherwise."""
-    # The operators of one selection for one sample, for predictions. Empty: `trio-profile predict` refuses the method.
-    # A size is a sum of products of numbers and names, such as `2 tokens hidden`. Names are the fields of LayerShape,
-    # `tokens`, and `visual` and `budget`: the visual tokens before and after it. A size that is left out is 0.
-    # gemms: each as `how often: rows, output width, input width`, with a `;` between them.
-    # products, float32: FLOPs of other products, in the model's number type and in float32.
-    # bytes: read and written beside these. copied: bytes that the host reads. host_steps: of a loop of the host.
-    operators: ClassVar[Mapping[str, str]] = {}
     reference: ClassVar[Reference] = Reference(title="")
     """Where the rule comes from. Without a title, no source is shown."""
 

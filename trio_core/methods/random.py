@@ -1,6 +1,5 @@
 """Random pruning: the control that a method must beat."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,7 +20,6 @@ class Random(Method):
     seed: int = 0
 
     name: ClassVar[str] = "random"
-    operators: ClassVar[Mapping[str, str]] = {"bytes": "4 budget hidden"}
     reference: ClassVar[Reference] = Reference(
         title="no canonical source; uniform sampling without replacement",
         kind="control",

@@ -13,7 +13,6 @@ stream that leaves layer l, and a stage stands after layer l.
 The equations stand in `rules/equations.py`; `rules/saliency.py` computes the same scores faster.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
@@ -51,16 +50,6 @@ class Trio(Probing):
 
     name: ClassVar[str] = "trio"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
-    # Of `tail` with four rows, forward and backward, and of Algorithm 1, whose loop runs on the host.
-    operators: ClassVar[Mapping[str, str]] = {
-        "gemms": "2: tokens, kv_width, hidden; 3: 4, query_width, hidden; 2: 4 heads, kv_width, hidden;"
-        "2: 4, 2 intermediate, hidden; 2: 4, hidden, intermediate; 2: 4, vocabulary, hidden",
-        "products": "24 heads tokens hidden",
-        "float32": "2 visual visual hidden",
-        "bytes": "24 tokens hidden",
-        "copied": "visual visual",
-        "host_steps": "visual",
-    }
     reference: ClassVar[Reference] = Reference(
         title="TRIO: Token Reduction via Inference-Objective Guidance for Efficient Vision-Language Models",
         arxiv="2602.04657",
@@ -171,7 +160,6 @@ class TrioVe(TwoParts, Trio):
 
     name: ClassVar[str] = "trio-ve"
     needs: ClassVar[frozenset[Signal]] = Trio.needs | Scope.needs
-    operators: ClassVar[Mapping[str, str]] = {}
     proportion: ClassVar[tuple[int, ...]] = (96, 32)
     paper_layers: ClassVar[tuple[int, ...]] = (16,)
     reference: ClassVar[Reference] = replace(

@@ -173,7 +173,7 @@ class Prefill:
         )
         time = of.products(shape.batch * products, 2) + of.products(shape.batch * float32, 4)
         time = time + of.bytes(shape.batch * moved)
-        for gemm in filter(None, declared.get("gemms", "").split(";")):
+        for gemm in declared.get("gemms", ()):
             times, _, widths = gemm.partition(":")
             rows, out, into = (int(size(width, sizes)) for width in widths.split(","))
             time = time + int(times) * of.gemm(shape.batch * rows, out, into)

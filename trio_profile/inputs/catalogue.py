@@ -33,8 +33,6 @@ NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """For every `from_pretrained`: the code of a checkpoint is not run. Without it transformers asks on the terminal."""
 _DEVICE = re.compile(r"cpu|meta|cuda(:\d+)?")
 _MOST_BYTES = 1_000_000
-# The work of the host at one stage, by method, as it was counted.
-COUNTS = SOURCE.with_name("selection_counts.yaml")
 _HUB_SECONDS = 10
 """How long the hub may take to answer."""
 
@@ -115,12 +113,10 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
 
 
 def _selection(cls: "type[Method]") -> dict[str, Any]:
-    """The declared operators of a method, the counted work of the host, and where it acts. Empty without operators."""
-    counts = yaml.safe_load(COUNTS.read_text(encoding="utf-8"))
-    if cls.name not in counts or not cls.operators:
-        return {}
+    """What a selection does, and where it acts. Empty for a method that does not say it in `data/selections.yaml`."""
+    said = yaml.safe_load(SOURCE.with_name("selections.yaml").read_text(encoding="utf-8"))
     places = {"layers": cls.paper_layers, "scales_layers": cls.scales_layers, "proportion": cls.proportion}
-    return {**cls.operators, **counts[cls.name], "source": counts["source"], **places}
+    return {**said[cls.name], "source": said["source"], **places} if cls.name in said else {}
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ class MethodFacts:
     options: the default of each option.
     reference: its source: the fields of `trio_core.Reference`.
     remark: what must be known wherever the method is shown.
-    selection: what a prediction needs: the operators that the method declares, the launches and waits of the host with
-        their source, and where the method acts. Empty for a method that declares none.
+    selection: what a prediction needs: the operators of a selection, the launches and waits of the host with their
+        source (`data/selections.yaml`), and where the method acts. Empty for a method that declares none.
     """
 
     name: str

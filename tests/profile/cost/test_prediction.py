@@ -21,7 +21,7 @@ def test_a_prefill_is_the_sum_of_its_operators():
 
 
 def test_a_selection_waits_once_or_pays_for_each_launch_and_wait():
-    declared = {"gemms": "2: 4, hidden, 2 kv_width", "float32": "visual", "launches": 5, "waits": 2, "copied": "4e6"}
+    declared = {"gemms": ["2: 4, hidden, 2 kv_width"], "float32": "visual", "launches": 5, "waits": 2, "copied": "4e6"}
     low, high = Prefill(FakeTables(), SHAPE).selections(declared, (50, 50))
     assert (low, high - low) == pytest.approx((1e-6 * (2 * 4 * 8 * 8 + 90) + 0.01, 5 * 0.01 + 2 * 0.06 + 1 - 0.01))
     assert size("2 tokens hidden + 4", {"tokens": 3, "hidden": 5}) == 34

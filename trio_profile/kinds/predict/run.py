@@ -114,13 +114,13 @@ def _break_even(prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> tu
 def _cliffs(prefills: Iterable[Prefill], visual: Iterable[int]) -> Iterator[str]:
     """Yield the cliffs near the numbers of visual tokens that layers see, each once for each engine."""
     for prefill in prefills:
-        steps = {prefill.cliff(tokens + prefill.shape.text_tokens) for tokens in visual} - {None}
-        for fewer, more, factor in sorted(steps):
+        steps = {prefill.cliff(tokens + prefill.shape.text_tokens) for tokens in visual}
+        for fewer, more, factor in sorted(filter(None, steps)):
             yield f"{prefill.tables.engine}, {units.span(fewer, more)} tokens: {units.times(factor)}"
 
 
 def _measured(study: PredictStudy) -> tuple[Any, list[Any]]:
-    """Return the document of the study `against`, and its cells with times. Raises StudyError if it has none of them."""
+    """Return the document of the study `against`, and its cells with times. Raises StudyError if it has none."""
     if study.against is None:
         return None, []
     document = find("sweep").load("document")(Store(Path(study.against)).read())
