@@ -48,13 +48,13 @@ def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int
     if not tokens:
         raise StudyError(f"model {model!r}: give --visual-tokens, because the number depends on the picture")
     try:
-        head_size = text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"]
-        heads = text["num_attention_heads"], text.get("num_key_value_heads") or text["num_attention_heads"]
-        widths = dict(zip(("query_width", "kv_width"), (number * head_size for number in heads), strict=True))
-        counts = {"visual_tokens": tokens, "text_tokens": text_tokens, "batch": batch, "ffn_matrices": 3, "itemsize": 2}
-        shape = Shape(**{ours: text[theirs] for ours, theirs in _TEXT.items()}, **widths, **counts)
-        grid = "spatial_merge_size" in config["vision_config"]
-        return shape, _of_grids(config, shape) if grid else _of_crops(config, shape, facts.get("crops"))
+        widths = {ours: text[theirs] for ours, theirs in _TEXT.items()}
+        head_size = text.get("head_dim") or widths["hidden"] // widths["heads"]
+        kv_width = head_size * (text.get("num_key_value_heads") or widths["heads"])
+        widths |= {"query_width": head_size * widths["heads"], "kv_width": kv_width, "ffn_matrices": 3, "itemsize": 2}
+        shape = Shape(**widths, visual_tokens=tokens, text_tokens=text_tokens, batch=batch)
+        of_grids = "spatial_merge_size" in config["vision_config"]
+        return shape, _of_grids(config, shape) if of_grids else _of_crops(config, shape, facts.get("crops"))
     except (KeyError, TypeError) as error:
         raise StudyError(
             f"model {model!r}: its config.json does not say {error}: choose {', '.join(known())}"
@@ -84,14 +84,12 @@ def _of_grids(config: dict[str, Any], shape: Shape) -> list[Operator]:
     whole = len(vision["fullatt_block_indexes"]) if gated else vision["depth"]
     window = (vision["window_size"] // patch) ** 2 if gated else picture
     rows, wide, sizes = shape.batch * picture, d * merge, (d, vision["num_heads"], vision["intermediate_size"])
-    layers = [
-        *_layers(vision["depth"] - whole, rows, window, *sizes, 3 if gated else 2),
-        *_layers(whole, rows, picture, *sizes, 3 if gated else 2),
-    ]
+    sizes = (*sizes, 3 if gated else 2)
+    layers = [*_layers(vision["depth"] - whole, rows, window, *sizes), *_layers(whole, rows, picture, *sizes)]
     merger = (rows // merge, wide, wide), (rows // merge, vision["out_hidden_size"], wide)
-    linears = (rows, d, 3 * vision["temporal_patch_size"] * patch**2), *merger
-    layers += [(len(vision.get("deepstack_visual_indexes", ())), "gemm", linear) for linear in merger]
-    return [*layers, *((1, "gemm", linear) for linear in linears)]
+    mergers = 1 + len(vision.get("deepstack_visual_indexes", ()))
+    embedding = rows, d, 3 * vision["temporal_patch_size"] * patch**2
+    return [*layers, (1, "gemm", embedding), *((mergers, "gemm", linear) for linear in merger)]
 
 
 def _layers(number: int, rows: int, window: int, d: int, heads: int, ffn: int, matrices: int = 2) -> Iterator[Operator]:

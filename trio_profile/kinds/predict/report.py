@@ -7,6 +7,12 @@ from trio_profile.kinds.predict.document import PredictionDocument
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Terms, tabulate
 from trio_profile.text import listed
 
+_BANNER = "Predicted from tables of operators. Nothing was measured, and nothing is said of answers."
+_READING = (
+    "A range reaches over the engines, and over what the tables leave open. At one end launches are hidden and a stage "
+    "waits once. At the other end launches, waits, copies and what the tables leave out are added. The truth may be "
+    "anywhere in it, so no middle is shown."
+)
 _COLUMNS = {
     "retention": lambda cell: Entry(units.percent(cell.layer_average)),
     "word": lambda cell: Entry(cell.word),
@@ -23,33 +29,20 @@ _AGAINST = {
 
 
 def report(document: PredictionDocument) -> Report:
-    """One page: what pruning would give on this GPU."""
-    study = document.study
-    tokens = f"{units.exact(document.visual_tokens)} visual + {units.exact(document.text_tokens)} text tokens"
-    gpus = f"{study.tp} × {document.gpu}" if study.tp > 1 else document.gpu
-    facts = [gpus, listed(document.engines), "bfloat16", f"batch {study.batch}, idle", tokens]
-    banner = "Predicted from tables of operators. Nothing was measured, and nothing is said of answers."
-    data = document.model_dump_json()
-    return Report(study.method, study.model, facts, [prediction_page(document)], data=data, banner=banner)
-
-
-def prediction_page(document: PredictionDocument) -> Page:
-    """Is a trial on this GPU worth it?"""
+    """One page: is a trial on this GPU worth it?"""
+    study, gpu = document.study, document.gpu
     measured, formula, guess = (units.percent(share, 0) for share in document.shares.values())
-    caption = f"Predicted on {document.gpu}, bfloat16, batch {document.study.batch}, idle: {measured} of the dense "
-    caption += f"prefill by NVIDIA's measurements of operators, {formula} by formula, {guess} guessed"
-    terms = Terms("The dense prefill", [*_dense(document)])
-    blocks: list[Block] = [tabulate(caption, _COLUMNS, document.cells), terms]
+    caption = f"Predicted on {gpu}, bfloat16, batch {study.batch}, idle: {measured} of the dense prefill by NVIDIA's "
+    caption += f"measurements of operators, {formula} by formula, {guess} guessed"
+    blocks: list[Block] = [tabulate(caption, _COLUMNS, document.cells), Terms("The dense prefill", [*_dense(document)])]
     if document.against:
-        caption = f"Measured on {document.against_device}, over predicted on {document.gpu}"
+        caption = f"Measured on {document.against_device}, over predicted on {gpu}"
         blocks.append(tabulate(caption, _AGAINST, document.against))
     blocks.append(Sentences("What stands against it", [*_objections(document)], tone="doubt"))
-    reading = (
-        "A range reaches over the engines, and over what the tables leave open. At one end launches are hidden and a "
-        "stage waits once. At the other end launches, waits, copies and what the tables leave out are added. The truth "
-        "may be anywhere in it, so no middle is shown."
-    )
-    return Page("prediction", f"Is a trial on {document.gpu} worth it?", reading, blocks)
+    tokens = f"{units.exact(document.visual_tokens)} visual + {units.exact(document.text_tokens)} text tokens"
+    facts = [f"{study.tp} × {gpu}", listed(document.engines), "bfloat16", f"batch {study.batch}, idle", tokens]
+    page = Page("prediction", f"Is a trial on {gpu} worth it?", _READING, blocks)
+    return Report(study.method, study.model, facts, [page], data=document.model_dump_json(), banner=_BANNER)
 
 
 def _dense(document: PredictionDocument) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,6 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _local(line)
     for lines in facts.sweeps.values():
         yield from _after_prefill(lines)
-        yield from _rests(lines)
     yield from _averages(facts)
 
 
@@ -90,31 +89,12 @@ def _after_prefill(lines: list[Line]) -> Iterator[Finding]:
         yield subject.finding("underdetermined", why, max(falls))
 
 
-def _rests(lines: list[Line]) -> Iterator[Finding]:
-    """Compare what is left of each prefill beside its parts, if the dataset says over how many samples it is summed."""
-    samples = None if lines[0].table.samples else lines[0].samples
-    left: dict[str, tuple[Fraction, str]] = {}
-    for line in lines:
-        prefill, parts = line.figure("prefill"), [part for base in _LOCAL if (part := line.figure(base))]
-        if samples and prefill and parts and prefill.quantity.unit == "s":
-            rest = 1000 * (prefill.amount.value / samples - sum(part.amount.value for part in parts))
-            terms = " - ".join((f"1000 · {prefill.printed.text} / {samples}", *(part.printed.text for part in parts)))
-            left[line.place] = rest, f"{terms} = {number(rest)} ms ({line.name})"
-    if len(left) > 1:
-        sums, rests = listed([text for _, text in left.values()]), [rest for rest, _ in left.values()]
-        why = (
-            f"Over {samples} samples a prefill leaves beside its parts {sums}. What is left, such as the vision tower, "
-        )
-        why += "does not depend on the retention and is not negative. The number of samples would decide it."
-        subject = Subject("sum", "; ".join(left), "beside_the_parts", f"{len(left)} prefills", "ms, largest - least")
-        yield subject.finding("underdetermined", why, max(rests) - min(rests))
-
-
 def _local(line: Line) -> Iterator[Finding]:
     """Compare parts that are printed for one sample with the prefill over all samples."""
-    prefill, samples = line.figure("prefill"), line.table.samples
+    prefill, samples = line.figure("prefill"), line.samples
     parts = [part for base in _LOCAL if (part := line.figure(base)) is not None]
-    if prefill is None or len(parts) < 2 or prefill.quantity.unit == "ms":
+    fewest = 2 if samples is None else 1
+    if prefill is None or len(parts) < fewest or prefill.quantity.unit == "ms":
         return
     each = sum((part.amount for part in parts), Interval.at(0))
     sum_ = f"{' + '.join(part.printed.text for part in parts)} = {number(1000 * each.value)} ms"
@@ -126,7 +106,11 @@ def _local(line: Line) -> Iterator[Finding]:
         )
         yield Subject.of(line, "sum", prefill, unit="samples").finding("underdetermined", why, most)
         return
-    whole = each.times(samples)
+    whole, left = each.times(samples), prefill.amount.value / samples - each.value
     verdict: Verdict = "supported" if whole.low <= prefill.amount.high else "not_comparable"
     why = f"{samples} samples of {sum_} are {number(whole.value)} s, and {prefill.text} of prefill are printed."
+    if line.table.samples is None:
+        verdict, spent = "underdetermined", f"1000 · {prefill.printed.text} / {samples} - {number(1000 * each.value)}"
+        why = f"{spent} = {number(1000 * left)} ms are left beside the parts of a sample, if {line.table.dataset} has "
+        why += f"{samples} questions. The tower is in it, so it is positive and alike at all retentions."
     yield Subject.of(line, "sum", prefill, unit="s").finding(verdict, why, whole)
