@@ -18,9 +18,22 @@ if TYPE_CHECKING:
     from trio_profile.kinds.grid.compare import Comparison
     from trio_profile.kinds.grid.sweep import SweepDocument
     from trio_profile.kinds.layers.document import LayersDocument
+    from trio_profile.kinds.predict.document import PredictionDocument
     from trio_profile.kinds.servers.document import EndpointsDocument
 
-__all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "read", "run", "sweep"]
+__all__ = [
+    "ablate",
+    "audit_paper",
+    "compare",
+    "endpoints",
+    "evaluate",
+    "flops",
+    "layers",
+    "predict",
+    "read",
+    "run",
+    "sweep",
+]
 
 
 def sweep(out: str | Path | None = None, **fields: Any) -> "SweepDocument":
@@ -86,6 +99,16 @@ def layers(out: str | Path | None = None, **fields: Any) -> "LayersDocument":
     The other arguments and the errors are those of `sweep`.
     """
     return run("layers", out, **fields)
+
+
+def predict(out: str | Path | None = None, **fields: Any) -> "PredictionDocument":
+    """Predict the prefill on a GPU that is not here, dense and at each retention.
+
+    out: directory of the study. None: nothing is written.
+    fields: fields of `trio_profile.kinds.predict.document.PredictStudy`; `gpu` is needed.
+    Raises ProfileError or TrioError, in one line, if something cannot be predicted.
+    """
+    return run("predict", out, **fields)
 
 
 def audit_paper(claims: str, out: str | Path | None = None, **fields: Any) -> "AuditDocument":

@@ -35,7 +35,6 @@ CLIFF, CLIFF_WITHIN, CLIFF_STEP = 1.10, 0.05, 8
 
 # [3] milliseconds by their source: measured by the maker of the table, by formula, guessed.
 Time = NDArray[np.float64]
-SOURCES = ("measured", "formula", "guess")
 # One millisecond of each source.
 MEASURED, FORMULA, GUESS = np.eye(3)
 # How often an operator runs, its name in `Tables`, and its sizes.

@@ -113,10 +113,10 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
 
 
 def _selection(cls: "type[Method]") -> dict[str, Any]:
-    """What a selection does, and where it acts. Empty for a method that does not say it in `data/selections.yaml`."""
-    said = yaml.safe_load(SOURCE.with_name("selections.yaml").read_text(encoding="utf-8"))
+    """The work of a selection, and where it acts. Empty for a method that does not say it in `data/selections.yaml`."""
+    stated = yaml.safe_load(SOURCE.with_name("selections.yaml").read_text(encoding="utf-8"))
     places = {"layers": cls.paper_layers, "scales_layers": cls.scales_layers, "proportion": cls.proportion}
-    return {**said[cls.name], "source": said["source"], **places} if cls.name in said else {}
+    return {**stated[cls.name], "source": stated["source"], **places} if cls.name in stated else {}
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

@@ -25,6 +25,6 @@ def test_decoder_and_tower_are_those_that_flops_counts(model: str):
 
 def test_a_checkpoint_needs_its_visual_tokens_and_its_sizes(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", "text_config": {"hidden_size": 8}}))
-    for tokens, says in ((None, "give --visual-tokens"), (9, "config.json does not say 'num_attention_heads'")):
+    for tokens, says in ((None, "give --visual-tokens"), (9, "config.json does not say 'num_hidden_layers'")):
         with pytest.raises(StudyError, match=says):
             sizes_of(str(tmp_path), tokens, 60, 1)

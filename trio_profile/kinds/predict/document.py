@@ -82,7 +82,7 @@ class PredictionDocument(Document):
     dense_ms: Interval
     tower_ms: Interval
     cap: Interval
-    shares: dict[str, float]
+    shares: tuple[float, float, float]
     selection_source: str
     cells: tuple[PredictedCell, ...]
     break_even: tuple[float | None, float | None]

@@ -31,7 +31,7 @@ _AGAINST = {
 def report(document: PredictionDocument) -> Report:
     """One page: is a trial on this GPU worth it?"""
     study, gpu = document.study, document.gpu
-    measured, formula, guess = (units.percent(share, 0) for share in document.shares.values())
+    measured, formula, guess = (units.percent(share, 0) for share in document.shares)
     caption = f"Predicted on {gpu}, bfloat16, batch {study.batch}, idle: {measured} of the dense prefill by NVIDIA's "
     caption += f"measurements of operators, {formula} by formula, {guess} guessed"
     blocks: list[Block] = [tabulate(caption, _COLUMNS, document.cells), Terms("The dense prefill", [*_dense(document)])]

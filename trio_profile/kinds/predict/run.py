@@ -9,7 +9,7 @@ import numpy as np
 
 from trio_profile import units
 from trio_profile.cost.aiconfigurator import tables
-from trio_profile.cost.prediction import SOURCES, Prefill, span
+from trio_profile.cost.prediction import Prefill, span
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue, host
 from trio_profile.inputs.sizes import sizes_of
@@ -52,7 +52,7 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         dense_ms=span(prefill.whole() for prefill in prefills),
         tower_ms=span((ms, ms) for ms in (float(prefill.encoding.sum()) for prefill in prefills)),
         cap=span(prefill.gain(prefill.whole(none)) for prefill in prefills),
-        shares=dict(zip(SOURCES, shares.tolist(), strict=True)),
+        shares=tuple(shares.tolist()),
         selection_source=selection["source"],
         cells=cells,
         break_even=_break_even(prefills, selection),

@@ -20,7 +20,7 @@ def test_each_retention_has_a_range_and_a_word_that_follows_from_it():
     for cell in document.cells:
         assert cell.word == ("try" if cell.gain[0] > 1 else "do not" if cell.gain[1] <= 1.05 else "not decided")
         assert document.dense_ms[0] / cell.pruned_ms[0] == pytest.approx(cell.gain[1])
-    assert document.cap[1] > document.cells[0].gain[1] and sum(document.shares.values()) == pytest.approx(1)
+    assert document.cap[1] > document.cells[0].gain[1] and sum(document.shares) == pytest.approx(1)
     assert 0.33 < document.break_even[0] <= document.break_even[1] < 0.99
 
 
