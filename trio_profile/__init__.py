@@ -21,19 +21,8 @@ if TYPE_CHECKING:
     from trio_profile.kinds.predict.document import PredictionDocument
     from trio_profile.kinds.servers.document import EndpointsDocument
 
-__all__ = [
-    "ablate",
-    "audit_paper",
-    "compare",
-    "endpoints",
-    "evaluate",
-    "flops",
-    "layers",
-    "predict",
-    "read",
-    "run",
-    "sweep",
-]
+__all__ = ["ablate", "audit_paper", "compare", "endpoints", "evaluate", "flops", "layers", "predict"]
+__all__ += ["read", "run", "sweep"]
 
 
 def sweep(out: str | Path | None = None, **fields: Any) -> "SweepDocument":

@@ -40,7 +40,6 @@ class PredictedCell(Record):
     word: `try`, `not decided` or `do not`.
     """
 
-    method: str
     retention: float
     layer_average: float
     layers: tuple[int, ...]
@@ -95,7 +94,7 @@ class PredictionDocument(Document):
 def conclude(document: PredictionDocument) -> Conclusion:
     """Return whether pruning is worth a trial on this GPU."""
     study = document.study
-    gains = {f"{cell.method} at {units.percent(cell.layer_average)}": cell.gain for cell in document.cells}
+    gains = {f"{study.method} at {units.percent(cell.layer_average)}": cell.gain for cell in document.cells}
     retentions = ",".join(units.plain(retention) for retention in study.retentions)
     command = f"trio-profile sweep --model {study.model} --method {study.method} --retention {retentions} --device cuda"
     return of_predictions(gains, command)

@@ -38,7 +38,7 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         retentions = tuple(cell.nominal_retention for cell in timed)
     shape, tower = sizes_of(study.model, *sizes)
     prefills = [Prefill(table, shape, tower, study.tp) for table in of_gpu]
-    cells = tuple(_cell(study.method, retention, prefills, selection) for retention in retentions)
+    cells = tuple(_cell(retention, prefills, selection) for retention in retentions)
     whole, none = (shape.visual_tokens,) * shape.num_layers, (0,) * shape.num_layers
     times = [prefill.encoding + prefill.decoder(whole) for prefill in prefills]
     shares = np.mean([time / time.sum() for time in times], axis=0)
@@ -81,13 +81,12 @@ def schedule_of(retention: float, selection: Mapping[str, Any], shape: Shape) ->
     return Schedule.average(retention=retention, visual_tokens=shape.visual_tokens, num_layers=depth, **options)
 
 
-def _cell(method: str, retention: float, prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> PredictedCell:
+def _cell(retention: float, prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> PredictedCell:
     schedule = schedule_of(retention, selection, prefills[0].shape)
     selections = [prefill.selections(selection, schedule.budgets) for prefill in prefills]
     pruned = [prefill.whole(schedule.tokens_by_layer, own) for prefill, own in zip(prefills, selections, strict=True)]
     gain = span(prefill.gain(own) for prefill, own in zip(prefills, pruned, strict=True))
     return PredictedCell(
-        method=method,
         retention=retention,
         layer_average=schedule.layer_average,
         layers=schedule.layers,
@@ -95,7 +94,7 @@ def _cell(method: str, retention: float, prefills: Sequence[Prefill], selection:
         selection_ms=span(selections),
         pruned_ms=span(pruned),
         gain=gain,
-        word=of_predictions({method: gain}).word,
+        word=of_predictions({"": gain}).word,
     )
 
 
@@ -106,7 +105,7 @@ def _break_even(prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> tu
     worst, best = None, None
     for share in TRIED:
         with suppress(RetentionError):
-            low, high = _cell("", share, prefills, selection).gain
+            low, high = _cell(share, prefills, selection).gain
             worst, best = share if low > 1 else worst, share if high > 1 else best
     return worst, best
 
@@ -135,6 +134,6 @@ def _against(timed: Sequence[Any], prefills: Sequence[Prefill], cells: Sequence[
     """Yield the measured prefills beside the predicted ones: dense first."""
     rows = [("dense", cell.dense_prefill_ms.value, span(map(Prefill.whole, prefills))) for cell in timed[:1]]
     for cell, own in zip(cells if timed else (), timed, strict=True):
-        rows.append((f"{cell.method} at {units.percent(cell.layer_average)}", own.prefill_ms.value, cell.pruned_ms))
+        rows.append((f"{own.method} at {units.percent(cell.layer_average)}", own.prefill_ms.value, cell.pruned_ms))
     for name, ms, (low, high) in rows:
         yield Against(name=name, measured_ms=ms, predicted_ms=(low, high), ratio=(ms / high, ms / low))
