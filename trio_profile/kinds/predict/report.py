@@ -31,9 +31,7 @@ _AGAINST = {
 def report(document: PredictionDocument) -> Report:
     """One page: is a trial on this GPU worth it?"""
     study, gpu = document.study, document.gpu
-    measured, formula, guess = (units.percent(share, 0) for share in document.shares)
-    caption = f"Predicted on {gpu}, bfloat16, batch {study.batch}, idle: {measured} of the dense prefill by NVIDIA's "
-    caption += f"measurements of operators, {formula} by formula, {guess} guessed"
+    caption = f"Predicted on {gpu}, bfloat16, batch {study.batch}, idle"
     blocks: list[Block] = [tabulate(caption, _COLUMNS, document.cells), Terms("The dense prefill", [*_dense(document)])]
     if document.against:
         caption = f"Measured on {document.against_device}, over predicted on {gpu}"
@@ -48,7 +46,9 @@ def report(document: PredictionDocument) -> Report:
 def _dense(document: PredictionDocument) -> Iterator[tuple[str, str]]:
     tower = max(part / whole for part, whole in zip(document.tower_ms, document.dense_ms, strict=True))
     low, high = ("none" if end is None else units.percent(end, 0) for end in document.break_even)
+    measured, formula, guess = (units.percent(share, 0) for share in document.shares)
     yield "takes", units.milliseconds_between(*document.dense_ms)
+    yield "operators", f"{measured} measured by NVIDIA, {formula} by formula, {guess} guessed"
     yield "tower", f"{units.milliseconds_between(*document.tower_ms)}, up to {units.percent(tower, 0)} of it"
     yield "cap", f"{units.times_between(*document.cap)}: the gain if no visual token entered the decoder, for free"
     yield "break-even", f"{low} to {high}: the highest retention that gains, at the worst end and at the best"
