@@ -5,7 +5,6 @@ made here.
 """
 
 from collections.abc import Mapping, Sequence
-from math import log
 from typing import NamedTuple
 
 from trio_profile import units
@@ -15,8 +14,7 @@ from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
 from trio_profile.text import listed
 
-PARTS_DIFFER = 0.05
-"""If the parts of a time add up to a sum that differs by more than this share of it, they do not explain it."""
+_ONE_PROCESS = Weakness("medium", "one process measured it, and another may differ by more than the interval")
 _MOST_NAMED = 3
 """A sentence names so many cases, and counts the others."""
 
@@ -113,13 +111,13 @@ class Prefill(NamedTuple):
     name: `trio at 11.1 %`.
     claimed: dense work over pruned work.
     measured: the interval of the speed-up.
-    parts: the sum of the parts over the measured time, dense and pruned.
+    gap: why its parts are not those of the measured time, in a sentence; empty if they are.
     """
 
     name: str
     claimed: float
     measured: Interval
-    parts: tuple[float, float]
+    gap: str
 
 
 def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
@@ -127,11 +125,8 @@ def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
 
     prefills: their intervals hold for all of them together.
     """
-    for prefill in prefills:
-        for model, share in zip(("the dense model", prefill.name), prefill.parts, strict=True):
-            if abs(log(share)) > log(1 + PARTS_DIFFER):
-                sentence = f"the parts of the prefill of {model} add up to {units.percent(share)} of its time."
-                return Conclusion(word="not decided", sentence=sentence, sureness="low", next="")
+    if gap := next((prefill.gap for prefill in prefills if prefill.gap), ""):
+        return Conclusion(word="not decided", sentence=f"{gap}.")
     slower = [prefill for prefill in prefills if prefill.measured[1] < prefill.claimed]
     reached = [prefill for prefill in prefills if prefill.measured[0] * MATTERS >= prefill.claimed]
     first = (slower or prefills)[0]
@@ -139,12 +134,14 @@ def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
     claim = f"at {first.name} the formula claims {units.times(first.claimed)}, "
     if slower:
         sentence = f"{claim}and the prefill is at most {units.at_most(high)} times as fast."
-        return Conclusion(word="does not hold", sentence=sentence, sureness="high", gain=first.measured)
+        certainty = sureness([_ONE_PROCESS], ())
+        return Conclusion(word="does not hold", sentence=sentence, gain=first.measured, **certainty)
     measured = f"and the prefill is {units.at_least(low)} to {units.at_most(high)} times as fast."
-    word = "holds" if len(reached) == len(prefills) else "not decided"
-    return Conclusion(
-        word=word, sentence=f"{claim}{measured}", sureness="high" if word == "holds" else "low", gain=first.measured
-    )
+    holds = len(reached) == len(prefills)
+    wide = Weakness("low", "the intervals hold the claim and less")
+    certainty = sureness([_ONE_PROCESS, *([] if holds else [wide])], ())
+    word = "holds" if holds else "not decided"
+    return Conclusion(word=word, sentence=f"{claim}{measured}", gain=first.measured, **certainty)
 
 
 def of_bounds(stages: Mapping[str, Interval | None]) -> Conclusion:
@@ -159,14 +156,14 @@ def of_bounds(stages: Mapping[str, Interval | None]) -> Conclusion:
     holding = [name for name, (low, _) in known.items() if low > 0]
     against = [name for name, (_, high) in known.items() if high <= 0]
     claim = "a larger term of the bound goes with a larger divergence"
+    sure = sureness((), [f"the level of 95 % is that of {units.number_of(len(known), 'stage')} together"])
     if against:
-        return Conclusion(
-            word="does not hold", sentence=f"it is not so that {claim} {_named(against)}.", sureness="high"
-        )
+        return Conclusion(word="does not hold", sentence=f"it is not so that {claim} {_named(against)}.", **sure)
     if len(holding) == len(stages):
-        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", sureness="high")
+        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", **sure)
     open_ = [name for name in stages if name not in holding]
-    return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", sureness="low")
+    wide = sureness([Weakness("low", "the intervals there hold 0")], ())
+    return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", **wide)
 
 
 def _named(names: Sequence[str]) -> str:
