@@ -154,9 +154,9 @@ def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> d
     """
     if fidelity is None:
         return {}
-    questions = len(fidelity.kl_nats) // fidelity.draws
+    questions = fidelity.questions
     divergences = by_question(fidelity.kl_nats, questions)
-    interval = mean_interval(divergences, clusters=pictures)
+    interval = mean_interval(divergences, clusters=pictures[:questions])
     closeness: dict[str, Nats | Share] = {
         "kl_nats_mean": Nats(value=float(divergences.mean()), ci95=interval, samples=questions, stopped="budget"),
         "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share, pictures),

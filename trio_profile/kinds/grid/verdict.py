@@ -19,8 +19,10 @@ from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Cell, Measurement
-from trio_profile.stats.intervals import machine_spread, quotient_interval, widened
+from trio_profile.stats.intervals import joint, machine_spread, quotient_interval, widened
 
+MOST_ASKED = 4
+"""So many cells are asked further questions at once."""
 LONGEST = 30
 """A study that must be so many times as long is no advice."""
 _OUT = re.compile(r" --out[ =]('[^']*'|\S+)")
@@ -30,9 +32,34 @@ _UNRELATED = ("sessions", TRANSPARENT)
 
 def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, Cell | None]:
     """Return the conclusion of a study of cells, and the cell that it is about."""
+    candidates = _candidates(contents, doubts)
+    words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
+    conclusion, best = decide(list(candidates.values()), Evidence(answers=no_answers(contents)), words)
+    names = {candidate.name: name for name, candidate in candidates.items()}
+    return conclusion, None if best is None else contents.cells[names[best.name]].cell
+
+
+def undecided(contents: Contents) -> list[str]:
+    """Return the ids of the fastest cells that may be chosen, once more questions have shown what they lose.
+
+    It is empty if a cell is shown to pay, and if the study says nothing of answers.
+    """
+    candidates = {} if no_answers(contents) else _candidates(contents, ())
+    if any(candidate.pays for candidate in candidates.values()):
+        return []
+    may = {
+        candidate.gain[0]: name
+        for name, candidate in candidates.items()
+        if candidate.may_pay and candidate.gain[0] > 1 and candidate.loss is not None
+    }
+    return [may[gain] for gain in sorted(may, reverse=True)[:MOST_ASKED]]
+
+
+def _candidates(contents: Contents, doubts: Sequence[Doubt]) -> dict[str, Candidate]:
+    """Return what could be deployed, by the id of the cell. All intervals hold together."""
     cells = [cell for cell in contents.done if cell.remark != CONTROL]
     study, dense = contents.study, contents.dense
-    level, machine = 1 - 0.05 / max(len(cells), 1), machine_spread(study.device)
+    level, machine = joint(len(cells)), machine_spread(study.device)
     prefills, wholes = (speedup_centres(cells, time, machine) for time in ("prefill_ms", "total_ms"))
     candidates: dict[str, Candidate] = {}
     for cell in cells:
@@ -48,11 +75,7 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
             lost=lost,
             weaknesses=tuple(_weaknesses(cell, doubts)),
         )
-    evidence = Evidence(answers=no_answers(contents))
-    words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
-    conclusion, best = decide(list(candidates.values()), evidence, words)
-    chosen = next((cell for cell in cells if best is not None and _name(cell) == best.name), None)
-    return conclusion, None if chosen is None else chosen.cell
+    return candidates
 
 
 def conclude_ablation(
