@@ -123,14 +123,14 @@ def to_ask(study: Study, contents: Contents) -> tuple[list[str], int]:
     show most losses, then as many are asked as exclude a loss that is not tolerated. No cell is left when the loss is
     decided or the time is up.
     """
-    asked = len(contents.dense.correct) if contents.dense else 0
+    known = len(contents.dense.correct) if contents.dense else 0
     is_spent = contents.asking_seconds * 2 > ASKING_SHARE * whole_seconds(
         study
     )  # the next ones take as long, or longer
-    if study.verb == "ablate" or not 0 < asked < MOST_ASKED or is_spent or len(study.question_files) > 1:
-        return [], asked
-    enough = next((n for n in range(asked + 1, MOST_ASKED) if least_excluded(n, len(contents.done)) < TOLERATED), 0)
-    return undecided(contents), min(4 * asked, enough or 2 * asked, MOST_ASKED)
+    if study.verb == "ablate" or not 0 < known < MOST_ASKED or is_spent or len(study.question_files) > 1:
+        return [], known
+    enough = next((n for n in range(known + 1, MOST_ASKED) if least_excluded(n, len(contents.done)) < TOLERATED), 0)
+    return undecided(contents), min(4 * known, enough or 2 * known, MOST_ASKED)
 
 
 @dataclass
@@ -250,12 +250,12 @@ class _Run:
     def _ask(self) -> None:
         """Ask more questions of the cells that may be chosen, until their loss is decided or the time is up."""
         while True:
-            cells, asked = to_ask(self.study, self.contents)
+            cells, questions = to_ask(self.study, self.contents)
             if not cells or self.contents.dense is None:
                 return
             begin, whole = time.monotonic(), whole_seconds(self.study)
-            self._show(f"asking {units.number_of(len(cells), 'cell')} up to {asked} questions", whole)
-            arrived = self._further(cells, asked)
+            self._show(f"asking {units.number_of(len(cells), 'cell')} up to {questions} questions", whole)
+            arrived = self._further(cells, questions)
             answers = together(arrived.get("", ())).after(len(self.contents.dense.correct))
             if answers is None:
                 return  # there are no more questions
@@ -266,12 +266,12 @@ class _Run:
                 if own is not None:
                     self._write(own)
 
-    def _further(self, cells: Sequence[str], asked: int) -> dict[str, list[Answers]]:
+    def _further(self, cells: Sequence[str], questions: int) -> dict[str, list[Answers]]:
         """Let all hosts ask these cells up to so many questions. Return what arrived, by the id of the cell."""
         hosts = self.engine.counting(self.study) if self.engine else []
         shares, arrived, sessions = max(len(hosts), 1), dict[str, list[Answers]](), list[Session]()
         answered = [fidelity.questions for name in cells if (fidelity := self.contents.cells[name].fidelity)]
-        study = self.study.model_copy(update={"fidelity_inputs": asked})
+        study = self.study.model_copy(update={"fidelity_inputs": questions})
         left = iter(
             self._order(
                 study=study,
@@ -316,8 +316,8 @@ class _Run:
             done(order)
 
     def _order(self, **fields: Any) -> Order:
-        asked = {"study": self.study, "command": command_line(), "keep_refusals": self.keep_refusals}
-        return Order(**{**asked, **fields})
+        usual = {"study": self.study, "command": command_line(), "keep_refusals": self.keep_refusals}
+        return Order(**{**usual, **fields})
 
     def _open(self, session: Session) -> None:
         """Begin a session: the first one of this run opens the log."""

@@ -81,10 +81,11 @@ def _accuracies_kept(dense: Dense | None, cells: Sequence[Measurement], method: 
     }
     if dense is None or not any(dense.correct) or len(answers) < 2:
         return {}
-    asked = min(map(len, answers.values()))  # of each of these cells
-    kept, whole = [shares[:asked] for shares in answers.values()], by_question(dense.correct[:asked], asked)
+    common = min(map(len, answers.values()))  # questions of each of these cells
+    kept, whole = [shares[:common] for shares in answers.values()], by_question(dense.correct[:common], common)
     return {
-        units.plain(share): accuracy_kept(list(answers), kept, whole, share, dense.pictures[:asked]) for share in SHARES
+        units.plain(share): accuracy_kept(list(answers), kept, whole, share, dense.pictures[:common])
+        for share in SHARES
     }
 
 

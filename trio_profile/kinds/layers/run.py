@@ -427,7 +427,7 @@ def _attribution_parts(measured: LayerMeasurements, layers: Sequence[LayerTimes]
     for _, run in groupby(layers, key=lambda layer: layer.tokens):
         first, *_, last = *(same := list(run)), same[-1]
         name = f"layers {first.layer} to {last.layer}" if last.layer > first.layer else f"layer {first.layer}"
-        groups |= {("layer", f"layer {one.layer}", one.layer): name for one in same}
+        groups |= {("layer", f"layer {layer.layer}", layer.layer): name for layer in same}
         ratios[name] = formula.layer_macs(first.tokens, shape) / formula.layer_macs(first.dense_tokens, shape)
     parts = {name: [0.0, 0.0] for name in groups.values()}
     for key, name in groups.items():

@@ -70,7 +70,12 @@ def table_of(report: Report) -> Table:
 
 def test_the_page_puts_printed_and_measured_beside_each_other_and_marks_doubts(claims):
     doubt = Doubt(
-        cell=Cell(method="trio", retention=0.11), kind="busy", sentence="s", next_step="n", found=2, threshold=1
+        cell=Cell(method="trio", retention=0.11),
+        kind="busy",
+        sentence="others had the CPU",
+        next_step="n",
+        found=2,
+        threshold=1,
     )
     found = swept().model_copy(update={"doubts": [doubt]})
     rows = table_of(with_printed(sweep.report(found), found, claims)).rows
@@ -80,7 +85,7 @@ def test_the_page_puts_printed_and_measured_beside_each_other_and_marks_doubts(c
     assert [row[3].note for row in rows if row[2].text == "total speed-up"] == ["600 s / 300 s", "600 s / 400 s"]
     assert not [row for row in rows if row[5].text == "other-7b"]
     assert {row[1].text for row in rows} == {"11.1 %", "55.0 %"} and all("×" in row[4].text for row in rows[:1])
-    assert {row[1].text for row in rows if row[4].doubt == "doubted: busy"} == {"11.1 %"}
+    assert {row[1].text for row in rows if row[4].doubt == "doubted: others had the CPU"} == {"11.1 %"}
 
 
 def test_claims_of_another_model_say_so(claims):

@@ -133,10 +133,10 @@ def _most(line: Line, meant: Quantity) -> Fraction | None:
         return 1 / kept
     average = Interval.at(kept * model.visual_tokens)
     layers = line.facts.claims.layers_of(line.row) or None
-    ways = [find(line.table.convention)] if line.table.convention else [Convention(ffn=2), Convention(ffn=3)]
+    conventions = [find(line.table.convention)] if line.table.convention else [Convention(ffn=2), Convention(ffn=3)]
     ratios = []
-    for way in ways:
-        cost = layer_work(way.model_copy(update={"tokens": "visual"}), model, 0)
+    for convention in conventions:
+        cost = layer_work(convention.model_copy(update={"tokens": "visual"}), model, 0)
         least = schedules.bounds(model, layers, average, cost)
         if least is not None:
             ratios.append(model.layers * cost(Fraction(model.visual_tokens)) / least.layers.low)
