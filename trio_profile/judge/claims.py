@@ -50,9 +50,9 @@ def of_effects(
     factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
     most = units.at_most(100 * points)
     if points <= TOLERATED and factor <= MATTERS:
-        sentence = f"none of {compared} with the default differs by more, nor in speed by more than a factor of "
-        word = f"matters by less than {most} points"
-        return Conclusion(word=word, sentence=f"{sentence}{units.at_most(factor)}.", **certainty)
+        sentence = f"none of {compared} with the default differs by more"
+        sentence += f", nor in speed by more than a factor of {units.at_most(factor)}" if speeds else ""
+        return Conclusion(word=f"matters by less than {most} points", sentence=f"{sentence}.", **certainty)
     wide = Weakness("low", "the measurements do not exclude a difference that matters")
     sentence = f"none of {compared} with the default is shown to differ"
     sentence += f", but one may by {most} points of right answers" if answers else ""

@@ -33,7 +33,8 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
     cells = [cell for cell in contents.done if cell.remark != CONTROL]
     study, dense = contents.study, contents.dense
     level, machine = 1 - 0.05 / max(len(cells), 1), machine_spread(study.device)
-    prefills, wholes = (speedup_centres(cells, time, machine) for time in ("prefill_ms", "total_ms"))
+    # Of all cells, as in the table: what a control shares in its spread belongs to the interval of each cell.
+    prefills, wholes = (speedup_centres(contents.done, time, machine) for time in ("prefill_ms", "total_ms"))
     candidates: dict[str, Candidate] = {}
     for cell in cells:
         if (prefill := prefills.get(cell.cell.id)) is None:
@@ -51,8 +52,8 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
     evidence = Evidence(answers=no_answers(contents))
     words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
     conclusion, best = decide(list(candidates.values()), evidence, words)
-    chosen = next((cell for cell in cells if best is not None and _name(cell) == best.name), None)
-    return conclusion, None if chosen is None else chosen.cell
+    same = [cell.cell for cell in cells if best is not None and _is_of(candidates.get(cell.cell.id), best)]
+    return conclusion, same[0] if same else None
 
 
 def conclude_ablation(
@@ -87,6 +88,11 @@ def no_answers(contents: Contents) -> str:
     accuracy = None if dense is None else summarise_dense(dense).accuracy
     random = random_weights(contents.study.model, contents.sessions)
     return why_no_answers(accuracy, None if dense is None else dense.chance, random)
+
+
+def _is_of(candidate: Candidate | None, best: Candidate) -> bool:
+    """Return whether a candidate is the best one. Two cells may have one name: retentions that reach the same tokens."""
+    return candidate is not None and (candidate.name, candidate.gain) == (best.name, best.gain)
 
 
 def _name(cell: Measurement) -> str:

@@ -1,0 +1,213 @@
+"""The law over whole sweeps, comparisons and ablations: see tests/profile/law.py."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.profile import examples
+from tests.profile.law import SEEN, Case, Interval, Row, check_deployed, joint, law, numbers
+from trio_profile.kinds.grid.ablate import Ablation, ablate
+from trio_profile.kinds.grid.compare import Comparison, compare
+from trio_profile.kinds.grid.sweep import SweepDocument, summarise
+from trio_profile.quantities.summary import CellSummary
+from trio_profile.records.contents import Contents
+from trio_profile.records.schema import Cell, Dense, Fidelity, Measurement, Pair, Timed, Timing
+
+speeds = st.sampled_from([0.5, 0.98, 1.02, 1.04, 1.1, 1.6, 3.0])
+losses = st.sampled_from([-0.05, 0.0, 0.0, 0.01, 0.05, 0.3, 1.0])
+measured = cache(examples.measurement)
+
+
+def timings(draw: st.DrawFn, noise: np.random.Generator, sessions: int) -> tuple[Timing, ...]:
+    """Six prefills of one speed-up in each session, and as many generations."""
+    prefill, rest = draw(speeds), draw(speeds)
+    spread = draw(st.sampled_from([0.0005, 0.01, 0.2]))
+
+    def pair(new_tokens: bool) -> Pair:
+        first, later = 100 * np.exp(spread * noise.standard_normal(2)) / (prefill, rest)
+        dense, pruned = Timed(prefill_ms=100), Timed(prefill_ms=first)
+        if new_tokens:
+            dense = Timed(prefill_ms=100, ttft_ms=100, total_ms=200)
+            pruned = Timed(prefill_ms=first, ttft_ms=first, total_ms=first + later)
+        return Pair(dense=dense, pruned=pruned)
+
+    generations = 6 * draw(st.booleans())
+    return tuple(
+        Timing(
+            session=str(number),
+            pairs=tuple(pair(False) for _ in range(6)),
+            generations=tuple(pair(True) for _ in range(generations)),
+        )
+        for number in range(sessions)
+    )
+
+
+def fidelity(correct: np.ndarray) -> Fidelity:
+    right = tuple(correct.tolist())
+    return Fidelity(kl_nats=(0.1,) * len(right), top1=right, same=right, correct=right)
+
+
+def contents(draw: st.DrawFn, verb: str) -> Contents:
+    """A study of a few cells: their times, their answers, and what is doubtful."""
+    noise = np.random.default_rng(draw(st.integers(0, 999)))
+    methods = draw(st.sampled_from([("trio",), ("trio", "random"), ("trio", "fastv", "random")]))
+    retentions = draw(st.sampled_from([(0.11,), (0.11, 0.3301), (0.33, 0.3301)]))
+    k_pos = {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}
+    more = {"methods": ("trio",), "ablations": {"k_pos": k_pos}} if verb == "ablate" else {}
+    model = draw(st.sampled_from(["MODEL", "MODEL", "MODEL", "MODEL", "llava-1.5-7b"]))
+    asked = examples.study(**{"methods": methods, "retentions": retentions, "verb": verb, "model": model, **more})
+    sessions = draw(st.sampled_from([1, 3, 4, 4]))
+    questions = draw(st.sampled_from([0, 3, 60, 400, 1000]))
+    right = noise.random(questions) < draw(st.sampled_from([0.0, 0.01, 0.25, 0.6, 1.0]))
+    chance = draw(st.sampled_from([None, 0.25])) if questions else None
+    unpruned = examples.dense().model_copy(update={"correct": tuple(right.tolist()), "chance": chance})
+    cells = []
+    for cell in asked.cells():
+        if draw(st.integers(0, 9)) == 0:
+            continue
+        own = measured(cell.method, cell.retention, pairs=1)
+        lost = draw(losses)
+        correct = np.where(noise.random(questions) < abs(lost), lost < 0, right)
+        update = {
+            "cell": cell,
+            "remark": "control" * (cell.method == "random"),
+            "timings": timings(draw, noise, sessions),
+            "fidelity": fidelity(correct) if questions and draw(st.integers(0, 9)) else None,
+        }
+        cells.append(own.model_copy(update=update))
+    busy = draw(st.sampled_from([0.0, 0.0, 0.0, 0.4]))
+    opened = [examples.session(id=str(number), busy=busy, command="trio-profile sweep") for number in range(sessions)]
+    return examples.contents_of(asked, cells, unpruned, opened, examples.rounds_of(*cells))
+
+
+def mean_something(found: Contents) -> bool:
+    """Whether dense is right more often than by chance, and often enough to lose two points."""
+    right = found.dense.correct
+    if not right or found.study.model != "MODEL":
+        return False
+    share = sum(right) / len(right)
+    low = share - 1.96 * (max(share * (1 - share), 0.25 / len(right)) / len(right)) ** 0.5
+    return low > max(found.dense.chance or 0.0, 0.02) - 0.03  # intervals of shares differ: where it is near, both are right
+
+
+def row_of(document: SweepDocument | Comparison, cell: CellSummary) -> Row:
+    lost = cell.accuracy_difference
+    own = [doubt for doubt in document.doubts if doubt.cell is None or doubt.cell.id == cell.cell.id]
+    return Row(
+        name=f"{cell.method} at {100 * cell.retention.realised:.1f} %",
+        gain=cell.prefill_speedup.ci95,
+        whole=None if cell.total_speedup is None else cell.total_speedup.ci95,
+        loss=None if lost is None else (-lost.ci95[1], -lost.ci95[0]),
+        control=cell.remark == "control",
+        doubted=cell.prefill_speedup.sessions < 2 or any(doubt.kind != "transparent" for doubt in own),
+    )
+
+
+@dataclass
+class Ablated:
+    """An ablation, and whether its answers mean anything."""
+
+    document: Ablation
+    answers: bool
+
+    def __repr__(self) -> str:
+        rows = [
+            (row.variant, row.nominal_retention, row.default_difference, row.prefill_speedup)
+            for group in self.document.groups
+            for row in group.rows
+        ]
+        return f"{self.document.conclusion!r} {rows} answers={self.answers}"
+
+
+@st.composite
+def cases(draw: st.DrawFn, verb: str) -> Case:
+    """A document of a sweep or of a comparison, as a case: hypothesis prints what a strategy draws."""
+    found = contents(draw, verb)
+    document = compare(found) if verb == "compare" else summarise(found)
+    rows = {cell.cell.id: row_of(document, cell) for cell in document.summaries if cell.prefill_speedup}
+    named = [] if document.pick is None else [rows[document.pick.id]]
+    return Case(verb, document.conclusion, list(rows.values()), named, mean_something(found))
+
+
+@law(60)
+@given(cases("sweep"))
+def test_no_row_of_a_sweep_refutes_its_conclusion(case: Case):
+    check_grid(case)
+
+
+@law(40)
+@given(cases("compare"))
+def test_no_row_of_a_comparison_refutes_its_conclusion(case: Case):
+    check_grid(case)
+
+
+def check_grid(case: Case) -> None:
+    assert all(row.name in case.conclusion.sentence for row in case.named if case.conclusion.word != "do not")
+    check_deployed(case)
+
+
+@st.composite
+def ablations(draw: st.DrawFn) -> Ablated:
+    found = contents(draw, "ablate")
+    return Ablated(ablate(found), mean_something(found))
+
+
+@law(60)
+@given(ablations())
+def test_no_row_of_an_ablation_refutes_its_conclusion(ablated: Ablated):
+    check_ablation(ablated.document, answers=ablated.answers)
+
+
+def check_ablation(document: Ablation, *, answers: bool) -> None:
+    """Check which variants differ, with the rows of all groups."""
+    conclusion = document.conclusion
+    SEEN["ablate"][re.sub(r"[\d.]+", "x", conclusion.word)] += 1
+    several = len(set(document.study.retentions)) > 1
+    rows = {
+        f"{group.name} {row.variant}" + f" at {100 * row.nominal_retention:.1f} %" * several: row
+        for group in document.groups
+        for row in group.rows
+    }
+    defaults = {row.nominal_retention: row for row in rows.values() if row.default}
+    changes = {name: row.default_difference.ci95 for name, row in rows.items() if row.default_difference and answers}
+    pairs = {
+        name: (row.prefill_speedup, default.prefill_speedup)
+        for name, row in rows.items()
+        if not row.default and (default := defaults.get(row.nominal_retention)) and row.prefill_speedup
+    }
+    sentence, count = conclusion.sentence, len(changes) + len(pairs)
+    assert answers or "points" not in sentence
+    named = {aspect: re.split("; ", names) for aspect, names in re.findall(r"in (answers|speed): (.+?)(?=; \d+ in |\.$)", sentence)}
+    different = {
+        "answers": [name for name, interval in changes.items() if not _within(interval, 0)],
+        "speed": [name for name, (own, other) in pairs.items() if _apart(own, other)],
+    }
+    for aspect, names in named.items():
+        assert {name for name in names if not re.fullmatch(r"\d+ more", name)} <= {*different[aspect]}, aspect
+    clear = [name for name, ci in changes.items() if not _within(joint(ci, count, of_ratio=False), 0.0)]
+    if conclusion.word != "matters":
+        assert not clear
+    else:
+        assert numbers("# in answers", sentence) >= [len(clear)] * bool(clear)
+    if conclusion.word.startswith("matters by less"):
+        [points] = numbers("less than # points", conclusion.word)
+        assert all(max(map(abs, ci)) <= points / 100 + 1e-9 for ci in changes.values()) and points <= 2
+        for factor in numbers("factor of #", sentence):
+            assert pairs and all(1 / factor <= own.value / other.value <= factor for own, other in pairs.values())
+    for points in numbers("one may by # points", sentence):
+        assert changes and points / 100 + 1e-9 >= max(max(map(abs, ci)) for ci in changes.values())
+    if conclusion.sureness == "high":
+        assert not document.doubts and all(own.sessions > 1 for own, _ in pairs.values()) and answers
+
+
+def _within(interval: Interval, value: float) -> bool:
+    return interval[0] <= value <= interval[1]
+
+
+def _apart(own, other) -> bool:
+    """Whether neither interval holds the other's median: two speed-ups that differ have this in any case."""
+    return not _within(own.ci95, other.value) and not _within(other.ci95, own.value)
