@@ -46,7 +46,7 @@ def of_effects(
     certainty = sureness([*weaknesses, *silent], [f"the level of 95 % is that of all {compared} together"])
     if parts:
         return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **certainty)
-    points = max((abs(end) for interval in answers.values() for end in interval), default=1.0)
+    points = min(max((abs(end) for interval in answers.values() for end in interval), default=1.0), 1.0)
     factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
     most = units.at_most(100 * points)
     if points <= TOLERATED and factor <= MATTERS:
