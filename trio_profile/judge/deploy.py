@@ -192,8 +192,9 @@ def _are(group: Sequence[Candidate]) -> str:
 
 
 def _lost(best: Candidate, words: Words) -> str:
-    """The loss of a candidate, with its interval."""
-    assert best.loss is not None
+    """The loss of a candidate, with its interval if it has one."""
+    if best.loss is None:
+        return f"and it loses {units.points_lost(-best.lost)} {words.loss}, whose interval is not known"
     return f"and it loses {units.points_lost(-best.lost, (-best.loss[1], -best.loss[0]))} {words.loss}"
 
 

@@ -7,6 +7,7 @@ from trio_profile.judge.doubts import cell_name
 from trio_profile.judge.evidence import Evidence, random_weights
 from trio_profile.judge.front import CONTROL
 from trio_profile.judge.planned import Refusal
+from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
@@ -192,6 +193,7 @@ def conclude(document: Evaluation) -> Conclusion:
                 and widened(row.total_speedup.ci95, len(rows), row.total_speedup.samples, of_ratio=True),
                 loss=None if row.average_ci95 is None else (lost[0], min(lost[1], 1.0)),
                 lost=1 - (row.average if row.average is not None else 1.0),
+                weaknesses=(Weakness("medium", ONE_PROCESS),),
             )
         )
     dense = document.dense

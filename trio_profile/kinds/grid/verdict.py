@@ -12,7 +12,7 @@ from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
 from trio_profile.judge.front import CONTROL
-from trio_profile.judge.sureness import Weakness
+from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.judge.times import speedup_centres
 from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
@@ -103,7 +103,7 @@ def _name(cell: Measurement) -> str:
 def _weaknesses(cell: Measurement, doubts: Sequence[Doubt]) -> Iterator[Weakness]:
     """Yield what makes the times of a cell unsure: that one process measured it, and the doubts in words."""
     if len(cell.timings) < 2:
-        yield Weakness("low", "one process measured it, and another may differ by more than the interval")
+        yield Weakness("low", ONE_PROCESS)
     for doubt in doubts:
         if doubt.kind not in _UNRELATED and (doubt.cell is None or doubt.cell.id == cell.cell.id):
             yield Weakness("low", doubt.sentence)

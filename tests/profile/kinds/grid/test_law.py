@@ -101,7 +101,7 @@ def row_of(document: SweepDocument | Comparison, cell: CellSummary) -> Row:
         whole=None if cell.total_speedup is None else cell.total_speedup.ci95,
         loss=None if lost is None else (-lost.ci95[1], -lost.ci95[0]),
         control=cell.remark == "control",
-        doubted=cell.prefill_speedup.sessions < 2 or any(doubt.kind != "transparent" for doubt in own),
+        sureness="low" if cell.prefill_speedup.sessions < 2 or own else "high",
     )
 
 
