@@ -71,10 +71,11 @@ def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
     return Conclusion(word=word.replace("improved", "improvement"), sentence=f"of {total}, {tally}{names}.")
 
 
-def of_audit(follow: int, contradict: int, unsettled: int, figures: int) -> Conclusion:
+def of_audit(follow: int, contradict: int, unsettled: int, figures: int, recomputed: int | None) -> Conclusion:
     """Return what an audit says of a paper's figures: `contradict`, `not settled` or `follow`.
 
-    follow, contradict, unsettled: the findings of each sort. figures: the printed figures.
+    follow, contradict, unsettled: the findings of each sort.
+    figures, recomputed: the printed figures, and how many of them were recomputed; None if that is not known.
     """
     findings = follow + contradict + unsettled
     if not findings:
@@ -82,7 +83,10 @@ def of_audit(follow: int, contradict: int, unsettled: int, figures: int) -> Conc
         return Conclusion(word="not settled", sentence=text)
     word = "contradict" if contradict else "not settled" if unsettled else "follow"
     tally = f"{units.exact(follow)} follow, {units.exact(contradict)} contradict, {units.exact(unsettled)} not settled"
-    return Conclusion(word=word, sentence=f"{units.number_of(findings, 'finding')}: {tally}.")
+    sentence = f"{units.number_of(findings, 'finding')}: {tally}."
+    if recomputed is not None:
+        sentence += f" Recomputed: {units.exact(recomputed)} of {units.number_of(figures, 'printed figure')}."
+    return Conclusion(word=word, sentence=sentence)
 
 
 def of_work(claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str]) -> Conclusion:
