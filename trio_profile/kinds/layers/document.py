@@ -211,6 +211,7 @@ def conclude(document: LayersDocument) -> Conclusion:
                 claimed=cell.claimed_ratio,
                 measured=widened(speedup.ci95, len(document.cells), speedup.samples, of_ratio=True),
                 parts=cell.parts_over_whole,
+                processes=speedup.sessions,
             )
         )
     return of_prefills(prefills)
