@@ -2,8 +2,8 @@
 
     python -m tests.profile.law [DOCUMENTS]    checks so many documents of each kind, and counts them by their words
 
-An ordinary run checks few documents, always the same ones. With LAW_DOCUMENTS=250 each kind gets 250 new ones. The oracles
-read the sentence and the intervals that the document prints. They share no code with `judge`.
+An ordinary run checks few documents, always the same ones. With LAW_DOCUMENTS=250 each kind gets 250 new ones. The
+oracles read the sentence and the intervals that the document prints. They share no code with `judge`.
 """
 
 import re
@@ -166,7 +166,12 @@ def _check_bounds(
 def _pays(row: Row, loss: Interval | None, comparisons: int) -> bool:
     """Whether a row is shown to be faster and to keep the answers, beside so many comparisons."""
     ends = [joint(interval, comparisons)[0] for interval in (row.gain, row.whole) if interval is not None]
-    return min(ends) > 1 and row.gain[1] > MATTERS and loss is not None and joint(loss, comparisons, of_ratio=False)[1] <= TOLERATED
+    return (
+        min(ends) > 1
+        and row.gain[1] > MATTERS
+        and loss is not None
+        and joint(loss, comparisons, of_ratio=False)[1] <= TOLERATED
+    )
 
 
 def _shown_bad(row: Row, loss: Interval | None, comparisons: int = 1) -> bool:
@@ -181,7 +186,9 @@ def _check_counts(sentence: str, rows: Sequence[Row], losses: dict[Row, Interval
     counts = {
         "at most 5 % faster": sum(row.gain[1] <= MATTERS for row in rows),
         "slower with decoding": sum(row.whole is not None and row.whole[1] < 1 for row in rows),
-        "faster at a loss of more than 2 points": sum(loss is not None and loss[0] > TOLERATED for loss in losses.values()),
+        "faster at a loss of more than 2 points": sum(
+            loss is not None and loss[0] > TOLERATED for loss in losses.values()
+        ),
     }
     told = {reason: sum(map(int, numbers(f"# (?:is|are) {reason}", sentence))) for reason in counts}
     assert sum(told.values()) == expected

@@ -64,7 +64,9 @@ def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
 
     counts: how many quantities got which verdict. worst: the quantities with the worst verdict.
     """
-    word = next((word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word)), "inconclusive")
+    word = next(
+        (word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word)), "inconclusive"
+    )
     tally = listed([f"{units.exact(count)} {verdict}" for verdict, count in counts.items() if count])
     names = f": {_named(worst)}" if worst else ""
     total = units.number_of(sum(counts.values()), "verdict")

@@ -9,7 +9,6 @@ from trio_profile.records.estimate import Accuracy
 from trio_profile.records.facts import models
 from trio_profile.records.schema import Session
 
-
 TOLERATED = 0.02
 """A candidate keeps the answers if it loses at most this share of the questions: two points."""
 

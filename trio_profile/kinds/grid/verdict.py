@@ -91,7 +91,7 @@ def no_answers(contents: Contents) -> str:
 
 
 def _is_of(candidate: Candidate | None, best: Candidate) -> bool:
-    """Return whether a candidate is the best one. Two cells may have one name: retentions that reach the same tokens."""
+    """Return whether a candidate is the best one. Cells whose retentions reach the same tokens have one name."""
     return candidate is not None and (candidate.name, candidate.gain) == (best.name, best.gain)
 
 

@@ -62,7 +62,9 @@ def test_no_retention_refutes_the_conclusion(document: LayersDocument):
         assert low <= measured[named].ci95[0] and measured[named].ci95[1] <= high
     match found.word:
         case "holds":
-            assert all(speedup.ci95[0] * 1.05 >= cell.claimed_ratio for cell, speedup in zip(cells, measured, strict=True))
+            assert all(
+                speedup.ci95[0] * 1.05 >= cell.claimed_ratio for cell, speedup in zip(cells, measured, strict=True)
+            )
         case "does not hold":
             assert measured[named].ci95[1] < cells[named].claimed_ratio
         case "not decided":

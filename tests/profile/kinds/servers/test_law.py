@@ -57,7 +57,9 @@ def cases(draw: st.DrawFn) -> tuple[Case, list[str]]:
     conclusion, rows = conclude(document), rows_of(document)
     part = re.split(r"(?:Prune|prune|with|with) (?:at )?(?=a )", conclusion.sentence + ".", maxsplit=1)[-1]
     named = [row for row in rows if row.name in names(part)] if conclusion.word != "do not" else []
-    return Case("endpoints", conclusion, rows, named, answers=mean_something(document.answers), unit=""), [NOTHING[k] for k in kinds if k in NOTHING]
+    return Case("endpoints", conclusion, rows, named, answers=mean_something(document.answers), unit=""), [
+        NOTHING[k] for k in kinds if k in NOTHING
+    ]
 
 
 def names(part: str) -> set[str]:
