@@ -23,7 +23,8 @@ from trio_profile.stats.intervals import machine_spread, quotient_interval, wide
 
 LONGEST = 30
 """A study that must be so many times as long is no advice."""
-_OUT = re.compile(r" --out[ =]('[^']*'|\S+)")
+_REPLACED = re.compile(r" --out[ =]('[^']*'|\S+)| --processes[ =]1(?!\S)")
+"""The options of a command that another measurement leaves out: its directory, and that one process measures."""
 _UNRELATED = ("sessions", TRANSPARENT)
 """Kinds of doubt that say nothing of times, or that have a sentence of their own here."""
 
@@ -121,7 +122,7 @@ class _Next:
         command = next((session.command for session in self.contents.sessions if session.command), "")
         if not command or word == "do not":
             return ""
-        elsewhere = f"{_OUT.sub('', command)} --out ANOTHER"
+        elsewhere = f"{_REPLACED.sub('', command)} --out ANOTHER"
         if best.is_doubted:
             return self._timed(elsewhere, 1)
         if best.gain[0] <= 1:
@@ -131,7 +132,8 @@ class _Next:
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
             factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2
             return self._timed(f"{elsewhere} --asked {ceil(questions * factor)}", factor)
-        return f"{elsewhere} --questions FILE" if best.loss is None else ""
+        is_random = random_weights(study.model, self.contents.sessions)
+        return f"{elsewhere} --questions FILE" if best.loss is None and not is_random else ""
 
     def _timed(self, command: str, factor: float) -> str:
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)

@@ -369,9 +369,7 @@ def conclude(document: TheoryDocument) -> Conclusion:
     for stage in document.stages:
         same = stage.same_kept
         # Resamples of few questions are too alike for an interval.
-        is_known = same is not None and same.samples >= FEWEST
-        stages[f"after layer {stage.layer}"] = (
-            widened(same.ci95, len(document.stages), same.samples) if is_known else None
-        )
+        known = None if same is None or same.samples < FEWEST else same
+        stages[f"after layer {stage.layer}"] = known and widened(known.ci95, len(document.stages), known.samples)
     left = f"{units.exact(document.questions)} of {units.number_of(document.planned, 'question')} are measured"
     return of_bounds(stages, [Weakness("medium", left)] if document.interrupted else ())

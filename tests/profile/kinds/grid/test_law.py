@@ -214,3 +214,66 @@ def _within(interval: Interval, value: float) -> bool:
 def _apart(own, other) -> bool:
     """Whether neither interval holds the other's median: two speed-ups that differ have this in any case."""
     return not _within(own.ci95, other.value) and not _within(other.ci95, own.value)
+
+
+# --- what the issue quotes --------------------------------------------------------------------------------------------
+
+
+def studied(*cells: tuple[str, float, int], right: int, questions: int = 24, **fields) -> Contents:
+    """A study in four processes. cells: the method, its speed-up, and how many of the right answers it loses."""
+    asked = examples.study(tuple(method for method, *_ in cells), retentions=(0.33,), model="MODEL", **fields)
+    told, places = [], np.arange(questions)
+    for method, speed, lost in cells:
+        sessions = [[examples.pair(100, 100 / speed * (1 + 0.004 * n))] * 6 for n in range(4)]
+        seen = {"fidelity": fidelity((places < right) & (places >= lost)), "remark": "control" * (method == "random")}
+        told.append(examples.with_pairs(measured(method, 0.33, pairs=1), *sessions).model_copy(update=seen))
+    unpruned = examples.dense().model_copy(update={"correct": tuple((places < right).tolist())})
+    rounds = examples.rounds_of(*told)
+    opened = [examples.session(id=name, command="sweep") for name in dict.fromkeys(one.session for one in rounds)]
+    return examples.contents_of(asked, told, unpruned, opened, rounds)
+
+
+def test_of_answers_that_are_never_right_nothing_is_said():
+    for summary in (summarise, compare):
+        found = summary(studied(("trio", 2.0, 0), right=0)).conclusion
+        assert (found.word, found.loss, found.sureness) == ("try", None, "medium")
+        assert "points" not in found.sentence and "answers none of 24 questions right" in found.reasons[0]
+
+
+def test_a_row_that_loses_nothing_is_named_and_not_the_one_that_loses_most():
+    found = compare(studied(("norm", 3.0, 22), ("downsample", 2.7, 0), ("random", 4.0, 0), right=24)).conclusion
+    assert (found.word, found.sureness) == ("try", "low")
+    assert found.sentence.startswith("downsample at 33.0 %. The prefill is at least 2.6")
+    assert "exclude a loss" not in " ".join(found.reasons).replace("do not exclude", "")
+
+
+def test_a_speed_up_with_decoding_that_nothing_bounds_is_no_reason_to_keep_anything():
+    found = studied(("divprune", 3.0, 0), right=300, questions=300, new_tokens=8)
+    cell = found.measurements[0]
+    dense = Timed(prefill_ms=100, ttft_ms=100, total_ms=200)
+    wild = [
+        Pair(dense=dense, pruned=Timed(prefill_ms=33, ttft_ms=33, total_ms=33 + rest)) for rest in (1, 999, 20, 400)
+    ]
+    timings = [one.model_copy(update={"generations": (pair,)}) for one, pair in zip(cell.timings, wild, strict=False)]
+    cell = cell.model_copy(update={"timings": tuple(timings)})
+    told = examples.contents_of(found.study, [cell], found.dense, found.sessions, found.rounds)
+    assert summarise(told).conclusion.word != "do"
+
+
+def test_a_loss_whose_interval_holds_0_is_not_decided():
+    assert summarise(studied(("trio", 2.0, 3), right=24)).conclusion.word == "not decided"
+
+
+def test_many_comparisons_are_counted_and_hold_together():
+    variants = {str(number): {"k_pos": number} for number in range(1, 24)} | {"default": {}}
+    asked = examples.study(verb="ablate", model="MODEL", retentions=(0.11,), ablations={"k_pos": variants})
+    default = [True] * 100 + [False] * 100
+    worse = [False] * 6 + [True] * 94 + [False] * 100
+    cells = [
+        examples.answering(changes, worse if int(n) <= 5 else default) for n, changes in list(variants.items())[:-1]
+    ]
+    unpruned = examples.dense().model_copy(update={"correct": tuple(default)})
+    document = ablate(examples.contents_of(asked, [*cells, examples.answering({}, default)], unpruned))
+    alone = [row for row in document.groups[0].rows if row.default_difference and row.default_difference.ci95[1] < 0]
+    assert len(alone) == 5 and document.conclusion.word == "not decided"
+    assert document.conclusion.sentence.startswith("none of 23 comparisons with the default is shown to differ")

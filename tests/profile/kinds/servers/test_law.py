@@ -105,3 +105,10 @@ def test_no_load_refutes_the_conclusion(drawn: tuple[Case, list[str]]):
         if reason.startswith("it is shown to be slower at "):
             slower = names(reason.removeprefix("it is shown to be slower at "))
             assert slower and all(row.gain[1] < 1 for row in case.table if row.name in slower)
+
+
+def test_few_requests_and_unknown_answers_are_a_try_that_says_both():
+    doubt = Doubt(cell=None, kind="few requests", sentence="a segment has 5", next_step="n", found=5, threshold=100)
+    found = conclude(endpoints().model_copy(update={"doubts": (doubt,), "answers": None}))
+    assert (found.word, found.sureness) == ("try", "medium")
+    assert found.reasons[:2] == ("a segment has 5", "nothing is said of answers: no answers are known")
