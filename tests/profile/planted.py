@@ -64,7 +64,12 @@ FAULTS = (
     ),
     Fault("guard left out: a doubt", "judge/deploy", "candidate.pays and not candidate.is_doubted", "candidate.pays"),
     Fault("guard left out: answers without evidence", "judge/deploy", "if evidence.answers:", "if False:"),
-    Fault("guard left out: dense is never right", "judge/evidence", "if dense.value == 0:", "if False:"),
+    Fault(
+        "guard left out: dense is never right",
+        "judge/evidence",
+        "if dense.value == 0:",
+        'if dense.value == 0:\n        return ""\n    if dense.value == 0:',
+    ),
     Fault(
         "guard left out: dense is hardly ever right", "judge/evidence", "if dense.ci95[0] <= TOLERATED:", "if False:"
     ),

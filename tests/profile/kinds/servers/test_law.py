@@ -23,7 +23,7 @@ NOTHING = {"failed requests": "a server failed", "prompt length": "nothing was p
 
 
 @st.composite
-def loads(draw: st.DrawFn, at: AtLoad) -> AtLoad:
+def loads(draw: st.DrawFn, at: AtLoad, speeds: st.SearchStrategy[float]) -> AtLoad:
     """A load with other gains."""
     gains = {}
     for quantity in draw(st.sampled_from([("throughput", "ttft_p95_ms")] * 4 + [("goodput", "throughput"), ()])):
@@ -34,6 +34,13 @@ def loads(draw: st.DrawFn, at: AtLoad) -> AtLoad:
 
 @st.composite
 def answers(draw: st.DrawFn) -> ServedAnswers:
+    """The answers of both servers. Every second time they are good."""
+    if draw(st.booleans()):
+        accuracy, change = (
+            Accuracy(value=0.6, ci95=(0.5, 0.7), samples=90),
+            Difference(value=0, ci95=(-0.01, 0.01), samples=90),
+        )
+        return ServedAnswers(dense=accuracy, pruned=accuracy, difference=change, chance=0.25)
     count, right = draw(st.sampled_from([3, 60, 1000])), draw(st.sampled_from([0.0, 0.25, 0.6]))
     lost, reach = draw(st.sampled_from([-0.05, 0.0, 0.01, 0.3])), draw(st.sampled_from([0.005, 0.06]))
     accuracy = Accuracy(value=right, ci95=(max(least(right, count), 0.0), min(right + 0.1, 1.0)), samples=count)
@@ -45,10 +52,11 @@ def answers(draw: st.DrawFn) -> ServedAnswers:
 def cases(draw: st.DrawFn) -> tuple[Case, list[str]]:
     base = endpoints()
     chosen = base.loads[: draw(st.integers(1, 4))] + base.loads[4:] * draw(st.sampled_from([0, 0, 1]))
+    middles = draw(st.sampled_from([speeds, st.sampled_from([1.6, 3.0])]))
     kinds = [*LEVELS, *NOTHING] if draw(st.integers(0, 2)) == 0 else []
     kinds = draw(st.lists(st.sampled_from(kinds), unique=True, max_size=2)) if kinds else []
     update = {
-        "loads": tuple(draw(loads(at)) for at in chosen),
+        "loads": tuple(draw(loads(at, middles)) for at in chosen),
         "answers": draw(st.none() | answers()),
         "doubts": tuple(Doubt(cell=None, kind=k, sentence=k, next_step="n", found=1, threshold=1) for k in kinds),
         "pairs_left": draw(st.sampled_from([0, 0, 0, 3])),
