@@ -59,7 +59,7 @@ def contents(draw: st.DrawFn, verb: str) -> Contents:
     retentions = draw(st.sampled_from([(0.11,), (0.11, 0.3301), (0.33, 0.3301)]))
     k_pos = {"1": {"k_pos": 1}, "2": {"k_pos": 2}, "4": {}}
     more = {"methods": ("trio",), "ablations": {"k_pos": k_pos}} if verb == "ablate" else {}
-    model = draw(st.sampled_from(["MODEL"] if good else ["MODEL", "MODEL", "MODEL", "llava-1.5-7b"]))
+    model = draw(st.sampled_from([*["MODEL"] * 5, "llava-1.5-7b"]))
     asked = examples.study(**{"methods": methods, "retentions": retentions, "verb": verb, "model": model, **more})
     sessions = 4 if good else draw(st.sampled_from([1, 3]))
     questions = draw(st.sampled_from([400, 1000] if good else [0, 60, 1000, 1000]))
