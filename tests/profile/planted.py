@@ -127,8 +127,8 @@ FAULTS = (
     Fault(
         "`any` for `all`: one retention holds",
         "judge/claims",
-        "    if undecided:",
-        "    if len(undecided) == len(prefills):",
+        '"not decided" if undecided else',
+        '"not decided" if len(undecided) == len(prefills) else',
     ),
     Fault("`any` for `all`: one stage holds", "judge/claims", "len(holding) == len(stages)", "holding"),
     Fault(

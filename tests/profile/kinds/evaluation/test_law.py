@@ -24,7 +24,7 @@ def ratios(draw: st.DrawFn, middles: st.SearchStrategy[float] = speeds) -> Ratio
 
 @st.composite
 def evaluated(draw: st.DrawFn, row: EvaluatedCell) -> EvaluatedCell:
-    """A row with other speed-ups and another average."""
+    """A row with other speed-ups and another average. Good, open and losing ones come more often."""
     is_good = draw(st.booleans())
     average, interval = draw(around(st.just(1.0) if is_good else averages))
     reach = 0.005 if is_good else draw(st.sampled_from([0.001, 0.01, 1.0])) * (interval[1] - average)
@@ -35,6 +35,11 @@ def evaluated(draw: st.DrawFn, row: EvaluatedCell) -> EvaluatedCell:
         "average": average,
         "average_ci95": draw(st.sampled_from([None, *[(max(average - reach, 0), average + reach)] * 3])),
     }
+    if not is_good and draw(st.booleans()):
+        lost, speed, ends = draw(st.sampled_from([(0.0, 1.1, (0.9, 1.3)), (0.1, 2.0, (1.95, 2.05))]))
+        speedup = Ratio(value=speed, ci95=ends, samples=50, stopped="budget")
+        update |= {"prefill_speedup": speedup, "total_speedup": None}
+        update |= {"average": 1 - lost, "average_ci95": (0.99 - lost, 1.01 - lost)}
     return row.model_copy(update=update)
 
 
@@ -45,9 +50,9 @@ def random_model(model: str) -> bool:
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     base = evaluation()
-    scores = draw(st.sampled_from([base.dense, base.dense, base.dense, None, scoring_nothing(base.dense)]))
-    model = draw(st.sampled_from(["MODEL", "MODEL", "MODEL", "llava-1.5-7b"]))
-    cells = tuple(draw(evaluated(row)) for row in base.cells[: draw(st.integers(0, 3))])
+    scores = draw(st.sampled_from([*[base.dense] * 6, None, scoring_nothing(base.dense)]))
+    model = draw(st.sampled_from([*["MODEL"] * 6, "llava-1.5-7b"]))
+    cells = tuple(draw(evaluated(row)) for row in base.cells[: draw(st.sampled_from([0, 1, 2, 3, 3, 3]))])
     update = {"cells": cells, "dense": scores, "study": base.study.model_copy(update={"model": model})}
     document = base.model_copy(update=update)
     conclusion, rows = conclude(document), [row_of(row) for row in cells if row.prefill_speedup]
