@@ -34,7 +34,7 @@ tests: $(ALL)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --ignore tests/benchmarks
 
 test-all: check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 LAW_DOCUMENTS=250 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 
 transformers: .venv-transformers/.installed
 	.venv-transformers/bin/python -m pip install --quiet --upgrade 'transformers$(RELEASE:%===%.*)'

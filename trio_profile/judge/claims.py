@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from trio_profile import units
 from trio_profile.judge.deploy import MATTERS, TOLERATED
-from trio_profile.judge.sureness import Weakness, sureness
+from trio_profile.judge.sureness import ONE_PROCESS, Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
 from trio_profile.text import listed
 
-_ONE_PROCESS = Weakness("medium", "one process measured it, and another may differ by more than the interval")
 _MOST_NAMED = 3
 """A sentence names so many cases, and counts the others."""
 
@@ -44,13 +43,13 @@ def of_effects(
     certainty = sureness([*weaknesses, *silent], [f"the level of 95 % is that of all {compared} together"])
     if parts:
         return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **certainty)
-    points = max((abs(end) for interval in answers.values() for end in interval), default=1.0)
+    points = min(max((abs(end) for interval in answers.values() for end in interval), default=1.0), 1.0)
     factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
     most = units.at_most(100 * points)
     if points <= TOLERATED and factor <= MATTERS:
-        sentence = f"none of {compared} with the default differs by more, nor in speed by more than a factor of "
-        word = f"matters by less than {most} points"
-        return Conclusion(word=word, sentence=f"{sentence}{units.at_most(factor)}.", **certainty)
+        sentence = f"none of {compared} with the default differs by more"
+        sentence += f", nor in speed by more than a factor of {units.at_most(factor)}" if speeds else ""
+        return Conclusion(word=f"matters by less than {most} points", sentence=f"{sentence}.", **certainty)
     wide = Weakness("low", "the measurements do not exclude a difference that matters")
     sentence = f"none of {compared} with the default is shown to differ"
     sentence += f", but one may by {most} points of right answers" if answers else ""
@@ -62,9 +61,11 @@ def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
 
     counts: how many quantities got which verdict. worst: the quantities with the worst verdict.
     """
-    word = next(word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word))
+    word = next(
+        (word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word)), "inconclusive"
+    )
     tally = listed([f"{units.exact(count)} {verdict}" for verdict, count in counts.items() if count])
-    names = f": {_named(worst)}" if word != "pass" else ""
+    names = f": {_named(worst)}" if worst else ""
     total = units.number_of(sum(counts.values()), "verdict")
     return Conclusion(word=word.replace("improved", "improvement"), sentence=f"of {total}, {tally}{names}.")
 
@@ -87,12 +88,15 @@ def of_audit(follow: int, contradict: int, unsettled: int, figures: int, recompu
     return Conclusion(word=word, sentence=sentence)
 
 
-def of_work(claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str]) -> Conclusion:
+def of_work(
+    claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str], declared: bool = False
+) -> Conclusion:
     """Return whether a claim about work was taken apart without a rest: `reconciled` or `not reconciled`.
 
     claimed, counted: with their units. terms: how many lie between them.
     residual: what they leave, with its unit; empty if nothing.
     missed: operators that may multiply matrices and were not counted.
+    declared: whether the work of the selections was not counted, but taken from what the method declares.
     """
     between = f"{claimed} are claimed and {counted} are counted"
     if missed:
@@ -102,7 +106,9 @@ def of_work(claimed: str, counted: str, terms: int, residual: str, missed: Seque
         named = units.number_of(terms, "named term")
         return Conclusion(word="not reconciled", sentence=f"{between}; {named} leave {residual} unexplained.")
     sentence = f"{between}; {units.number_of(terms, 'named term')} between them leave exactly 0."
-    return Conclusion(word="reconciled", sentence=sentence, sureness="high", reasons=("both are exact counts",))
+    weak = [Weakness("medium", "nothing was selected: the work of the selections is what the method declares")]
+    certainty = sureness(weak if declared else [], ["both are exact counts"])
+    return Conclusion(word="reconciled", sentence=sentence, **certainty)
 
 
 class Prefill(NamedTuple):
@@ -112,12 +118,24 @@ class Prefill(NamedTuple):
     claimed: dense work over pruned work.
     measured: the interval of the speed-up.
     gap: why its parts are not those of the measured time, in a sentence; empty if they are.
+    processes: how many measured it.
     """
 
     name: str
     claimed: float
     measured: Interval
-    gap: str
+    gap: str = ""
+    processes: int = 1
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the claim is excluded."""
+        return self.measured[1] < self.claimed
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the claim is reached, but for what does not matter."""
+        return self.measured[0] * MATTERS >= self.claimed
 
 
 def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
@@ -127,40 +145,45 @@ def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
     """
     if gap := next((prefill.gap for prefill in prefills if prefill.gap), ""):
         return Conclusion(word="not decided", sentence=f"{gap}.")
-    slower = [prefill for prefill in prefills if prefill.measured[1] < prefill.claimed]
-    reached = [prefill for prefill in prefills if prefill.measured[0] * MATTERS >= prefill.claimed]
-    first = (slower or prefills)[0]
+    slower = [prefill for prefill in prefills if prefill.is_slower]
+    undecided = [prefill for prefill in prefills if not prefill.is_reached]
+    first = (slower or undecided or prefills)[0]
+    weak = [Weakness("medium", ONE_PROCESS)] if any(prefill.processes < 2 for prefill in prefills) else []
     low, high = first.measured
     claim = f"at {first.name} the formula claims {units.times(first.claimed)}, "
     if slower:
         sentence = f"{claim}and the prefill is at most {units.at_most(high)} times as fast."
-        certainty = sureness([_ONE_PROCESS], ())
-        return Conclusion(word="does not hold", sentence=sentence, gain=first.measured, **certainty)
+        return Conclusion(word="does not hold", sentence=sentence, gain=first.measured, **sureness(weak, ()))
     measured = f"and the prefill is {units.at_least(low)} to {units.at_most(high)} times as fast."
-    holds = len(reached) == len(prefills)
-    wide = Weakness("low", "the intervals hold the claim and less")
-    certainty = sureness([_ONE_PROCESS, *([] if holds else [wide])], ())
-    word = "holds" if holds else "not decided"
-    return Conclusion(word=word, sentence=f"{claim}{measured}", gain=first.measured, **certainty)
+    if undecided:
+        weak = [Weakness("low", "the interval holds both the claim and less")]
+    word = "not decided" if undecided else "holds"
+    return Conclusion(word=word, sentence=f"{claim}{measured}", gain=first.measured, **sureness(weak, ()))
 
 
-def of_bounds(stages: Mapping[str, Interval | None]) -> Conclusion:
+def of_bounds(stages: Mapping[str, Interval | None], weaknesses: Sequence[Weakness] = ()) -> Conclusion:
     """Return whether a larger term of the paper's bound goes with a larger divergence, at each stage.
 
     stages: the interval of the rank correlation among selections of equal size; None if it is not known. They hold for
         all stages together.
+    weaknesses: what makes the intervals unsure.
     """
     known = {name: interval for name, interval in stages.items() if interval is not None}
     if not known:
-        return Conclusion(word="not decided", sentence="no stage has selections of equal size that can be compared.")
+        sentence = "no stage has selections of equal size that enough questions compare."
+        return Conclusion(word="not decided", sentence=sentence)
     holding = [name for name, (low, _) in known.items() if low > 0]
     against = [name for name, (_, high) in known.items() if high <= 0]
     claim = "a larger term of the bound goes with a larger divergence"
-    sure = sureness((), [f"the level of 95 % is that of {units.number_of(len(known), 'stage')} together"])
+    sure = [f"the level of 95 % is that of {units.number_of(len(known), 'stage')} together"]
     if against:
-        return Conclusion(word="does not hold", sentence=f"it is not so that {claim} {_named(against)}.", **sure)
+        return Conclusion(
+            word="does not hold",
+            sentence=f"it is not so that {claim} {_named(against)}.",
+            **sureness(weaknesses, sure),
+        )
     if len(holding) == len(stages):
-        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", **sure)
+        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", **sureness(weaknesses, sure))
     open_ = [name for name in stages if name not in holding]
     wide = sureness([Weakness("low", "the intervals there hold 0")], ())
     return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", **wide)

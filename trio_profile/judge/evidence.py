@@ -12,6 +12,9 @@ from trio_profile.stats.intervals import difference_interval, joint
 
 _NOTHING_EXCLUDED = 0.5
 
+TOLERATED = 0.02
+"""A candidate keeps the answers if it loses at most this share of the questions: two points."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -61,6 +64,9 @@ def why_no_answers(dense: Accuracy | None, chance: float | None, random: str = "
     questions = units.number_of(dense.samples, "question")
     if dense.value == 0:
         return f"the dense model answers none of {questions} right, so it can lose none"
+    if dense.ci95[0] <= TOLERATED:
+        right = units.percent_within(dense.value, dense.ci95)
+        return f"the dense model answers {right} of {questions} right, so it has hardly an answer to lose"
     if chance is not None and dense.ci95[0] <= chance:
         right = units.percent_within(dense.value, dense.ci95)
         return (

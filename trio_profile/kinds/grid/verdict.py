@@ -12,7 +12,7 @@ from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
 from trio_profile.judge.front import CONTROL
-from trio_profile.judge.sureness import Weakness
+from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.judge.times import speedup_centres
 from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
@@ -25,7 +25,8 @@ MOST_ASKED = 4
 """So many cells are asked further questions at once."""
 LONGEST = 30
 """A study that must be so many times as long is no advice."""
-_OUT = re.compile(r" --out[ =]('[^']*'|\S+)")
+_REPLACED = re.compile(r" --out[ =]('[^']*'|\S+)| --processes[ =]1(?!\S)")
+"""The options of a command that another measurement leaves out: its directory, and that one process measures."""
 _UNRELATED = ("sessions", TRANSPARENT)
 """Kinds of doubt that say nothing of times, or that have a sentence of their own here."""
 
@@ -35,8 +36,8 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
     candidates = _candidates(contents, doubts)
     words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
     conclusion, best = decide(list(candidates.values()), Evidence(answers=no_answers(contents)), words)
-    names = {candidate.name: name for name, candidate in candidates.items()}
-    return conclusion, None if best is None else contents.cells[names[best.name]].cell
+    same = [name for name, candidate in candidates.items() if best is not None and _is_of(candidate, best)]
+    return conclusion, contents.cells[same[0]].cell if same else None
 
 
 def undecided(contents: Contents) -> list[str]:
@@ -60,7 +61,8 @@ def _candidates(contents: Contents, doubts: Sequence[Doubt]) -> dict[str, Candid
     cells = [cell for cell in contents.done if cell.remark != CONTROL]
     study, dense = contents.study, contents.dense
     level, machine = joint(len(cells)), machine_spread(study.device)
-    prefills, wholes = (speedup_centres(cells, time, machine) for time in ("prefill_ms", "total_ms"))
+    # Of all cells, as in the table: what a control shares in its spread belongs to the interval of each cell.
+    prefills, wholes = (speedup_centres(contents.done, time, machine) for time in ("prefill_ms", "total_ms"))
     candidates: dict[str, Candidate] = {}
     for cell in cells:
         if (prefill := prefills.get(cell.cell.id)) is None:
@@ -112,6 +114,11 @@ def no_answers(contents: Contents) -> str:
     return why_no_answers(accuracy, None if dense is None else dense.chance, random)
 
 
+def _is_of(candidate: Candidate, best: Candidate) -> bool:
+    """Return whether a candidate is the best one. Cells whose retentions reach the same tokens have one name."""
+    return (candidate.name, candidate.gain) == (best.name, best.gain)
+
+
 def _name(cell: Measurement) -> str:
     reached = cell.retention.realised if cell.retention else cell.cell.retention
     return cell_name(cell.cell.model_copy(update={"retention": reached}))
@@ -120,7 +127,7 @@ def _name(cell: Measurement) -> str:
 def _weaknesses(cell: Measurement, doubts: Sequence[Doubt]) -> Iterator[Weakness]:
     """Yield what makes the times of a cell unsure: that one process measured it, and the doubts in words."""
     if len(cell.timings) < 2:
-        yield Weakness("low", "one process measured it, and another may differ by more than the interval")
+        yield Weakness("low", ONE_PROCESS)
     for doubt in doubts:
         if doubt.kind not in _UNRELATED and (doubt.cell is None or doubt.cell.id == cell.cell.id):
             yield Weakness("low", doubt.sentence)
@@ -138,7 +145,7 @@ class _Next:
         command = next((session.command for session in self.contents.sessions if session.command), "")
         if not command or word == "do not":
             return ""
-        elsewhere = f"{_OUT.sub('', command)} --out ANOTHER"
+        elsewhere = f"{_REPLACED.sub('', command)} --out ANOTHER"
         if best.is_doubted:
             return self._timed(elsewhere, 1)
         if best.gain[0] <= 1:
@@ -148,7 +155,8 @@ class _Next:
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
             factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2
             return self._timed(f"{elsewhere} --asked {ceil(questions * factor)}", factor)
-        return f"{elsewhere} --questions FILE" if best.loss is None else ""
+        is_random = random_weights(study.model, self.contents.sessions)
+        return f"{elsewhere} --questions FILE" if best.loss is None and not is_random else ""
 
     def _timed(self, command: str, factor: float) -> str:
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)

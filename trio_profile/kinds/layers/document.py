@@ -224,6 +224,7 @@ def conclude(document: LayersDocument) -> Conclusion:
                 claimed=cell.claimed_ratio,
                 measured=widened(speedup.ci95, len(document.cells), speedup.samples, of_ratio=True),
                 gap=cell.gap,
+                processes=speedup.sessions,
             )
         )
     return of_prefills(prefills)
