@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.places import PYTHONPATH
-from tests.profile.auditing import HOSTILE, hostile_claims
+from tests.profile.kinds.audit.auditing import HOSTILE, hostile_claims
 from trio_profile.cli import run
 from trio_profile.inputs.claims.claims import TEMPLATE, read
 from trio_profile.kinds.audit.document import AuditDocument

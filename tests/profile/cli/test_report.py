@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from tests.profile.command import complaint, document
-from tests.profile.documents import KEPT
+from tests.profile.kept import KEPT
 from trio_profile.cli import run
 from trio_profile.study.kinds import KINDS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.documents import layers_document
+from tests.profile.kinds.layers.kept import layers_document
 from trio_profile.errors import StoreError
 from trio_profile.kinds.layers.document import LayersDocument
 from trio_profile.records.documents import read_document, write_document

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import REPORTS
 from tests.profile.browser import opened
 from tests.profile.reading import in_terminal
 from trio_profile.report import html
 from trio_profile.study import running
 
-REPORTS = Path(__file__).parents[3] / "reports"
 STUDIES = sorted(str(path.parent.relative_to(REPORTS)) for path in REPORTS.rglob("study.toml"))
 HIDDEN_CELLS = """() => {
     const found = [];

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.documents import KEPT
+from tests.profile.kept import KEPT
 from tests.profile.study.test_table_rows import ROWS
 from trio_profile.errors import StudyError
 from trio_profile.installation import install_command

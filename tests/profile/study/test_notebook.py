@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.profile.documents import KEPT, swept
+from tests.profile.documents import swept
 from tests.profile.examples import environment, study
+from tests.profile.kept import KEPT
 from trio_profile.kinds.gate.document import GateDocument
 from trio_profile.records.documents import Document, StudyDocument
 from trio_profile.study import running

@@ -11,7 +11,8 @@ from shutil import copytree, rmtree
 import pytest
 
 from tests.core.tiny import fast_first
-from tests.profile.documents import KEPT, segment_with
+from tests.profile.kept import KEPT
+from tests.profile.kinds.servers.kept import segment_with
 from tests.profile.studying import make
 from trio_profile import cli
 from trio_profile.errors import StoreError, StudyError

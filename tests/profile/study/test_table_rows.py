@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.profile import examples
-from tests.profile.documents import evaluation, keep, layers_document
+from tests.profile.documents import keep
 from tests.profile.examples import answered, dense, document, failed, measurement, study
+from tests.profile.kinds.evaluation.kept import evaluation
+from tests.profile.kinds.layers.kept import layers_document
 from trio_profile.errors import StudyError
 from trio_profile.judge.doubts import Doubt
 from trio_profile.judge.planned import Preview

@@ -10,7 +10,7 @@ import pytest
 from tests.core.tiny import fast_first
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.command import complaint
-from tests.profile.documents import KEPT
+from tests.profile.kept import KEPT
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.records.study import JUDGE_ANSWERS

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.profile.documents import layers_document
 from tests.profile.examples import answered, contents_of, dense, document, measurement, study
+from tests.profile.kinds.layers.kept import layers_document
 from tests.profile.reading import sentences
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.judge.doubts import Doubt

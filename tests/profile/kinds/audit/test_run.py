@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.core.tiny import fast_first
-from tests.profile.auditing import LLAVA, audit_of, audited, audited_paper, found
 from tests.profile.documents import keep
 from tests.profile.examples import document as document_of
 from tests.profile.examples import environment, measurement, study
-from tests.profile.papers import PLANTS, paper, planted
+from tests.profile.kinds.audit.auditing import LLAVA, audit_of, audited, audited_paper, found
+from tests.profile.kinds.audit.papers import PLANTS, paper, planted
 from trio_profile.cli import run
 from trio_profile.inputs.claims.claims import TEMPLATE, builtin, read
 from trio_profile.kinds.audit.document import VERDICTS, AuditDocument, Finding

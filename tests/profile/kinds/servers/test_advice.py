@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import study
+from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import AtLoad

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.places import PYTHONPATH
-from tests.profile.documents import endpoints_document
+from tests.profile.kinds.servers.kept import endpoints_document
 
 INSERTED = """
 from trio_profile.kinds.servers.quantities import QUANTITIES, Quantity
@@ -19,7 +19,7 @@ QUANTITIES.clear()
 QUANTITIES.update([first, (slowest.name, slowest), *others])
 
 import json
-from tests.profile.documents import endpoints_document
+from tests.profile.kinds.servers.kept import endpoints_document
 from tests.profile.reading import table
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.report import report
