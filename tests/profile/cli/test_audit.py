@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import trio_profile
 from tests.places import PYTHONPATH
+from tests.profile.command import complaint
 from tests.profile.kinds.audit.auditing import HOSTILE, hostile_claims
 from trio_profile.cli import run
 from trio_profile.inputs.claims.claims import TEMPLATE, read
@@ -82,3 +84,11 @@ def test_names_stay_text_in_the_report(tmp_path: Path, capsys):
     assert "<b>" not in html and html.count("</script>") == html.count("<script")
     data = html.partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(data)["paper"] == f"PRUNE: {HOSTILE}"
+
+
+def test_a_kind_that_measures_nothing_has_no_dry_run(capsys):
+    assert "audit measures nothing" in complaint(capsys, "audit", "trio-2026", "--dry-run")
+
+
+def test_an_audit_from_python():
+    assert set(trio_profile.audit_paper("visionzip").tally) == {"supported"}

@@ -6,6 +6,7 @@ import pytest
 
 from tests.core.tiny import fast_first
 from tests.profile.command import complaint
+from tests.profile.inputs.test_builtin import macs
 from tests.profile.studying import make
 from trio_core import UnsupportedInput, methods
 from trio_core.rules.schedule import Schedule
@@ -212,3 +213,17 @@ def test_a_pruned_figure_names_gamma_for_each_number_of_tokens():
     assert set(gammas) == {None, 2880, 2252}
     low, high = gammas[2880] or (0, 0)
     assert 1.52 < low < high < 1.56
+
+
+@pytest.mark.slow
+def test_tokenpacker_at_its_true_size_reconciles_and_costs_less_than_it_saves():
+    document = flops.run(make("flops", model="tokenpacker-7b", device="meta", text_tokens=60, new_tokens=1))
+    assert document.residual_macs == 0
+    assert document.complete
+    assert document.visual_tokens == 144
+    terms = {term.name: term.macs for term in document.terms}
+    projector = macs(144, 576, 1024, 4, 4096)
+    assert terms["model.multi_modal_projector: no formula, as counted"] == projector == 10_721_820_672
+    whole = flops.run(make("flops", model="llava-1.5-7b", device="meta", text_tokens=60, new_tokens=1))
+    assert projector < 576 * (1024 * 4096 + 4096 * 4096)  # LLaVA's own, over all patches
+    assert document.counted.torch_flops < 0.5 * whole.counted.torch_flops
