@@ -9,9 +9,11 @@ from tests.profile.faking import FakeClock
 from trio_profile.kinds.layers import run as layers
 from trio_profile.records.schema import Study
 
+pytestmark = pytest.mark.usefixtures("without_fvcore")
+
 
 @pytest.fixture(scope="module")
-def profiled(tiny_study: Study, tmp_path_factory) -> layers.LayersDocument:
+def profiled(tiny_study: Study, without_fvcore, tmp_path_factory) -> layers.LayersDocument:
     study = tiny_study.model_copy(update={"seconds": 0.01})
     return layers.run(study, tmp_path_factory.mktemp("trace"))
 
