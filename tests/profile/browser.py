@@ -69,10 +69,6 @@ class View:
             self.page.wait_for_timeout(50)
         raise TimeoutError(f"not true within {seconds} s: {expression}")
 
-    def longest_task(self) -> float:
-        """The milliseconds of the longest task so far: for so long the page did not react. 0 if none took 50."""
-        return self.page.evaluate("Math.max(0, ...window.longTasks)")
-
     def findings(self) -> list[str]:
         """All findings of axe: rule, help, and the first elements."""
         from axe_playwright_python.sync_playwright import Axe

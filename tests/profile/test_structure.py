@@ -95,7 +95,6 @@ def test_only_what_runs_a_model_imports_torch():
 
 CRUMB = 40
 """A module with fewer lines of code is merged into the module that uses it, if only one does."""
-CRUMBS = {}
 ONE_FILE_EACH = (
     *("trio_core.methods.", "trio_core.models."),
     *("trio_profile.cli.", "trio_profile.extras.", "trio_profile.quantities."),

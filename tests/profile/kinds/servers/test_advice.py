@@ -20,7 +20,6 @@ def at(load: AtLoad, low: float, high: float) -> AtLoad:
     )
 
 
-MIXED = ((2, 3), (2, 3), (1.5, 2), (0.5, 0.6))
 
 
 @pytest.mark.parametrize(
