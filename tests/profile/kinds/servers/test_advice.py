@@ -20,8 +20,6 @@ def at(load: AtLoad, low: float, high: float) -> AtLoad:
     )
 
 
-
-
 @pytest.mark.parametrize(
     ("gains", "line"),
     [
