@@ -1,7 +1,5 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
-
-
 from trio_profile.judge.deploy import Candidate, Words, decide
 from trio_profile.judge.doubts import cell_name
 from trio_profile.judge.evidence import Evidence, random_weights
