@@ -67,12 +67,6 @@ def test_a_page_of_somebody_else_is_kept(kept, capsys):
     assert "trio-profile" in (kept.parent / "mine.html").read_text() and page.read_text() == "<title>mine</title>"
 
 
-def test_printed_figures_stand_on_the_page(kept, capsys):
-    assert run(["report", str(kept), "--claims", "trio-2026"]) == 0
-    assert "llava-1.5-7b" in capsys.readouterr().out
-    assert "Printed and measured" in (kept / "report.html").read_text()
-
-
 @pytest.mark.parametrize("left", [".leases", "measurements-gpu-0.jsonl"])
 def test_a_study_of_workers_is_refused_with_what_to_do(kept, left, capsys):
     (kept / left).mkdir()
