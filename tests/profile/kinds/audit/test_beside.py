@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import layers_document
-from tests.profile.examples import answered, contents_of, dense, document, measurement, study
+from tests.profile.examples import answered, contents_of, dense, document, environment, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.judge.doubts import Doubt
@@ -11,6 +10,7 @@ from trio_profile.kinds.audit.beside import with_printed
 from trio_profile.kinds.grid import compare as comparison
 from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.compare import compare
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Report, Table
 
@@ -107,6 +107,6 @@ def test_claims_that_say_nothing_of_the_study_are_refused(claims):
     with pytest.raises(StudyError, match="prints no speed-up and no accuracy of random at a retention"):
         with_printed(sweep.report(found), found, claims)
     with pytest.raises(StudyError, match="this kind of study has no speed-ups by retention"):
-        with_printed(Report("", "", [], []), layers_document(), claims)
+        with_printed(Report("", "", [], []), StudyDocument(environment=environment(), study=study()), claims)
     with pytest.raises(ClaimsError, match="not built in"):
         with_printed(sweep.report(found), found, "nonesuch")

@@ -5,7 +5,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.profile.auditing import audit_of
+from tests.profile.kinds.audit.auditing import audit_of
 from tests.profile.law import SEEN, law, numbers
 from trio_profile.kinds.audit.document import AuditDocument, Finding, Verdict, conclude
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.core.tiny import fast_first
-from tests.profile.auditing import audit_of
 from tests.profile.examples import environment, study
+from tests.profile.kinds.audit.auditing import audit_of
 from tests.profile.reading import rows, table
 from trio_profile.inputs.claims.claims import builtin
 from trio_profile.kinds.audit import report as pages

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import UNPRUNED, evaluated, evaluation
+from tests.profile.kinds.evaluation.kept import UNPRUNED, evaluated, evaluation
 from tests.profile.reading import blocks, rows, sentences, table, terms
 from trio_profile.kinds.evaluation import report as pages
 from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import layers_at, layers_document
+from tests.profile.kinds.layers.kept import layers_at, layers_document
 from tests.profile.reading import blocks, rows, sentences, table, too_wide
 from trio_profile.kinds.layers import report as pages
 from trio_profile.kinds.layers.document import LayersDocument, conclude

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.profile.faking import FakeClock
-from trio_profile.kinds.flops import run as flops
 from trio_profile.kinds.layers import run as layers
 from trio_profile.records.schema import Study
 
+pytestmark = pytest.mark.usefixtures("without_fvcore")
+
 
 @pytest.fixture(scope="module")
-def profiled(tiny_study: Study, tmp_path_factory) -> layers.LayersDocument:
+def profiled(tiny_study: Study, without_fvcore, tmp_path_factory) -> layers.LayersDocument:
     study = tiny_study.model_copy(update={"seconds": 0.01})
     return layers.run(study, tmp_path_factory.mktemp("trace"))
 
@@ -64,6 +65,7 @@ def test_the_totals_are_those_of_the_parts_and_generations_are_measured_in_turn(
 @pytest.mark.slow
 def test_saved_is_the_papers_ratio_with_gamma_and_with_the_counted_factor(profiled, tiny_study: Study):
     """Saved = 1 − F_total / (L · f(V0)); `flops` says the same of the same cell."""
+    flops = pytest.importorskip("trio_profile.kinds.flops.run")
     counted = flops.run(tiny_study.model_copy(update={"verb": "flops", "retentions": (0.4,)}))
     row = profiled.cells[0].efficiency
     assert row.fastv_saved == counted.claimed.fastv_saved == pytest.approx(1 - row.fastv_macs / row.dense_fastv_macs)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
+from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.kinds.servers.advice import conclude

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import endpoints_document
+from tests.profile.kinds.servers.kept import endpoints_document
 from tests.profile.reading import blocks, rows, table
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.report import report

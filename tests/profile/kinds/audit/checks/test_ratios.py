@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from tests.profile.auditing import LLAVA, NEXT, audited, found, of_row
+from tests.profile.kinds.audit.auditing import LLAVA, NEXT, audited, found, of_row
 from trio_profile.kinds.audit.document import AuditDocument
 
 
