@@ -5,12 +5,12 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.profile import documents
+from tests.profile.kinds.evaluation import kept
 from tests.profile.law import Case, Row, around, check_deployed, law
 from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, conclude
 from trio_profile.records.estimate import Ratio
 
-evaluation = cache(documents.evaluation)
+evaluation = cache(kept.evaluation)
 speeds = st.sampled_from([0.5, 0.98, 1.02, 1.1, 1.6, 3.0])
 averages = st.sampled_from([0.4, 0.9, 0.985, 1.0, 1.02])
 good = st.sampled_from([1.6, 3.0])

@@ -5,13 +5,13 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.profile import documents
+from tests.profile.kinds.layers import kept
 from tests.profile.law import SEEN, around, joint, law, numbers
 from trio_profile.judge.attribution import Part, attribute
 from trio_profile.kinds.layers.document import LayersDocument, PrefillTimes, conclude
 from trio_profile.records.estimate import Ratio
 
-layers_at = cache(documents.layers_at)
+layers_at = cache(kept.layers_at)
 
 
 @st.composite
@@ -23,8 +23,8 @@ def prefills(draw: st.DrawFn, base: PrefillTimes) -> PrefillTimes:
     parts = [Part(name="layers", dense_ms=40, pruned_ms=30, macs_ratio=1 / claimed)]
     whole = [side * draw(st.sampled_from([1.0, 1.0, 1.0, 1.04, 0.8, 1.2])) for side in (40, 30)]
     times = {
-        "dense_prefill_ms": documents.ms(whole[0]),
-        "prefill_ms": documents.ms(whole[1]),
+        "dense_prefill_ms": kept.ms(whole[0]),
+        "prefill_ms": kept.ms(whole[1]),
         "prefill_speedup": speedup,
     }
     totals = base.totals.model_copy(update=times)

@@ -6,14 +6,14 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.profile import documents
+from tests.profile.kinds.servers import kept
 from tests.profile.law import Case, Row, around, check_deployed, law, least
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, ServedAnswers
 from trio_profile.records.estimate import Accuracy, Difference, Gain
 
-endpoints = cache(documents.endpoints_document)
+endpoints = cache(kept.endpoints_document)
 speeds = st.sampled_from([0.5, 0.98, 1.02, 1.1, 1.6, 3.0])
 QUANTITIES = {"closed": ("goodput", "throughput"), "open": ("goodput", "ttft_p95_ms")}
 """The quantities that decide in a loop, the first that was measured."""
