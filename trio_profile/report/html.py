@@ -76,7 +76,7 @@ def snippet(report: Report) -> str:
     return _template("snippet.html").render(
         report=report,
         sentences=sentences,
-        table=table and replace(table, rows=table.rows[:MOST_ROWS]),
+        table=table and replace(table, rows=table.rows[:MOST_ROWS], drawn={}),
         more=units.number_of(left, "more row") if left > 0 else "",
     )
 

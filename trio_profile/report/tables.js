@@ -19,6 +19,9 @@ function sortBy(heading) {
     if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none");
   }
   heading.setAttribute("aria-sort", next);
+  const rule = heading.closest(".table").querySelector(".order");
+  rule.dataset.first ??= rule.textContent;
+  rule.textContent = next === "none" ? rule.dataset.first : `Sorted by ${heading.textContent.trim()}, ${next}.`;
   const body = heading.closest("table").tBodies[0];
   const rows = [...body.rows];
   rows.forEach((row, place) => (row.dataset.place ??= place));

@@ -162,5 +162,6 @@ def _table(document: Ablation) -> Table:
     keys += ["asked"] if len(set(document.study.retentions)) > 1 else []
     caption = "MACs and KV are relative to dense. Differences are paired by question"
     caption += f". {_PRINTED}" if _PAPER in columns else ""
+    drawn = {"prefill": 1.0, _TO_DEFAULT.name: 0.0}
     switch = 0 if len(document.groups) > 1 else None
-    return table(cells, caption, columns, keys, in_sight="mean KL, nats", switch=switch)
+    return table(cells, caption, columns, keys, in_sight="mean KL, nats", switch=switch, drawn=drawn)
