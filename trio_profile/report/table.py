@@ -46,7 +46,7 @@ class Grid:
     @property
     def in_sight(self) -> tuple[str, ...]:
         """The columns that a summary of cells always shows. A small screen has room for the first three."""
-        return "prefill", self.lost, "KV", "total", "right", "MACs"
+        return "prefill", self.lost, "KV", "total", "right"
 
     @property
     def drawn(self) -> dict[str, float]:

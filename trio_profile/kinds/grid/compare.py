@@ -120,6 +120,7 @@ def _table(document: Comparison) -> Table:
     columns = [
         *cells.in_sight,
         _LICENCE,
+        "MACs",
         _TRAINED,
         apart,
         *_WORK,
@@ -136,7 +137,7 @@ def _table(document: Comparison) -> Table:
         "Speed-up [95 % interval], and cost relative to dense",
         [*dict.fromkeys(columns)],
         ["method", "asked"],
-        in_sight="trained?",
+        in_sight="licence",
         most=16,
         switch=1,
         chosen=units.percent(retentions[0] if pick is None else pick.retention),

@@ -203,7 +203,7 @@ def _summary(document: SweepDocument) -> Table:
     methods = document.study.methods
     cells = grid(document, sorted(document.cells, key=lambda cell: (methods.index(cell.method), cell.realised)))
     in_sight = [name for name in cells.in_sight if name != "total" or document.study.new_tokens > 1]
-    columns = dict.fromkeys([*in_sight, "f(n)", cells.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"])
+    columns = dict.fromkeys([*in_sight, "MACs", "f(n)", cells.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"])
     caption = "Speed-up [95 % interval], and cost relative to dense"
     order = f"Sorted by {'method, then ' * (len(methods) > 1)}retention, the lowest first."
     keys = ["method", "reached"][len(methods) == 1 :]

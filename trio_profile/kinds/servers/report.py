@@ -144,12 +144,13 @@ def gain_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
     """The gains under each load of one loop."""
     loads = sorted(loads, key=lambda at: at.load)
     columns: dict[str, Callable[[AtLoad], Entry]] = {load_word(loop): _load}
-    for name, quantity in QUANTITIES.items():
-        if any(name in at.gains for at in loads):
-            columns[quantity.label] = lambda at, name=name: speedup(at.gains.get(name))
+    measured = {name: quantity for name, quantity in QUANTITIES.items() if any(name in at.gains for at in loads)}
+    for name, quantity in measured.items():
+        columns[quantity.label] = lambda at, name=name: speedup(at.gains.get(name))
+    first = 1 + sum(quantity.has_break_even for quantity in measured.values())
     drawn = dict.fromkeys((quantity.label for quantity in QUANTITIES.values() if quantity.is_drawn), 1.0)
     order = f"Sorted by {load_word(loop)}, the lowest first."
-    return tabulate(f"Gain of pruning by {load_word(loop)}", columns, loads, order=order, drawn=drawn)
+    return tabulate(f"Gain of pruning by {load_word(loop)}", columns, loads, first=first, order=order, drawn=drawn)
 
 
 def arm_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
