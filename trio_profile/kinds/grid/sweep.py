@@ -203,9 +203,11 @@ def _summary(document: SweepDocument) -> Table:
     methods = document.study.methods
     cells = grid(document, sorted(document.cells, key=lambda cell: (methods.index(cell.method), cell.realised)))
     in_sight = [name for name in cells.in_sight if name != "total" or document.study.new_tokens > 1]
-    columns = dict.fromkeys([*in_sight, "MACs", "f(n)", cells.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"])
+    columns = dict.fromkeys(
+        [*in_sight, "MACs", "f(n)", cells.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"]
+    )
     caption = "Speed-up [95 % interval], and cost relative to dense"
-    order = f"Sorted by {'method, then ' * (len(methods) > 1)}retention, the lowest first."
+    by = "method, then retention" if len(methods) > 1 else "retention"
     keys = ["method", "reached"][len(methods) == 1 :]
     switch = 0 if len(methods) > 1 and len(document.cells) > MOST_SHOWN else None
     chosen = _picked(document) if switch == 0 else ""
@@ -218,7 +220,7 @@ def _summary(document: SweepDocument) -> Table:
         switch=switch,
         chosen=chosen,
         most=MOST_SHOWN,
-        order=order,
+        order=f"Sorted by {by}, the lowest first.",
         drawn=cells.drawn,
     )
 

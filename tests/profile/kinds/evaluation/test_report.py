@@ -3,12 +3,12 @@
 import pytest
 
 from tests.profile.documents import UNPRUNED, evaluated, evaluation
-from tests.profile.reading import blocks, rows, sentences, table, terms
+from tests.profile.reading import rows, sentences, table, terms
 from trio_profile.kinds.evaluation import report as pages
 from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.schema import Cell
-from trio_profile.report.blocks import Chart, Table
+from trio_profile.report.blocks import Table
 
 SCORES = "Scores, their average as a share of dense, and speed-up over dense"
 
@@ -169,7 +169,8 @@ def test_variants_stand_beside_the_default(document: Evaluation):
     assert [rows(found)[0][place] for place in (7, 9)] == ["97.0 % [95, 99]", "92.1"]
 
 
-def test_the_chart_has_a_line_for_each_method_and_the_front(document: Evaluation):
-    [chart] = blocks(pages.report(document), Chart)
-    assert [one.name for one in chart.series] == ["Pareto front", "fastv", "trio"] and list(chart.levels) == [100]
-    assert list(chart.series[2].x) == [1.6, 2.4] and list(chart.series[2].hollow) == [False, False]
+def test_the_table_draws_speed_and_average_beside_dense(document: Evaluation):
+    scores = table(pages.report(document), SCORES)
+    average = scores.columns.index("average")
+    assert scores.drawn == {"prefill": 1.0, "average": 1.0}
+    assert [row[average].bounds is not None for row in scores.rows] == [False, True, True, True]
