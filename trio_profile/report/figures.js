@@ -12,7 +12,10 @@ const CONFIG = {
 const places = [...document.querySelectorAll(".drawing")];
 const figures = new Map();
 const coming = new IntersectionObserver(
-  (seen) => seen.filter(({ isIntersecting }) => isIntersecting).forEach(({ target }) => draw(target)),
+  (seen) => seen.filter(({ isIntersecting }) => isIntersecting).forEach(({ target }) => {
+    setTimeout(load); // a task of its own, and so is each figure: the page stays quick
+    setTimeout(() => draw(target));
+  }),
   { rootMargin: "600px 0px" },
 );
 const widths = new ResizeObserver((seen) => seen.forEach(({ target }) => fit(target)));

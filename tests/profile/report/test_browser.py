@@ -54,6 +54,7 @@ def test_figures_are_drawn_when_they_come_into_view_and_names_that_look_like_mar
     assert view.errors == [] and view.requests == []
 
 
+CHART = Chart("line", "Line", "label", Axis("x", 0, 100), Axis("y", 0, 5), [Series("trio", [10, 90], [1, 2], colour=0)])
 STEPS = ("the claim of the paper, as printed", "layers that are not pruned", HOSTILE)
 
 
@@ -137,10 +138,14 @@ def test_a_table_is_sorted_by_any_column(show: Open):
         assert column(view) == before and view.page.locator("th[aria-sort=none]").count() == 4
 
 
-def test_whiskers_share_the_scale_of_their_column(show: Open):
+def drawn_table() -> Table:
     values = [(2.0, (1.5, 2.5)), (0.5, (0.25, 1.0)), (3.0, (1.0, 60.0))]
     rows = [[Entry("trio"), Entry(str(at), order=at, bounds=ends, colour=1)] for at, ends in values]
-    view = show(Table("drawn", ["Method", "prefill"], rows, drawn={"prefill": 1.0}))
+    return Table("drawn", ["Method", "prefill"], rows, drawn={"prefill": 1.0})
+
+
+def test_whiskers_share_the_scale_of_their_column(show: Open):
+    view = show(drawn_table())
     boxes = "(parts) => parts.map((part) => part.getBoundingClientRect()).map(({ left, width }) => left + width / 2)"
     slow, fast = sorted(view.page.locator("td .dot").evaluate_all(boxes))[::2]
     marks = view.page.locator("td .dot").evaluate_all(boxes)
@@ -335,7 +340,7 @@ def test_a_page_without_rows_has_no_button_for_them_and_one_without_data_none(sh
 def everything() -> Report:
     """A sweep with all that a page can hold beside it."""
     report = swept("trio", "fastv")
-    blocks = [picked(), sorted_table(), folded(), wide(), titled()]
+    blocks = [CHART, sorted_table(), drawn_table(), folded(), wide(), titled()]
     extra = Page("extra", "Extra", "How to read.", blocks)
     conclusion = Conclusion(word="try", sentence="trio.", sureness="medium", reasons=("one of six cells is doubted",))
     return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", conclusion=conclusion)
@@ -379,7 +384,7 @@ def test_a_wide_table_is_printed_in_parts_with_every_column_and_the_columns_that
 @pytest.mark.slow
 def test_a_print_has_every_figure_and_the_head_of_a_table_on_each_sheet(show: Open, tmp_path: Path):
     pypdfium2 = needs.package("pypdfium2", "dev")
-    pages = [Page("page", "Page", "", [wide(120)]), Page("more", "More", "", [picked()], folded="Show it")]
+    pages = [Page("page", "Page", "", [wide(120)]), Page("more", "More", "", [CHART], folded="Show it")]
     view = show(Report("all", "kinds", [], pages))
     assert view.page.locator(".drawing .main-svg").count() == 0
     view.page.pdf(path=tmp_path / "page.pdf", format="A4")

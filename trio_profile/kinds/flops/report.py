@@ -1,4 +1,4 @@
-"""The report of one prefill's work: from the claim to the count, by both counters, and operator by operator."""
+"""The report of one prefill's work: from the claim to the count, and operator by operator."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
