@@ -18,7 +18,6 @@ from trio_profile.report.blocks import (
     Report,
     Sentences,
     Table,
-    Upright,
     Waterfall,
     tabulate,
 )
@@ -215,7 +214,7 @@ def _forwards(cell: PrefillTimes) -> Chart:
         x=Axis("Decoder layer", 0, len(cell.layers) + 1, digits=0),
         y=Axis("Milliseconds", 0, 1.05 * max(high for drawn in series for high in drawn.high)),
         series=series,
-        uprights=[Upright(stage.layer + 0.5, dash="dot") for stage in cell.stages],
+        uprights=[stage.layer + 0.5 for stage in cell.stages],
     )
 
 

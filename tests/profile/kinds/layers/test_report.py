@@ -66,7 +66,7 @@ def test_the_chart_has_both_models_and_an_upright_for_each_stage(document: Layer
     dense, pruned = chart.series
     assert (dense.name, pruned.name) == ("dense", "trio") and list(pruned.y) == [10, 10, 3, 3]
     assert all(low < y < high for low, y, high in zip(pruned.low, pruned.y, pruned.high, strict=True))
-    assert [upright.x for upright in chart.uprights] == [2.5]
+    assert chart.uprights == [2.5]
 
 
 def test_a_stage_shows_what_it_has_and_a_dash_for_the_rest(document: LayersDocument):
