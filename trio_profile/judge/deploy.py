@@ -16,8 +16,8 @@ from trio_profile.text import listed
 
 MATTERS = 1.05
 """A smaller gain is not worth a method. If a study excludes a larger one, the word is `do not`."""
-POSSIBLE_LOSS = (0.05, 0.10)
-"""If a larger loss than the first is not excluded, the sureness is medium; than the second, it is low."""
+POSSIBLE_LOSS = 0.10
+"""If a larger loss is not excluded, the sureness is low. If one that is not tolerated is not, it is medium."""
 
 
 @dataclass(frozen=True)
@@ -202,9 +202,11 @@ def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
     """Yield what makes it unsure that a candidate keeps the answers."""
     if best.loss is None:
         yield Weakness("medium", f"nothing is said of answers: {evidence.answers or 'none are known'}")
-    elif level := sum(best.loss[1] > limit for limit in POSSIBLE_LOSS):
+    elif best.loss[1] > TOLERATED:
         most = units.at_most(100 * best.loss[1])
-        yield Weakness("medium" if level == 1 else "low", f"the questions do not exclude a loss of {most} points")
+        yield Weakness(
+            "low" if best.loss[1] > POSSIBLE_LOSS else "medium", f"the questions do not exclude a loss of {most} points"
+        )
     if best.whole is not None and best.whole[0] <= 1:
         yield Weakness("medium", "it is not shown that prefill and decoding together are faster")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
 from trio_profile import units
 from trio_profile.inputs.pocket import TRAINED
@@ -41,6 +42,11 @@ def reach_of(questions: int, cells: int) -> str:
 def least_excluded(questions: int, cells: int) -> float:
     """Return the share of the questions whose loss is excluded for each of these cells, if none is lost."""
     return difference_interval([0.0] * questions, confidence=joint(cells))[1]
+
+
+def enough(cells: int, tolerated: float) -> int:
+    """Return how many questions exclude a loss that is not tolerated for each of these cells, if none is lost."""
+    return next(number for number in count(1) if least_excluded(number, cells) <= tolerated)
 
 
 def random_weights(model: str, sessions: Iterable[Session]) -> str:

@@ -42,6 +42,11 @@ class Contents:
         return self.sessions[0].environment
 
     @property
+    def command(self) -> str:
+        """The command line of the first session that has one. Empty if none has."""
+        return next((session.command for session in self.sessions if session.command), "")
+
+    @property
     def cells(self) -> dict[str, Measurement]:
         """One record for each cell that was begun, with its times, by the id of the cell."""
         if self._timed is None:

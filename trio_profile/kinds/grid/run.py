@@ -20,7 +20,7 @@ from trio_profile.engine.shares import Parts, shares_of, together
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.host import command_line
 from trio_profile.judge.deploy import TOLERATED
-from trio_profile.judge.evidence import least_excluded
+from trio_profile.judge.evidence import enough
 from trio_profile.judge.times import round_over_process, spent_seconds, widest
 from trio_profile.kinds.grid.verdict import undecided
 from trio_profile.progress import Step, Watch, ignore
@@ -129,8 +129,8 @@ def to_ask(study: Study, contents: Contents) -> tuple[list[str], int]:
     )  # the next ones take as long, or longer
     if study.verb == "ablate" or not 0 < known < MOST_ASKED or is_spent or len(study.question_files) > 1:
         return [], known
-    enough = next((n for n in range(known + 1, MOST_ASKED) if least_excluded(n, len(contents.done)) < TOLERATED), 0)
-    return undecided(contents), min(4 * known, enough or 2 * known, MOST_ASKED)
+    needed = enough(len(contents.done), TOLERATED)
+    return undecided(contents), min(4 * known, needed if needed > known else 2 * known, MOST_ASKED)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from trio_profile.judge.accuracy import lost_answers
 from trio_profile.judge.claims import of_effects
 from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
-from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
+from trio_profile.judge.evidence import Evidence, enough, random_weights, why_no_answers
 from trio_profile.judge.front import CONTROL
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.judge.times import speedup_centres
@@ -20,13 +20,12 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Cell, Measurement
 from trio_profile.stats.intervals import joint, machine_spread, quotient_interval, widened
+from trio_profile.text import with_option
 
 MOST_ASKED = 4
 """So many cells are asked further questions at once."""
 LONGEST = 30
 """A study that must be so many times as long is no advice."""
-_REPLACED = re.compile(r" --out[ =]('[^']*'|\S+)| --processes[ =]1(?!\S)")
-"""The options of a command that another measurement leaves out: its directory, and that one process measures."""
 _UNRELATED = ("sessions", TRANSPARENT)
 """Kinds of doubt that say nothing of times, or that have a sentence of their own here."""
 
@@ -103,7 +102,9 @@ def conclude_ablation(
         for name, (own, default) in speeds.items()
     }
     weak = dict.fromkeys(weakness for cell in contents.done for weakness in _weaknesses(cell, doubts))
-    return of_effects(changes, factors, no_answers(contents), list(weak))
+    conclusion = of_effects(changes, factors, no_answers(contents), list(weak))
+    unsure = conclusion.sureness == "low"
+    return conclusion.model_copy(update={"next": _Next(contents).again() if unsure else ""})
 
 
 def no_answers(contents: Contents) -> str:
@@ -141,22 +142,33 @@ class _Next:
 
     def command(self, word: str, best: Candidate) -> str:
         """Return the command that would decide, or that would make the word surer. Empty if nothing is left to do."""
-        study = self.contents.study
-        command = next((session.command for session in self.contents.sessions if session.command), "")
+        study, command = self.contents.study, self.contents.command
         if not command or word == "do not":
             return ""
-        elsewhere = f"{_REPLACED.sub('', command)} --out ANOTHER"
         if best.is_doubted:
-            return self._timed(elsewhere, 1)
+            return self.again()
         if best.gain[0] <= 1:
             factor = _rounds(best.gain)
-            return self._timed(f"{command} --seconds {ceil(study.seconds * factor)}", factor - 1)
+            return self._timed(with_option(command, "seconds", str(ceil(study.seconds * factor))), factor - 1)
         questions = len(self.contents.dense.correct) if self.contents.dense else 0
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
-            factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2
-            return self._timed(f"{elsewhere} --asked {ceil(questions * factor)}", factor)
+            needed = enough(len(self.contents.done), TOLERATED)
+            factor = (
+                ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2 if best.lost > 0 else needed / questions
+            )
+            asked = str(ceil(questions * factor))
+            return self._timed(with_option(self._elsewhere(), "asked", asked), factor)
         is_random = random_weights(study.model, self.contents.sessions)
-        return f"{elsewhere} --questions FILE" if best.loss is None and not is_random else ""
+        unknown = best.loss is None and not is_random
+        return with_option(self._elsewhere(), "questions", "FILE") if unknown else ""
+
+    def again(self) -> str:
+        """Return the command that measures the study again, elsewhere and in several processes, and its time."""
+        return self._timed(self._elsewhere(), 1) if self.contents.command else ""
+
+    def _elsewhere(self) -> str:
+        command = self.contents.command
+        return with_option(re.sub(r" --processes[ =]1(?!\S)", "", command), "out", "ANOTHER")
 
     def _timed(self, command: str, factor: float) -> str:
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)

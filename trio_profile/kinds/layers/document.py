@@ -16,6 +16,7 @@ from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention
 from trio_profile.stats.intervals import widened
 from trio_profile.study.table_rows import Flat, filled, flat
+from trio_profile.text import with_option
 
 PARTS_DIFFER = 0.05
 """If the parts of a prefill add up to a time that differs by more, they do not explain it."""
@@ -227,4 +228,7 @@ def conclude(document: LayersDocument) -> Conclusion:
                 processes=speedup.sessions,
             )
         )
-    return of_prefills(prefills)
+    conclusion = of_prefills(prefills)
+    command = next((session.command for session in document.sessions if session.command), "")
+    several = with_option(command.replace(" layers", " sweep", 1), "out", "ANOTHER")
+    return conclusion.model_copy(update={"next": several if command and conclusion.sureness else ""})

@@ -81,7 +81,7 @@ def test_a_doubt_lowers_the_sureness_and_an_unfinished_study_is_never_sure():
     document = endpoints_document()
     doubts = {kind: Doubt(cell=None, kind=kind, sentence="s", next_step="n", found=1, threshold=0) for kind in KINDS}
     levels = [conclude(document.model_copy(update={"doubts": (doubts[kind],)})).sureness for kind in KINDS]
-    assert levels == ["low", "medium"]
+    assert levels == ["low", "low"]
     assert conclude(document.model_copy(update={"pairs_left": 3})).reasons[0].startswith("3 of ")
 
 
