@@ -25,7 +25,7 @@ from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
 from trio_profile.inputs.questions import pictures_of
 from trio_profile.inputs.workload import Workload, questions_of
-from trio_profile.judge.evidence import reach_of
+from trio_profile.judge.reach import reach_of
 from trio_profile.profilers import fidelity, gpu, rounds
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step

@@ -59,7 +59,7 @@ def _is(things: Sized) -> str:
 
 def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:
     """The doubts about each doubted cell in words, by the cell's id. Tables mark these cells."""
-    return {name: f"doubted: {'; '.join(found)}" for name, found in doubted_cells(doubts, cells).items()}
+    return {name: f"doubted: {'; '.join(sentences)}" for name, sentences in doubted_cells(doubts, cells).items()}
 
 
 def page(doubts: Sequence[Doubt], cells: Collection[Cell] = (), pairs: Sequence[CellPairs] = ()) -> Page:

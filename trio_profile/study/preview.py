@@ -9,8 +9,8 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.models import LARGE, require_memory
 from trio_profile.inputs.workload import ASKED_TOGETHER
-from trio_profile.judge.evidence import reach_of
 from trio_profile.judge.planned import Preview, PreviewCell, Refusal
+from trio_profile.judge.reach import reach_of
 from trio_profile.profilers import fidelity, rounds
 from trio_profile.profilers.clock import clock_for
 from trio_profile.progress import Step, Watch, ignore

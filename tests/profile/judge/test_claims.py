@@ -18,7 +18,7 @@ def test_declared_work_is_no_exact_count():
 
 
 def test_the_prefill_that_is_not_decided_is_named():
-    reached, open_ = (Prefill(name, 2.0, measured, (1, 1), 4) for name, measured in (("a", (2, 3)), ("b", (1, 3))))
+    reached, open_ = (Prefill(name, 2.0, measured, processes=4) for name, measured in (("a", (2, 3)), ("b", (1, 3))))
     assert (
         of_prefills([reached, open_]).line
         == "Not decided: at b the formula claims 2.00×, and the prefill is 1 to 3 times as fast."

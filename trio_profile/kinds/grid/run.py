@@ -20,7 +20,7 @@ from trio_profile.engine.shares import Parts, shares_of, together
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.host import command_line
 from trio_profile.judge.deploy import TOLERATED
-from trio_profile.judge.evidence import enough
+from trio_profile.judge.reach import enough
 from trio_profile.judge.times import round_over_process, spent_seconds, widest
 from trio_profile.kinds.grid.verdict import undecided
 from trio_profile.progress import Step, Watch, ignore

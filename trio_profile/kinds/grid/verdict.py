@@ -10,8 +10,9 @@ from trio_profile.judge.accuracy import lost_answers
 from trio_profile.judge.claims import of_effects
 from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
-from trio_profile.judge.evidence import Evidence, enough, random_weights, why_no_answers
+from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
 from trio_profile.judge.front import CONTROL
+from trio_profile.judge.reach import enough
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.judge.times import speedup_centres
 from trio_profile.kinds.grid.document import summarise_dense
@@ -156,8 +157,8 @@ class _Next:
             factor = (
                 ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2 if best.lost > 0 else needed / questions
             )
-            asked = str(ceil(questions * factor))
-            return self._timed(with_option(self._elsewhere(), "asked", asked), factor)
+            more = with_option(self._elsewhere(), "asked", str(ceil(questions * factor)))
+            return self._timed(more, factor)
         is_random = random_weights(study.model, self.contents.sessions)
         unknown = best.loss is None and not is_random
         return with_option(self._elsewhere(), "questions", "FILE") if unknown else ""

@@ -38,10 +38,10 @@ def never(*_: object, **__: object) -> None:
 # --- when a study is finished ----------------------------------------------------------------------------------------
 
 
-def contents(study: Study, *cells: Measurement, seconds: float = 1.0) -> Contents:
+def contents(study: Study, *cells: Measurement, seconds: float = 1.0, dense: Dense | None = None) -> Contents:
     """A store with these cells. seconds: of each round."""
     names = dict.fromkeys([examples.SESSION, *(one.session for cell in cells for one in cell.timings)])
-    found = Contents(study, sessions=[examples.session(id=name) for name in names], dense=examples.dense())
+    found = Contents(study, sessions=[examples.session(id=name) for name in names], dense=dense or examples.dense())
     for cell in cells:
         found.add(examples.counted(cell) if cell.status == "done" else cell)
     for one in examples.rounds_of(*(cell for cell in cells if cell.status == "done")):
@@ -183,7 +183,7 @@ def test_more_questions_are_asked_of_the_cells_that_may_be_chosen(
     """So the loss is decided for these, without a question for the others. Each answer follows those before it."""
     file, out = tmp_path / "questions.jsonl", tmp_path / "out"
     questions_about(photograph, file, 45)
-    asked = {"questions": str(file), "fidelity_inputs": 10, "processes": processes, "seconds": 100.0}
+    asked = {"questions": str(file), "fidelity_inputs": 10, "processes": processes, "seconds": 1e5}
     study = tiny_study.model_copy(update={**asked, "methods": ("random",), "retentions": (0.4, 0.8)})
     chosen, other = (cell.id for cell in study.cells())
     may_be_chosen = iter([[chosen], [chosen, other], [chosen]])
@@ -204,10 +204,9 @@ def test_more_questions_are_asked_of_the_cells_that_may_be_chosen(
 def test_no_more_is_asked_when_the_loss_is_decided_or_the_time_is_up():
     study = examples.study(retentions=(0.11,), model="MODEL")
     dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 24})
-    found = contents(study, examples.answering({}, [True] * 24))
-    found.dense = dense
-    [cell], asked = local.to_ask(study, found)
-    assert cell in found.cells and asked == 96
+    cell = examples.answering({}, [True] * 24)
+    found = contents(study, cell, dense=dense)
+    assert local.to_ask(study, found) == ([cell.cell.id], 96)
     found.asking_seconds = local.whole_seconds(study)
     assert local.to_ask(study, found)[0] == []
     found.asking_seconds = 0.0

@@ -118,5 +118,5 @@ def test_no_load_refutes_the_conclusion(drawn: tuple[Case, list[str]]):
 def test_few_requests_and_unknown_answers_are_a_try_that_says_both():
     doubt = Doubt(cell=None, kind="few requests", sentence="a segment has 5", next_step="n", found=5, threshold=100)
     found = conclude(endpoints().model_copy(update={"doubts": (doubt,), "answers": None}))
-    assert (found.word, found.sureness) == ("try", "medium")
+    assert (found.word, found.sureness) == ("try", "low")
     assert found.reasons[:2] == ("a segment has 5", "nothing is said of answers: no answers are known")
