@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 install: $(ALL)
 
-sweep: $(RUN)
+sweep: $(or $(wildcard $(ALL)),$(RUN))
 	$(BIN)/trio-profile sweep --out runs/pocket
 
 # The linters run beside the tests.
@@ -34,7 +34,7 @@ tests: $(ALL)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --ignore tests/benchmarks
 
 test-all: check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 LAW_DOCUMENTS=250 $(BIN)/python -m pytest --shapes -n $(JOBS) --dist worksteal
 
 transformers: .venv-transformers/.installed
 	.venv-transformers/bin/python -m pip install --quiet --upgrade 'transformers$(RELEASE:%===%.*)'
@@ -65,21 +65,18 @@ clean:
 
 # Each environment has the versions of constraints.txt, except for a package that is `UNPINNED`. torchvision does not
 # import beside the pinned torch. An earlier state of this repository installed trio-core.
-.venv/.run-system: OPTIONS := --system-site-packages
-.venv/.run-system: UNPINNED := torch
+.venv/.run-system .venv/.all-system: OPTIONS := --system-site-packages
+.venv/.run-system .venv/.all-system: UNPINNED := torch
 .venv-videos/.installed: UNPINNED := torch
 .venv-videos/.installed: MORE := torchvision
 .venv-videos/.installed: EXTRAS := run,video,dev
 .venv-transformers/.installed: EXTRAS := run,dev
+$(ALL): EXTRAS := run,gate,export,endpoints,ray,serve,video,docs,dev
 
-$(RUN) .venv-videos/.installed .venv-transformers/.installed: $(PINS)
+$(RUN) $(ALL) .venv-videos/.installed .venv-transformers/.installed: $(PINS)
 	$(PYTHON) -m venv $(OPTIONS) $(@D)
 	grep -v '^$(or $(UNPINNED),-)==' constraints.txt > $(@D)/constraints.txt
 	$(@D)/bin/python -m pip uninstall -qqq --yes trio-core
 	$(PIP) --upgrade pip setuptools setuptools-scm
 	$(PIP) --no-build-isolation --editable ".[$(EXTRAS)]" $(MORE)
-	touch $@
-
-$(ALL): $(RUN)
-	$(PIP) --no-build-isolation --editable ".[run,gate,export,endpoints,ray,serve,video,docs,dev]"
 	touch $@

@@ -4,6 +4,8 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+REPORTS = ROOT / "reports"
+"""Published studies."""
 PYTHONPATH = str(ROOT)
 """Both packages of this tree, whatever is installed."""
 

@@ -16,7 +16,7 @@ import pytest
 from tests import warm
 from tests.profile import examples
 from tests.profile.checkpoints import save_tiny_llava
-from tests.profile.documents import layers_document
+from tests.profile.kinds.layers.kept import layers_document
 from tests.profile.reading import blocks, in_terminal
 from trio_profile.kinds.grid import compare
 from trio_profile.kinds.grid.compare import compare as compare_cells

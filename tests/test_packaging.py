@@ -30,6 +30,13 @@ def test_every_release_of_transformers_that_is_allowed_is_tested_each_night():
     assert WORKFLOWS["nightly"]["jobs"]["transformers"]["strategy"]["matrix"]["release"] == [*allowed, newest]
 
 
+def test_every_kind_but_the_main_one_and_every_extra_is_left_out_each_night():
+    parts = {
+        path.parent.name for room in ("kinds", "extras") for path in ROOT.glob(f"trio_profile/{room}/*/__init__.py")
+    }
+    assert {*WORKFLOWS["nightly"]["jobs"]["without"]["strategy"]["matrix"]["part"]} == parts - {"grid"}
+
+
 def test_the_nightly_workflow_runs_the_command_of_the_readme():
     steps = [step.get("run", "") for step in WORKFLOWS["nightly"]["jobs"]["pip"]["steps"]]
     assert "grep '^pip install' README.md | bash -ex" in steps

@@ -1,9 +1,9 @@
 """reports/: what is published there holds for every machine."""
 
 import re
-from pathlib import Path
 
-REPORTS = Path(__file__).parents[1] / "reports"
+from tests.places import REPORTS
+
 TEXTS = {".html", ".json", ".jsonl", ".md", ".toml"}
 
 

@@ -66,6 +66,12 @@ def as_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def with_option(command: str, name: str, value: str) -> str:
+    """Return a command line with another value of an option. An empty value leaves the option out."""
+    without = re.sub(rf" --{name}[ =]('[^']*'|\S+)", "", command)
+    return f"{without} --{name} {value}" if value else without
+
+
 def listed(parts: Sequence[str]) -> str:
     """Parts as a sentence lists them: `trio, grid and scope`. Empty without parts."""
     *first, last = parts or ("",)

@@ -13,8 +13,8 @@ import yaml
 
 from tests import warm
 from tests.docs.blocks import ROOT, Use, read
-from tests.profile import lmms_stand_in
 from tests.profile.family_checkpoints import save_family
+from tests.profile.kinds.evaluation import lmms_stand_in
 from trio_core.models import families
 from trio_profile.cli import run
 from trio_profile.profilers import flops_counted

@@ -11,7 +11,7 @@ from PIL import Image
 from tests.fuzz import mutations
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.cli.test_gate import benchmark_file, kept_study
-from tests.profile.documents import KEPT
+from tests.profile.kept import KEPT
 from trio_profile.cli.verbs import app
 from trio_profile.inputs.claims.claims import BUILTIN, TEMPLATE
 

@@ -16,8 +16,9 @@ import yaml
 from hypothesis import strategies as st
 
 from tests.fuzz.cases import Case
+from tests.places import REPORTS
 from tests.profile.cli.test_gate import benchmark_file
-from tests.profile.documents import KEPT, REPORTS
+from tests.profile.kept import KEPT
 from trio_profile.inputs.claims.claims import BUILTIN, TEMPLATE
 from trio_profile.records.files import MEASUREMENTS
 

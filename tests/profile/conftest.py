@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import skimage.data
 
+from tests.profile import stand_in
 from tests.profile.checkpoints import save_tiny_llava
 from tests.profile.family_checkpoints import Saved, save_family
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.records.schema import Study
+from trio_profile.study.kinds import KINDS
 
 
 @pytest.fixture(scope="session")
@@ -64,3 +66,9 @@ def without_fvcore() -> Iterator[None]:
 def tiny_workload(tiny_study: Study) -> Workload:
     """Its model and input."""
     return build(tiny_study)
+
+
+@pytest.fixture
+def weigh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind of `stand_in.py` is among the others."""
+    monkeypatch.setitem(KINDS, stand_in.KIND.name, stand_in.KIND)

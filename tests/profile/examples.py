@@ -21,6 +21,7 @@ from trio_profile.cost.formula import fastv_inference, fastv_overhead, kv_bytes,
 from trio_profile.kinds.grid.ablate import Ablation, ablate
 from trio_profile.kinds.grid.sweep import SweepDocument, summarise
 from trio_profile.records.contents import Contents
+from trio_profile.records.estimate import Milliseconds, Ratio
 from trio_profile.records.schema import (
     Cell,
     Counted,
@@ -75,6 +76,16 @@ def environment(**fields) -> Environment:
         "commit": "0f3c2a91d7",
     }
     return Environment(**{**seen, **fields})
+
+
+def ms(value: float, samples: int = 12) -> Milliseconds:
+    """A time, known to ±10 %."""
+    return Milliseconds(value=value, ci95=(0.9 * value, 1.1 * value), samples=samples, stopped="converged")
+
+
+def ratio(value: float, samples: int = 12) -> Ratio:
+    """A speed-up, known to ±0.05."""
+    return Ratio(value=value, ci95=(value - 0.05, value + 0.05), samples=samples, stopped="budget")
 
 
 SESSION = "4c1f09aa"

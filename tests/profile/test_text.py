@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from trio_profile.text import LONGEST_LINE, first_line, one_line, printable, printable_json
+from trio_profile.text import LONGEST_LINE, first_line, one_line, printable, printable_json, with_option
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,11 @@ class Mute(Exception):
 )
 def test_the_first_line_of_an_error_is_never_empty(error, said):
     assert first_line(error) == said
+
+
+def test_an_option_of_a_command_is_replaced_or_added():
+    command = "trio-profile sweep --seconds 2 --out 'a b'"
+    assert with_option(command, "seconds", "9") == "trio-profile sweep --out 'a b' --seconds 9"
+    assert with_option(command, "out", "ANOTHER") == "trio-profile sweep --seconds 2 --out ANOTHER"
+    assert with_option(command, "asked", "60") == f"{command} --asked 60"
+    assert with_option("trio-profile x --out=a --out-other b", "out", "") == "trio-profile x --out-other b"

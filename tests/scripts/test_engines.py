@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines import engine
-from tests.profile.documents import endpoints_document
+from tests.profile.kinds.servers.kept import endpoints_document
 from trio_profile.errors import ProfileError
 from trio_profile.records.estimate import Estimate
 

@@ -10,6 +10,7 @@ from tests.profile import examples
 from tests.profile.documents import keep
 from trio_profile.records.log import RECORDS
 from trio_profile.records.record import VERSION
+from trio_profile.records.schema import Answers
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "format_schema"))
@@ -25,7 +26,7 @@ def test_the_schemas_are_up_to_date(name):
 def test_a_line_has_the_fields_of_its_schema(tmp_path):
     schema = json.loads(TEXTS["measurements.schema.json"])
     store = keep(tmp_path, examples.study(), [examples.measurement(pairs=1)])
-    store.append(examples.picture())
+    store.append(examples.picture(), Answers(numbers=(0,), correct=(True,), session=examples.SESSION))
     records = [json.loads(line) for line in store.path.read_text().splitlines()]
     assert {record["record"] for record in records} == set(RECORDS)
     for record in records:

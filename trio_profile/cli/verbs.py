@@ -5,34 +5,25 @@ What is slow to import is imported inside functions, so that `--help` answers at
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
 from trio_profile import parts
-from trio_profile.cli import (
-    audit,
-    env,
-    export,
-    gate,
-    methods,
-    models,
-    report,
-    show,
-    study_verbs,
-)
+from trio_profile.cli import study_verbs
 from trio_profile.cli.common_options import HELP_ALL, with_form
 from trio_profile.study.kind import Group
 from trio_profile.study.kinds import KINDS
 
-VERBS: dict[Group, tuple[ModuleType, ...]] = {
-    "Judge": (gate, audit),
-    "Look": (show, report, export, methods, models, env),
+VERBS: dict[Group, tuple[str, ...]] = {
+    "Judge": ("gate", "audit"),
+    "Look": ("show", "report", "export", "methods", "models", "env"),
 }
-"""Verbs that have a file each, by their heading in the help."""
+"""Verbs that have a file each, by their heading in the help. A verb whose file was deleted is passed over."""
 FIRST = ("sweep", "compare", "flops", "show", "methods", "models")
 """The verbs that a newcomer needs, which the help lists first."""
 
@@ -40,12 +31,12 @@ FIRST = ("sweep", "compare", "flops", "show", "methods", "models")
 def commands() -> Iterator[tuple[str, Group, Callable[..., None]]]:
     """Every verb with its heading and its function, in the order of the help."""
     for group in get_args(Group):
-        files = {module.__name__.rpartition(".")[2]: module for module in VERBS.get(group, ())}
+        files = [name for name in VERBS.get(group, ()) if find_spec(f"trio_profile.cli.{name}")]
         for kind in KINDS.values():
             if kind.group == group and kind.name not in files:
                 yield kind.name, group, study_verbs.build(kind)
-        for name, module in files.items():
-            yield name, group, module.command
+        for name in files:
+            yield name, group, import_module(f"trio_profile.cli.{name}").command
         for name, module in parts.modules("verb"):
             if group == module.GROUP:
                 yield name, group, module.command

@@ -10,7 +10,8 @@ events.
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
@@ -19,15 +20,16 @@ from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.engine.orders import Allowance, Order, Part, Share
 from trio_profile.engine.plan import Plan, PlannedCell, resolve
 from trio_profile.engine.processes import Say
-from trio_profile.engine.shares import Answers
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
-from trio_profile.inputs.workload import Workload
+from trio_profile.inputs.questions import pictures_of
+from trio_profile.inputs.workload import Workload, questions_of
+from trio_profile.judge.reach import reach_of
 from trio_profile.profilers import fidelity, gpu, rounds
 from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step
-from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session
+from trio_profile.records.schema import Answers, Dense, Measurement, Picture, Round, Session
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import Phase
 
@@ -124,6 +126,9 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
     study = order.study
     session, start = open_session(study.device, order.command), time.perf_counter()
     plan = plan or resolve(study, keep_refusals=order.keep_refusals)
+    if plan.study.fidelity_inputs != study.fidelity_inputs:  # it was loaded to ask fewer questions
+        questions = questions_of(study, plan.workload.processor)
+        plan = replace(plan, study=study, workload=replace(plan.workload, questions=questions))
     clock = clock_for(plan.workload.device)
     # The digests come after loading, because a model of the hub may have no files before.
     opened = {"load_seconds": time.perf_counter() - start, "inputs": input_digests(study), "engine": order.engine}
@@ -147,7 +152,7 @@ def count_share(opened: Opened, share: Share, report: Report) -> Iterator[Dense 
         yield measure_dense(workload)
     if share.picture:
         yield picture_of(workload, keep=study.picture)
-    yield Answers(numbers=reference.numbers, correct=reference.correct) if reference else Answers()
+    yield _dense_answers(workload, share, reference) if reference else Answers()
     for refusal in opened.plan.refused:
         if refusal.cell.id in share.counts:
             yield refusal
@@ -156,6 +161,15 @@ def count_share(opened: Opened, share: Share, report: Report) -> Iterator[Dense 
         name = f"{planned.cell.variant} at {planned.cell.retention:g}"
         report(f"{name}: counting and asking", number, len(planned_cells))
         yield from _count_cell(opened, share, planned, reference)
+
+
+def _dense_answers(workload: Workload, share: Share, reference: fidelity.Reference) -> Answers:
+    """Return the dense model's answers. Of further questions also the kinds and the pictures of all."""
+    further: dict[str, Any] = {}
+    if share.first:
+        further["kinds"] = tuple(question.kind for question in workload.questions)
+        further["pictures"] = pictures_of(workload.questions)
+    return Answers(numbers=reference.numbers, correct=reference.correct, **further)
 
 
 def _count_cell(
@@ -185,11 +199,15 @@ def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Referen
         return None
     # The user's own picture or prompt is the only input: random pictures would be other questions.
     is_own_input = any(value is not None for value in (study.image, study.video, study.prompt))
+    if share.number == share.first == 0:
+        known = sum(question.answer is not None for question in opened.workload.questions)
+        report(reach_of(known, len(opened.plan.cells)), 0, 0)
     return fidelity.reference(
         opened.workload,
         1 if is_own_input else study.fidelity_inputs or 0,
         study.seed,
         lambda done, total: report(f"dense: {done} of {total} questions", 0, 0),
+        first=share.first,
         share=share.number,
         shares=share.of,
     )

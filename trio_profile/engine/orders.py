@@ -5,10 +5,9 @@ Nothing here imports torch.
 
 from math import sqrt
 
-from trio_profile.engine.shares import Answers
 from trio_profile.progress import Step
 from trio_profile.records.record import Record
-from trio_profile.records.schema import Dense, Measurement, Picture, Round, Session, Study
+from trio_profile.records.schema import Answers, Dense, Measurement, Picture, Round, Session, Study
 from trio_profile.records.study import PROCESSES
 
 USUAL_RATIO = 2.0
@@ -25,6 +24,7 @@ class Share(Record):
     """The part of the counts and questions that one of several processes takes.
 
     number, of: which share of the questions.
+    first: number of the first question that is asked.
     counts: ids of the cells that it counts.
     answers: ids of the cells that answer its questions.
     dense: whether it counts the dense model.
@@ -33,6 +33,7 @@ class Share(Record):
 
     number: int = 0
     of: int = 1
+    first: int = 0
     counts: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     dense: bool = True

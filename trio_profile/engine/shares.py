@@ -3,34 +3,16 @@
 The processes send parts. `Parts` puts them together, and gives each record back as soon as it is complete.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from trio_profile.records.record import Record, ZeroOrMore
-from trio_profile.records.schema import Dense, Fidelity, Measurement, Picture, Round
+from trio_profile.records.schema import VALUES, Answers, Dense, Fidelity, Measurement, Picture, Round
 from trio_profile.stats.orders import in_order
 
 DENSE = "dense"
 """What stands for the dense model among the ids of cells."""
 DENSE_WEIGHT = 1.5
 """The exact counts of the dense model take as long as those of so many cells. [`pocket`, one thread]"""
-
-
-class Answers(Record):
-    """The answers of one cell, or of the dense model, to some questions.
-
-    cell: id of the cell; empty for the dense model.
-    numbers: of the questions, from 0. Empty without questions, and if there are more processes than batches of them.
-    fidelity: how close the cell's answers are to the dense model's, in the order of `numbers`; None for the dense
-        model, and without questions.
-    correct: whether the dense model's answers are the known ones, in the same order; empty if none are known.
-    """
-
-    record: Literal["answers"] = "answers"
-    cell: str = ""
-    numbers: tuple[ZeroOrMore, ...] = ()
-    fidelity: Fidelity | None = None
-    correct: tuple[bool, ...] = ()
 
 
 Complete = Dense | Picture | Measurement | Round
@@ -88,27 +70,34 @@ def shares_of(cells: Sequence[str], shares: int, *, with_dense: bool) -> list[li
     return counts
 
 
-def _with_answers(record: Dense | Measurement, answers: Sequence[Answers]) -> Dense | Measurement:
-    """Return a record with the answers of all shares, in the order of the questions."""
+def _with_answers(record: Dense | Measurement, shares: Sequence[Answers]) -> Dense | Measurement:
+    """Return a record with the answers of all shares."""
+    answers = together(shares)
     if isinstance(record, Dense):
-        return record.model_copy(update={"correct": in_order((part.numbers, part.correct) for part in answers)})
-    answers = [part for part in answers if part.numbers]
-    parts = [part.fidelity for part in answers if part.fidelity is not None]
-    if not parts:
-        return record
-    draws = parts[0].draws
-    fields: dict[str, Any] = {}
-    for name in ("kl_nats", "top1", "same", "correct"):
-        columns = [_by_draw(getattr(part, name), draws) for part in parts]
-        fields[name] = tuple(
-            value
-            for draw in range(draws)
-            for value in in_order((part.numbers, column[draw]) for part, column in zip(answers, columns, strict=True))
-        )
-    return record.model_copy(update={"fidelity": Fidelity(draws=draws, **fields)})
+        return record.model_copy(update={"correct": answers.correct})
+    return record if answers.fidelity is None else record.model_copy(update={"fidelity": answers.fidelity})
 
 
-def _by_draw(values: Sequence[Any], draws: int) -> list[Sequence[Any]]:
-    """Return the values of each seed."""
-    each = len(values) // draws
-    return [values[draw * each : (draw + 1) * each] for draw in range(draws)]
+def together(shares: Iterable[Answers]) -> Answers:
+    """Return the answers of a cell in all shares as one, in the order of the questions."""
+    shares = [part for part in shares if part.numbers]
+    if not shares:
+        return Answers()
+    numbers = [part.numbers for part in shares]
+    parts = [part.fidelity for part in shares if part.fidelity is not None]
+    fidelity = None
+    if parts:
+        values = {name: _together(numbers, [part.by_draw(name) for part in parts]) for name in VALUES}
+        fidelity = Fidelity(draws=parts[0].draws, **values)
+    update = {
+        "numbers": tuple(sorted(number for some in numbers for number in some)),
+        "correct": in_order((part.numbers, part.correct) for part in shares),
+        "fidelity": fidelity,
+    }
+    return shares[0].model_copy(update=update)
+
+
+def _together(numbers: Sequence[tuple[int, ...]], columns: Sequence[list[tuple[Any, ...]]]) -> tuple[Any, ...]:
+    """Return the values of all shares in the order of the questions, seed by seed. columns: of each share and seed."""
+    by_draw = zip(*columns, strict=True)
+    return tuple(value for draw in by_draw for value in in_order(zip(numbers, draw, strict=True)))

@@ -1,33 +1,17 @@
 """The sizes of a model for a prediction, from its config.json and `data/sizes.yaml`. Nothing here imports torch."""
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
-
-import yaml
 
 from trio_profile.cost.prediction import Operator
 from trio_profile.errors import StudyError
 from trio_profile.inputs.catalogue import read_config, require_model
-from trio_profile.records.facts import SOURCE, models
+from trio_profile.records.decoders import known, widths
+from trio_profile.records.facts import models
 from trio_profile.records.schema import Shape
 
 # The `model_type` of the configurations whose operators are known.
 FAMILIES = ("llava", "llava_next", "llava_onevision", "internvl", "qwen2_5_vl", "qwen3_vl")
-# The fields of a Shape by their names in a configuration.
-_TEXT = {"num_layers": "num_hidden_layers", "hidden": "hidden_size", "intermediate": "intermediate_size"}
-_TEXT |= {"heads": "num_attention_heads", "vocabulary": "vocab_size"}
-
-
-@cache
-def known() -> dict[str, Any]:
-    """The models that can be predicted without a checkpoint, by name: `data/sizes.yaml` with the built-in sizes."""
-    files = (SOURCE.with_name(name).read_text(encoding="utf-8") for name in ("sizes.yaml", "models.yaml"))
-    sizes, builtin = map(yaml.safe_load, files)
-    for name in sizes.keys() & models():
-        config = builtin[name.removesuffix("-photo")]  # another picture of the same model
-        sizes[name] = {"config": config, "visual_tokens": models()[name].visual_tokens, **sizes[name]}
-    return sizes
 
 
 def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int) -> tuple[Shape, list[Operator]]:
@@ -48,11 +32,8 @@ def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int
     if not tokens:
         raise StudyError(f"model {model!r}: give --visual-tokens, because the number depends on the picture")
     try:
-        widths = {ours: text[theirs] for ours, theirs in _TEXT.items()}
-        head_size = text.get("head_dim") or widths["hidden"] // widths["heads"]
-        kv_width = head_size * (text.get("num_key_value_heads") or widths["heads"])
-        widths |= {"query_width": head_size * widths["heads"], "kv_width": kv_width, "ffn_matrices": 3, "itemsize": 2}
-        shape = Shape(**widths, visual_tokens=tokens, text_tokens=text_tokens, batch=batch)
+        sizes = {"itemsize": 2, "visual_tokens": tokens, "text_tokens": text_tokens, "batch": batch}
+        shape = Shape(**widths(config), **sizes)
         of_grids = "spatial_merge_size" in config["vision_config"]
         return shape, _of_grids(config, shape) if of_grids else _of_crops(config, shape, facts.get("crops"))
     except (KeyError, TypeError) as error:

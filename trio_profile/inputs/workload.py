@@ -91,10 +91,10 @@ class Workload:
         except StudyError as error:
             raise StudyError(f"question {number + 1}, {question.text[:60]!r}: {error}") from error
 
-    def asked_together(self) -> Iterator[tuple[list[int], Inputs]]:
-        """Batches of questions of one size: the numbers of the questions, and their inputs."""
+    def asked_together(self, first: int = 0) -> Iterator[tuple[list[int], Inputs]]:
+        """Batches of questions of one size: the numbers of the questions, from the first on, and their inputs."""
         alike: dict[tuple[Any, ...], list[tuple[int, Inputs]]] = {}
-        for number in range(len(self.questions)):
+        for number in range(first, len(self.questions)):
             inputs = self.inputs_of(number)
             alike.setdefault(tuple(value.shape for value in inputs.values()), []).append((number, inputs))
         for group in alike.values():
@@ -142,7 +142,7 @@ def prepare(study: Study, loaded: Loaded) -> Workload:
     """Make the study's input for a loaded model. Raises as `build` does."""
     adapter = adapter_for(loaded.model)
     generator = torch.Generator().manual_seed(study.seed)
-    questions = questions_of(study, loaded)
+    questions = questions_of(study, loaded.processor)
     clip = next((question for question in questions if question.is_of_video and study.questions is not None), None)
     read_own = _own_picture(study) or (clip.picture if clip else None)
     video = f"video {study.video!r}" if study.video else f"the video of question {clip.text!r}" if clip else None
@@ -177,7 +177,7 @@ def placed(inputs: Inputs, model: PreTrainedModel) -> Inputs:
     }
 
 
-def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
+def questions_of(study: Study, processor: Any) -> tuple[Question, ...]:
     """The questions of the study's file, or the model's own. Empty if random pictures are used.
 
     Raises StudyError if the file cannot be used, if the tokenizer cannot spell an answer, or if there are too few
@@ -185,7 +185,7 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     """
     count = study.fidelity_inputs
     if study.questions is not None:
-        if loaded.processor is None:
+        if processor is None:
             raise StudyError(f"model {study.model!r} has no tokenizer: questions need a checkpoint, --model DIR")
         files = [Path(file) for file in study.question_files]
         clips = partial(read_video, frames=study.frames, fps=study.fps)
@@ -204,7 +204,7 @@ def questions_of(study: Study, loaded: Loaded) -> tuple[Question, ...]:
     if questions:
         enough(len(questions), where, answered=questions[0].answer is not None)
     for question in questions:
-        if question.answer is not None and not normalised(_spelled(loaded.processor, question.answer), question.answer):
+        if question.answer is not None and not normalised(_spelled(processor, question.answer), question.answer):
             raise StudyError(f"answer {question.answer!r}: the tokenizer of {study.model!r} cannot spell it")
     return tuple(judged_by(study.match, questions))
 

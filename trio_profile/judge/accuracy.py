@@ -51,10 +51,13 @@ def by_question(values: Sequence[bool] | Sequence[float], questions: int) -> NDA
 
 
 def correct_shares(measurement: Measurement, dense: Dense | None) -> NDArray[np.float64] | None:
-    """Return [Q], the share of right answers of a cell to each question; None if no answers are known."""
+    """Return [Q], the share of right answers of a cell to each of its questions; None if no answers are known.
+
+    They are the first Q questions of the dense model: more may have been asked of some cells.
+    """
     if dense is None or not dense.correct or measurement.fidelity is None or not measurement.fidelity.correct:
         return None
-    return by_question(measurement.fidelity.correct, len(dense.correct))
+    return by_question(measurement.fidelity.correct, measurement.fidelity.questions)
 
 
 def mean_share(values: NDArray[np.float64], kind: type[S], pictures: Sequence[int] = ()) -> S:
@@ -62,7 +65,8 @@ def mean_share(values: NDArray[np.float64], kind: type[S], pictures: Sequence[in
 
     kind: the class of the result: Accuracy or Share.
     """
-    return kind(value=float(values.mean()), ci95=share_interval(values, clusters=pictures), samples=len(values))
+    clusters = pictures[: len(values)]
+    return kind(value=float(values.mean()), ci95=share_interval(values, clusters=clusters), samples=len(values))
 
 
 def accuracy(shares: NDArray[np.float64], pictures: Sequence[int] = ()) -> Accuracy:
@@ -80,6 +84,7 @@ def by_kind(shares: NDArray[np.float64], kinds: Sequence[str], pictures: Sequenc
     kinds: [Q], the kind of each question; empty if it has none.
     """
     accuracies: dict[str, Accuracy] = {}
+    kinds = kinds[: len(shares)]
     for name in sorted({kind for kind in kinds if kind}):
         chosen = [number for number, kind in enumerate(kinds) if kind == name]
         accuracies[name] = accuracy(shares[chosen], [pictures[number] for number in chosen] if pictures else ())
@@ -89,12 +94,12 @@ def by_kind(shares: NDArray[np.float64], kinds: Sequence[str], pictures: Sequenc
 def difference(shares: NDArray[np.float64], others: NDArray[np.float64], pictures: Sequence[int] = ()) -> Difference:
     """Return one accuracy minus another, with an interval that is paired by question.
 
-    shares, others: [Q], the share of right answers to each question.
+    shares, others: [Q], the share of right answers to each question. Only questions that both answered count.
     """
-    differences = shares - others
+    differences = _lost(others, shares)
     return Difference(
         value=float(differences.mean()),
-        ci95=difference_interval(differences, clusters=pictures),
+        ci95=difference_interval(differences, clusters=pictures[: len(differences)]),
         samples=len(differences),
     )
 
@@ -116,8 +121,14 @@ def lost_answers(measurement: Measurement, dense: Dense | None, level: float) ->
     shares = correct_shares(measurement, dense)
     if shares is None or dense is None:
         return 0.0, None
-    lost = by_question(dense.correct, len(dense.correct)) - shares
-    return float(lost.mean()), difference_interval(lost, dense.pictures, level)
+    lost = _lost(shares, by_question(dense.correct, len(dense.correct)))
+    return float(lost.mean()), difference_interval(lost, dense.pictures[: len(lost)], level)
+
+
+def _lost(shares: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the second minus the first, for each question that both answered."""
+    both = min(len(shares), len(others))
+    return others[:both] - shares[:both]
 
 
 def accuracy_kept(

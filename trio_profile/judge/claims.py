@@ -5,19 +5,16 @@ made here.
 """
 
 from collections.abc import Mapping, Sequence
-from math import log
 from typing import NamedTuple
 
 from trio_profile import units
 from trio_profile.judge.deploy import MATTERS, TOLERATED, Candidate, Words, decide
 from trio_profile.judge.evidence import Evidence
-from trio_profile.judge.sureness import Weakness, sureness
+from trio_profile.judge.sureness import ONE_PROCESS, Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
 from trio_profile.text import listed
 
-PARTS_DIFFER = 0.05
-"""If the parts of a time add up to a sum that differs by more than this share of it, they do not explain it."""
 _MOST_NAMED = 3
 """A sentence names so many cases, and counts the others."""
 
@@ -47,13 +44,13 @@ def of_effects(
     certainty = sureness([*weaknesses, *silent], [f"the level of 95 % is that of all {compared} together"])
     if parts:
         return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **certainty)
-    points = max((abs(end) for interval in answers.values() for end in interval), default=1.0)
+    points = min(max((abs(end) for interval in answers.values() for end in interval), default=1.0), 1.0)
     factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
     most = units.at_most(100 * points)
     if points <= TOLERATED and factor <= MATTERS:
-        sentence = f"none of {compared} with the default differs by more, nor in speed by more than a factor of "
-        word = f"matters by less than {most} points"
-        return Conclusion(word=word, sentence=f"{sentence}{units.at_most(factor)}.", **certainty)
+        sentence = f"none of {compared} with the default differs by more"
+        sentence += f", nor in speed by more than a factor of {units.at_most(factor)}" if speeds else ""
+        return Conclusion(word=f"matters by less than {most} points", sentence=f"{sentence}.", **certainty)
     wide = Weakness("low", "the measurements do not exclude a difference that matters")
     sentence = f"none of {compared} with the default is shown to differ"
     sentence += f", but one may by {most} points of right answers" if answers else ""
@@ -65,17 +62,20 @@ def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
 
     counts: how many quantities got which verdict. worst: the quantities with the worst verdict.
     """
-    word = next(word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word))
+    word = next(
+        (word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word)), "inconclusive"
+    )
     tally = listed([f"{units.exact(count)} {verdict}" for verdict, count in counts.items() if count])
-    names = f": {_named(worst)}" if word != "pass" else ""
+    names = f": {_named(worst)}" if worst else ""
     total = units.number_of(sum(counts.values()), "verdict")
     return Conclusion(word=word.replace("improved", "improvement"), sentence=f"of {total}, {tally}{names}.")
 
 
-def of_audit(follow: int, contradict: int, unsettled: int, figures: int) -> Conclusion:
+def of_audit(follow: int, contradict: int, unsettled: int, figures: int, recomputed: int | None) -> Conclusion:
     """Return what an audit says of a paper's figures: `contradict`, `not settled` or `follow`.
 
-    follow, contradict, unsettled: the findings of each sort. figures: the printed figures.
+    follow, contradict, unsettled: the findings of each sort.
+    figures, recomputed: the printed figures, and how many of them were recomputed; None if that is not known.
     """
     findings = follow + contradict + unsettled
     if not findings:
@@ -83,7 +83,10 @@ def of_audit(follow: int, contradict: int, unsettled: int, figures: int) -> Conc
         return Conclusion(word="not settled", sentence=text)
     word = "contradict" if contradict else "not settled" if unsettled else "follow"
     tally = f"{units.exact(follow)} follow, {units.exact(contradict)} contradict, {units.exact(unsettled)} not settled"
-    return Conclusion(word=word, sentence=f"{units.number_of(findings, 'finding')}: {tally}.")
+    sentence = f"{units.number_of(findings, 'finding')}: {tally}."
+    if recomputed is not None:
+        sentence += f" Recomputed: {units.exact(recomputed)} of {units.number_of(figures, 'printed figure')}."
+    return Conclusion(word=word, sentence=sentence)
 
 
 def of_predictions(gains: Mapping[str, Interval], next: str = "") -> Conclusion:
@@ -100,12 +103,15 @@ def of_predictions(gains: Mapping[str, Interval], next: str = "") -> Conclusion:
     return decide(candidates, Evidence(answers="no prediction is about them"), words)[0]
 
 
-def of_work(claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str]) -> Conclusion:
+def of_work(
+    claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str], declared: bool = False
+) -> Conclusion:
     """Return whether a claim about work was taken apart without a rest: `reconciled` or `not reconciled`.
 
     claimed, counted: with their units. terms: how many lie between them.
     residual: what they leave, with its unit; empty if nothing.
     missed: operators that may multiply matrices and were not counted.
+    declared: whether the work of the selections was not counted, but taken from what the method declares.
     """
     between = f"{claimed} are claimed and {counted} are counted"
     if missed:
@@ -115,7 +121,9 @@ def of_work(claimed: str, counted: str, terms: int, residual: str, missed: Seque
         named = units.number_of(terms, "named term")
         return Conclusion(word="not reconciled", sentence=f"{between}; {named} leave {residual} unexplained.")
     sentence = f"{between}; {units.number_of(terms, 'named term')} between them leave exactly 0."
-    return Conclusion(word="reconciled", sentence=sentence, sureness="high", reasons=("both are exact counts",))
+    weak = [Weakness("medium", "nothing was selected: the work of the selections is what the method declares")]
+    certainty = sureness(weak if declared else [], ["both are exact counts"])
+    return Conclusion(word="reconciled", sentence=sentence, **certainty)
 
 
 class Prefill(NamedTuple):
@@ -124,13 +132,25 @@ class Prefill(NamedTuple):
     name: `trio at 11.1 %`.
     claimed: dense work over pruned work.
     measured: the interval of the speed-up.
-    parts: the sum of the parts over the measured time, dense and pruned.
+    gap: why its parts are not those of the measured time, in a sentence; empty if they are.
+    processes: how many measured it.
     """
 
     name: str
     claimed: float
     measured: Interval
-    parts: tuple[float, float]
+    gap: str = ""
+    processes: int = 1
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the claim is excluded."""
+        return self.measured[1] < self.claimed
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the claim is reached, but for what does not matter."""
+        return self.measured[0] * MATTERS >= self.claimed
 
 
 def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
@@ -138,46 +158,50 @@ def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
 
     prefills: their intervals hold for all of them together.
     """
-    for prefill in prefills:
-        for model, share in zip(("the dense model", prefill.name), prefill.parts, strict=True):
-            if abs(log(share)) > log(1 + PARTS_DIFFER):
-                sentence = f"the parts of the prefill of {model} add up to {units.percent(share)} of its time."
-                return Conclusion(word="not decided", sentence=sentence, sureness="low", next="")
-    slower = [prefill for prefill in prefills if prefill.measured[1] < prefill.claimed]
-    reached = [prefill for prefill in prefills if prefill.measured[0] * MATTERS >= prefill.claimed]
-    first = (slower or prefills)[0]
+    if gap := next((prefill.gap for prefill in prefills if prefill.gap), ""):
+        return Conclusion(word="not decided", sentence=f"{gap}.")
+    slower = [prefill for prefill in prefills if prefill.is_slower]
+    undecided = [prefill for prefill in prefills if not prefill.is_reached]
+    first = (slower or undecided or prefills)[0]
+    weak = [Weakness("medium", ONE_PROCESS)] if any(prefill.processes < 2 for prefill in prefills) else []
     low, high = first.measured
     claim = f"at {first.name} the formula claims {units.times(first.claimed)}, "
     if slower:
         sentence = f"{claim}and the prefill is at most {units.at_most(high)} times as fast."
-        return Conclusion(word="does not hold", sentence=sentence, sureness="high", gain=first.measured)
+        return Conclusion(word="does not hold", sentence=sentence, gain=first.measured, **sureness(weak, ()))
     measured = f"and the prefill is {units.at_least(low)} to {units.at_most(high)} times as fast."
-    word = "holds" if len(reached) == len(prefills) else "not decided"
-    return Conclusion(
-        word=word, sentence=f"{claim}{measured}", sureness="high" if word == "holds" else "low", gain=first.measured
-    )
+    if undecided:
+        weak = [Weakness("low", "the interval holds both the claim and less")]
+    word = "not decided" if undecided else "holds"
+    return Conclusion(word=word, sentence=f"{claim}{measured}", gain=first.measured, **sureness(weak, ()))
 
 
-def of_bounds(stages: Mapping[str, Interval | None]) -> Conclusion:
+def of_bounds(stages: Mapping[str, Interval | None], weaknesses: Sequence[Weakness] = ()) -> Conclusion:
     """Return whether a larger term of the paper's bound goes with a larger divergence, at each stage.
 
     stages: the interval of the rank correlation among selections of equal size; None if it is not known. They hold for
         all stages together.
+    weaknesses: what makes the intervals unsure.
     """
     known = {name: interval for name, interval in stages.items() if interval is not None}
     if not known:
-        return Conclusion(word="not decided", sentence="no stage has selections of equal size that can be compared.")
+        sentence = "no stage has selections of equal size that enough questions compare."
+        return Conclusion(word="not decided", sentence=sentence)
     holding = [name for name, (low, _) in known.items() if low > 0]
     against = [name for name, (_, high) in known.items() if high <= 0]
     claim = "a larger term of the bound goes with a larger divergence"
+    sure = [f"the level of 95 % is that of {units.number_of(len(known), 'stage')} together"]
     if against:
         return Conclusion(
-            word="does not hold", sentence=f"it is not so that {claim} {_named(against)}.", sureness="high"
+            word="does not hold",
+            sentence=f"it is not so that {claim} {_named(against)}.",
+            **sureness(weaknesses, sure),
         )
     if len(holding) == len(stages):
-        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", sureness="high")
+        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", **sureness(weaknesses, sure))
     open_ = [name for name in stages if name not in holding]
-    return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", sureness="low")
+    wide = sureness([Weakness("low", "the intervals there hold 0")], ())
+    return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", **wide)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trio_profile import units
-from trio_profile.judge.evidence import Evidence
+from trio_profile.judge.evidence import TOLERATED, Evidence
 from trio_profile.judge.sureness import Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
 from trio_profile.text import listed
 
-TOLERATED = 0.02
-"""A candidate keeps the answers if it loses at most this share of the questions: two points."""
 MATTERS = 1.05
 """A smaller gain is not worth a method. If a study excludes a larger one, the word is `do not`."""
-POSSIBLE_LOSS = (0.05, 0.10)
-"""If a larger loss than the first is not excluded, the sureness is medium; than the second, it is low."""
+POSSIBLE_LOSS = 0.10
+"""If a larger loss is not excluded, the sureness is low. If one that is not tolerated is not, it is medium."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +112,14 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         certainty = sureness(_weaknesses(candidates), ["the intervals exclude it"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
-        text = f"no {words.noun} is shown to be faster. The largest gain is possible with {_named(best, words)}: "
-        text += f"{units.at_least(best.gain[0])} to {units.at_most(best.gain[1])} times as fast"
+        text = f"{_none_faster(candidates, words)}. The largest gain is possible with {_named(best, words)}: "
+        text += words.gain.format(f"{units.at_least(best.gain[0])} to {units.at_most(best.gain[1])}")
         wide = Weakness("low", "the intervals hold both a gain and a loss")
         certainty = sureness([wide, *best.weaknesses], ())
     elif not hopeful:
         word, best = "not decided", min(faster, key=lambda candidate: candidate.lost)
-        text = f"{_named(best, words)} is at least {units.at_least(best.gain[0])} times as fast, {_lost(best, words)}"
+        gain = words.gain.format(f"at least {units.at_least(best.gain[0])}")
+        text = f"with {_named(best, words)} {gain}, {_lost(best, words)}"
         certainty = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
     else:
         word, chosen = "do" if sure else "try", sure or hopeful
@@ -161,13 +160,24 @@ def _bounds(best: Candidate, words: Words) -> Iterator[str]:
         yield f"at most {most} are lost" if best.loss[1] <= TOLERATED else f"up to {most} may be lost"
 
 
+def _none_faster(candidates: Sequence[Candidate], words: Words) -> str:
+    """That no candidate is shown to be faster; first why those that are faster do not count."""
+    if any(candidate.gain[0] > 1 for candidate in candidates):
+        return f"{_against(candidates, words)}, and none of the others is shown to be faster"
+    return f"no {words.noun} is shown to be faster"
+
+
 def _against(candidates: Sequence[Candidate], words: Words) -> str:
-    """The reasons against the candidates, counted. Each candidate counts once."""
+    """The reasons against candidates, counted. Each candidate counts once at most."""
     slow = [candidate for candidate in candidates if candidate.is_slow]
     slow_with_decoding = [
         candidate for candidate in candidates if candidate.is_slow_with_decoding and candidate not in slow
     ]
-    losing = [candidate for candidate in candidates if candidate not in slow and candidate not in slow_with_decoding]
+    losing = [
+        candidate
+        for candidate in candidates
+        if candidate.loses and candidate not in slow and candidate not in slow_with_decoding
+    ]
     reasons = {
         f"at most {units.percent(MATTERS - 1, 0)} faster": slow,
         "slower with decoding": slow_with_decoding,
@@ -182,8 +192,9 @@ def _are(group: Sequence[Candidate]) -> str:
 
 
 def _lost(best: Candidate, words: Words) -> str:
-    """The loss of a candidate, with its interval."""
-    assert best.loss is not None
+    """The loss of a candidate, with its interval if it has one."""
+    if best.loss is None:
+        return f"and it loses {units.points_lost(-best.lost)} {words.loss}, whose interval is not known"
     return f"and it loses {units.points_lost(-best.lost, (-best.loss[1], -best.loss[0]))} {words.loss}"
 
 
@@ -191,9 +202,11 @@ def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
     """Yield what makes it unsure that a candidate keeps the answers."""
     if best.loss is None:
         yield Weakness("medium", f"nothing is said of answers: {evidence.answers or 'none are known'}")
-    elif level := sum(best.loss[1] > limit for limit in POSSIBLE_LOSS):
+    elif best.loss[1] > TOLERATED:
         most = units.at_most(100 * best.loss[1])
-        yield Weakness("medium" if level == 1 else "low", f"the questions do not exclude a loss of {most} points")
+        yield Weakness(
+            "low" if best.loss[1] > POSSIBLE_LOSS else "medium", f"the questions do not exclude a loss of {most} points"
+        )
     if best.whole is not None and best.whole[0] <= 1:
         yield Weakness("medium", "it is not shown that prefill and decoding together are faster")
 

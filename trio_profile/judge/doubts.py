@@ -107,15 +107,15 @@ def cell_name(cell: Cell | None) -> str:
 
 
 def doubted_cells(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, tuple[str, ...]]:
-    """Return the kinds of doubt about each doubted cell, by the cell's id. Each kind is named once.
+    """Return the sentences of the doubts about each doubted cell, by the cell's id.
 
     cells: the cells that are asked about. Doubts about the whole study are left out.
     """
-    ids, kinds = {cell.id for cell in cells}, dict[str, dict[str, None]]()
+    ids, found = {cell.id for cell in cells}, dict[str, dict[str, None]]()
     for doubt in doubts:
         if doubt.cell is not None and doubt.cell.id in ids:
-            kinds.setdefault(doubt.cell.id, {})[doubt.kind] = None
-    return {id: tuple(names) for id, names in kinds.items()}
+            found.setdefault(doubt.cell.id, {})[doubt.sentence] = None
+    return {id: tuple(sentences) for id, sentences in found.items()}
 
 
 TRANSPARENT = "transparent"

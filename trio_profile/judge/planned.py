@@ -51,6 +51,7 @@ class Preview(StudyDocument):
     setting: what else the suite's paper sets; empty without a suite.
     cells: the cells that can run.
     refused: the cells that cannot run.
+    reach: which loss of answers the questions can exclude; empty for a kind that asks none.
     seconds: expected time of the whole study on this machine, estimated from a few runs of its model. None if the time
         cannot be estimated.
     seconds_reason: why the time cannot be estimated.
@@ -61,5 +62,6 @@ class Preview(StudyDocument):
     setting: str = ""
     cells: tuple[PreviewCell, ...]
     refused: tuple[Refusal, ...] = ()
+    reach: str = ""
     seconds: float | None = None
     seconds_reason: str | None = None

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from trio_profile.records.conclusion import Level
 
+ONE_PROCESS = "one process measured it, and another may differ by more than the interval"
 _LEVELS: tuple[Level, ...] = ("low", "medium", "high")
 
 

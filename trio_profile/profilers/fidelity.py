@@ -80,19 +80,21 @@ def reference(
     seed: int,
     answered: Answered | None = None,
     *,
+    first: int = 0,
     share: int = 0,
     shares: int = 1,
 ) -> Reference:
     """Run the dense model on the workload's questions; without questions on its picture and on random ones.
 
     pictures: number of pictures, the workload's own included.
+    first: number of the first question that is asked.
     answered: called after each batch with how many questions are answered, and of how many.
     share, shares: run only this one of so many shares of the batches. Each has about as many questions.
     """
     size = workload.shape.batch
     if workload.questions:
         tokens = _answer_length(workload)
-        inputs = [(tuple(numbers), inputs) for numbers, inputs in workload.asked_together()]
+        inputs = [(tuple(numbers), inputs) for numbers, inputs in workload.asked_together(first)]
     else:
         tokens, generator = 0, torch.Generator().manual_seed(seed)
         drawn = (workload, *(workload.redrawn(generator) for _ in range(pictures - 1)))

@@ -20,6 +20,7 @@ class Entry:
     doubt: why the entry is doubted; empty if it is not. The page marks it, and links to the doubts.
     colour: number of a method's colour, drawn as a dot before the text.
     order: the number by which a column is sorted; None for the text.
+    bounds: the 95 % interval of `order`, which a drawn column shows.
     """
 
     text: str
@@ -29,6 +30,7 @@ class Entry:
     tone: Tone = ""
     colour: int | None = None
     order: float | None = None
+    bounds: Interval | None = None
 
 
 NOTHING = Entry("–")
@@ -45,7 +47,7 @@ def speedup(ratio: Estimate | None) -> Entry:
     if ratio is None:
         return NOTHING
     text, note = units.times(ratio.value, ratio.ci95), units.interval(ratio.ci95)
-    return Entry(text, note=note, tone=tone(ratio.ci95, 1), order=ratio.value)
+    return Entry(text, note=note, tone=tone(ratio.ci95, 1), order=ratio.value, bounds=ratio.ci95)
 
 
 def milliseconds(time: Measured | None) -> Entry:
@@ -61,7 +63,7 @@ def nats(divergence: Measured | None) -> Entry:
     if divergence is None:
         return NOTHING
     title = units.nats_within(divergence.value, divergence.ci95)
-    return Entry(units.power(divergence.value), title=title, order=divergence.value)
+    return Entry(units.power(divergence.value), title=title, order=divergence.value, bounds=divergence.ci95)
 
 
 def changed(agreement: Share | None) -> Entry:
@@ -77,7 +79,8 @@ def points_lost(difference: Difference | None) -> Entry:
     if difference is None:
         return NOTHING
     text, _, note = units.points_lost(difference.value, difference.ci95).partition(" ")
-    return Entry(text, note=note, tone=tone(difference.ci95, 0), order=-difference.value)
+    low, high = difference.ci95
+    return Entry(text, note=note, tone=tone(difference.ci95, 0), order=-difference.value, bounds=(-high, -low))
 
 
 def macs(value: int | None, dense: int | None = None) -> Entry:
@@ -121,7 +124,8 @@ def points(difference: Difference | None) -> Entry:
     if difference is None:
         return NOTHING
     text, _, note = units.points_within(difference.value, difference.ci95).partition(" ")
-    return Entry(text, note=note, tone=tone(difference.ci95, 0), order=difference.value)
+    ends = difference.ci95
+    return Entry(text, note=note, tone=tone(ends, 0), order=difference.value, bounds=ends)
 
 
 def pairs(speedup: Measured | None) -> Entry:

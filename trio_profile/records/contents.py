@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from trio_profile.errors import StoreError
-from trio_profile.records.schema import Dense, Environment, Measurement, Picture, Round, Session, Study
+from trio_profile.records.schema import Answers, Dense, Environment, Measurement, Picture, Round, Session, Study
 from trio_profile.records.timing import Timing, timings_of
 
 
@@ -16,6 +16,7 @@ class Contents:
     dense: the dense model's quantities; None if they are not measured yet.
     picture: the picture whose kept tokens the cells have; None before the first cell is counted.
     rounds: in the order of measurement.
+    asking_seconds: that further questions took.
     dropped: one sentence for each line that could not be read.
     """
 
@@ -24,6 +25,7 @@ class Contents:
     dense: Dense | None = None
     picture: Picture | None = None
     rounds: list[Round] = field(default_factory=list)
+    asking_seconds: float = 0.0
     dropped: list[str] = field(default_factory=list)
     _counted: dict[str, Measurement] = field(default_factory=dict, repr=False)
     _timed: dict[str, Measurement] | None = field(default=None, repr=False)
@@ -38,6 +40,11 @@ class Contents:
         if not self.sessions:
             raise StoreError("the study has no session, so nothing was measured: run the same command again")
         return self.sessions[0].environment
+
+    @property
+    def command(self) -> str:
+        """The command line of the first session that has one. Empty if none has."""
+        return next((session.command for session in self.sessions if session.command), "")
 
     @property
     def cells(self) -> dict[str, Measurement]:
@@ -57,7 +64,7 @@ class Contents:
         """The finished cells."""
         return [measurement for measurement in self.measurements if measurement.status == "done"]
 
-    def add(self, record: Session | Dense | Picture | Measurement | Round) -> None:
+    def add(self, record: Session | Dense | Picture | Measurement | Answers | Round) -> None:
         """Add a record, as it is in the file. A later record of a cell replaces its earlier ones.
 
         Raises StoreError, and adds nothing, if the record contradicts the earlier ones.
@@ -78,6 +85,8 @@ class Contents:
                 _require_counts(record)
                 self._require_answers(record)
                 self._add_cell(record)
+            case Answers():
+                self._add_answers(record)
             case Round():
                 self._add_round(record)
 
@@ -92,7 +101,7 @@ class Contents:
         if self.dense is None or measurement.fidelity is None:
             return
         answers, questions = len(measurement.fidelity.correct), len(self.dense.correct)
-        if answers and answers != questions * measurement.fidelity.draws:
+        if answers > questions * measurement.fidelity.draws:
             raise StoreError(f"measurement.fidelity.correct: {answers} answers, and the dense model gave {questions}")
 
     def _add_cell(self, record: Measurement) -> None:
@@ -101,6 +110,25 @@ class Contents:
             # Its counts stay, and so do the times of earlier sessions.
             record = before.model_copy(update={"reason": record.reason})
         self._counted[record.cell.id] = record
+
+    def _add_answers(self, record: Answers) -> None:
+        """Add answers to further questions: the dense model's, or those of a cell to questions that it has answered."""
+        cell, dense = self._counted.get(record.cell), self.dense
+        fidelity = None if cell is None else cell.fidelity
+        known = 0 if dense is None else len(dense.correct)
+        if record.cell:
+            known, answered = 0 if fidelity is None else fidelity.questions, known
+            if fidelity is None or record.fidelity is None or (record.numbers and record.numbers[-1] >= answered):
+                raise StoreError(f"answers.cell: {record.cell!r} and the dense model did not answer these questions")
+        if dense is None or record.numbers != tuple(range(known, known + len(record.numbers))):
+            raise StoreError(f"answers.numbers: they do not follow the {known} answers before them")
+        if record.cell and cell is not None and fidelity is not None and record.fidelity is not None:
+            update = {"fidelity": fidelity.followed_by(record.fidelity)}
+            self._counted[record.cell] = cell.model_copy(update=update)
+        else:
+            update = {"correct": (*dense.correct, *record.correct), "kinds": record.kinds, "pictures": record.pictures}
+            self.dense = Dense.model_validate(dict(dense.model_copy(update=update)))
+            self.asking_seconds += record.seconds
 
     def _add_round(self, record: Round) -> None:
         for cell in record.cells:

@@ -16,6 +16,7 @@ from trio_profile.reading import open_regular, parse_json
 from trio_profile.records.differences import require_same, require_same_environment, require_same_inputs
 from trio_profile.records.record import FORMAT, VERSION, Record, first_problem, is_newer_minor
 from trio_profile.records.schema import (
+    Answers,
     Dense,
     Environment,
     FileDigest,
@@ -34,7 +35,7 @@ def records_of(*classes: type[Record]) -> dict[str, type[Record]]:
     return {cls.model_fields["record"].default: cls for cls in classes}
 
 
-RECORDS = records_of(Header, Session, Dense, Picture, Measurement, Round)
+RECORDS = records_of(Header, Session, Dense, Picture, Measurement, Answers, Round)
 
 
 class HeaderError(StoreError):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trio_profile.errors import StoreError
 
 FORMAT = "trio-profile"
-VERSION = "2.2"
+VERSION = "2.3"
 """Major and minor. A reader ignores the further fields of a newer minor version and refuses another major version."""
 
 Version = str

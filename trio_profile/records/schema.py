@@ -5,7 +5,7 @@ The records keep the raw samples; every statistic is derived from them. Units ar
 `*_macs` counts multiply-adds, and `*_flops` is twice that number.
 """
 
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
@@ -216,6 +216,37 @@ class Fidelity(Record):
             raise ValueError(f"{len(self.kl_nats)} values cannot come from {self.draws} seeds")
         return self
 
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return len(self.kl_nats) // self.draws
+
+    def by_draw(self, name: str) -> list[tuple[Any, ...]]:
+        """Return the values of a field for each seed."""
+        values, each = getattr(self, name), len(getattr(self, name)) // self.draws
+        return [values[draw * each : (draw + 1) * each] for draw in range(self.draws)]
+
+    def chosen(self, first: int) -> "Fidelity":
+        """Return the values of the questions from a number on."""
+        return Fidelity(draws=self.draws, **{name: _joined([v[first:] for v in self.by_draw(name)]) for name in VALUES})
+
+    def followed_by(self, other: "Fidelity") -> "Fidelity":
+        """Return this one with the values of further questions, from the same seeds."""
+        values = {
+            name: _joined([(*own, *new) for own, new in zip(self.by_draw(name), other.by_draw(name), strict=True)])
+            for name in VALUES
+        }
+        return Fidelity(draws=self.draws, **values)
+
+
+VALUES = ("kl_nats", "top1", "same", "correct")
+"""The fields of Fidelity with values of questions."""
+
+
+def _joined(by_draw: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the values of all seeds, those of the first one first."""
+    return tuple(value for values in by_draw for value in values)
+
 
 class Retention(Record):
     """The four numbers that are called retention. Each is a share of the visual tokens, 0 to 1.
@@ -289,6 +320,42 @@ class Dense(Record):
             if self.correct and (values := getattr(self, name)):
                 require_one_length(correct=self.correct, **{name: values})
         return self
+
+
+class Answers(Record):
+    """The answers of one cell, or of the dense model, to some questions.
+
+    A study may ask more questions of some cells than of others. Such answers are records of their own: those of the
+    dense model come first, and each follows the answers that are known.
+
+    cell: id of the cell; empty for the dense model.
+    numbers: of the questions, from 0. Empty without questions, and if there are more processes than batches of them.
+    fidelity: how close the cell's answers are to the dense model's, in the order of `numbers`; None for the dense
+        model, and without questions.
+    correct: whether the dense model's answers are the known ones, in the same order; empty if none are known.
+    kinds, pictures: of all questions up to the last one, as in `Dense`; only of the dense model's further answers.
+    seconds: that the further answers of all cells took; only of the dense model's.
+    session: id of the session that asked.
+    """
+
+    record: Literal["answers"] = "answers"
+    cell: str = ""
+    numbers: tuple[ZeroOrMore, ...] = ()
+    fidelity: Fidelity | None = None
+    correct: tuple[bool, ...] = ()
+    kinds: tuple[str, ...] = ()
+    pictures: tuple[ZeroOrMore, ...] = ()
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    session: str = ""
+
+    def after(self, known: int) -> "Answers | None":
+        """Return the answers to questions from a number on. None if there are none."""
+        skipped = sum(number < known for number in self.numbers)
+        if skipped == len(self.numbers):
+            return None
+        fidelity = None if self.fidelity is None else self.fidelity.chosen(skipped)
+        update = {"numbers": self.numbers[skipped:], "correct": self.correct[skipped:], "fidelity": fidelity}
+        return self.model_copy(update=update)
 
 
 class Measurement(Record):

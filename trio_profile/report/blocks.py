@@ -42,6 +42,8 @@ class Table:
         is chosen. The terminal leaves them out, and of those in sight as many at the right as its width does not hold.
         None: all are in sight.
     switch: number of the column by whose values the page chooses rows; None for none. chosen: the value at first.
+    order: the rule by which the rows are sorted, as a sentence. The page changes it when a reader sorts.
+    drawn: heads of the columns whose intervals the page draws, each with the value that is neither gain nor loss.
     most: the terminal prints so many rows of a table that is not wanted whole; None: all.
     compact: half a page wide. prose: its entries are sentences, which begin at the left and run over several lines.
     """
@@ -56,8 +58,15 @@ class Table:
     first: int | None = None
     switch: int | None = None
     chosen: str = ""
+    order: str = ""
+    drawn: Mapping[str, float] = field(default_factory=dict)
     most: int | None = None
     detail: bool = False
+
+    @property
+    def title(self) -> str:
+        """The caption, with the rule by which the rows are sorted."""
+        return ". ".join(filter(None, (self.caption, self.order)))
 
 
 def tabulate(
@@ -88,7 +97,7 @@ class Axis:
     """One axis of a chart.
 
     low, high: its ends; where they are None, the data decide. suffix: written after each number, as ` %` or `×`.
-    log: logarithmic. ticks: the values with a label on such an axis; empty: the powers of ten.
+    log: logarithmic.
     digits: decimals of a number in a tooltip.
     """
 
@@ -98,7 +107,6 @@ class Axis:
     suffix: str = ""
     log: bool = False
     digits: int = 2
-    ticks: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -107,14 +115,10 @@ class Series:
 
     x, y: as many as there are points.
     text: the tooltip of each point. Of several lines, the first is bold.
-    low, high: each point's interval in y. x_low, x_high: the same in x.
-    band: the interval is drawn as a band along the line; otherwise as a bar at each point.
+    low, high: each point's interval in y, drawn as a band along the line.
     colour: number of a method's colour; None is the quiet ink of the axes.
     line: how the line is drawn; None for points alone. points: whether points are drawn, with the colour's symbol.
-    hollow: whether each point is drawn hollow: in the chart of speed and answers, whether it is off the Pareto front.
-    labels: written beside each point.
     group: series of one group are shown and hidden together. legend: whether the legend names it.
-    quiet: drawn in the ink of the axes until it is pointed at, or chosen in the chart's picker.
     """
 
     name: str
@@ -123,35 +127,14 @@ class Series:
     text: Sequence[str] = ()
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    x_low: Sequence[float] = ()
-    x_high: Sequence[float] = ()
-    band: bool = True
     colour: int | None = None
     line: Dash | None = "solid"
     points: bool = True
-    hollow: Sequence[bool] = ()
-    labels: Sequence[str] = ()
     width: float = 2
     size: float = 7
     opacity: float = 1
     group: str = ""
     legend: bool = True
-    quiet: bool = False
-
-
-@dataclass(frozen=True)
-class Upright:
-    """A vertical line, with its interval as a band: a break-even, or a stage between two layers.
-
-    text: its tooltip. colour: that of the series that it belongs to.
-    """
-
-    x: float
-    low: float | None = None
-    high: float | None = None
-    text: str = ""
-    colour: int | None = None
-    dash: Dash = "dash"
 
 
 @dataclass(frozen=True)
@@ -171,8 +154,7 @@ class Chart:
     id: unique in the report.
     label: describes the chart for readers who cannot see it. The terminal prints it.
     levels: y values of horizontal lines, such as the one at which pruned and dense are equal.
-    uprights: vertical lines. spans: named parts of the x axis.
-    picker: the page lists the groups of the series beside the chart, so that readers choose which ones are coloured.
+    uprights: x values of vertical lines, such as a stage between two layers. spans: named parts of the x axis.
     """
 
     kind: ClassVar[str] = "chart"
@@ -183,9 +165,8 @@ class Chart:
     y: Axis
     series: Sequence[Series]
     levels: Sequence[float] = ()
-    uprights: Sequence[Upright] = ()
+    uprights: Sequence[float] = ()
     spans: Sequence[Span] = ()
-    picker: bool = False
     height: int = 400
     detail: bool = False
 

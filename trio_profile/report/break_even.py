@@ -19,13 +19,21 @@ def pays(document: Any, method: str, quantity: str) -> str:
     """Up to which retention a method pays: `pays certainly up to 77.0 % retention`, and from which it costs more."""
     ranges = find(document, method, quantity)
     if ranges.status in ("always", "never"):
-        return f"pays at {'every' if ranges.status == 'always' else 'no'} retention measured"
+        return f"pays at {'every' if ranges.status == 'always' else 'no'} retention measured{_measured(ranges)}"
     parts = []
     if ranges.certain_gain is not None:
         parts.append(f"pays certainly up to {units.percent(ranges.certain_gain)} retention")
     if ranges.certain_loss is not None:
         parts.append(f"costs certainly more from {units.percent(ranges.certain_loss)}")
     return ", ".join(parts) or "may pay or not: nothing is certain"
+
+
+def _measured(ranges: BreakEven) -> str:
+    """The retentions that were measured: `, 11.0 % to 77.0 %`. Empty if they are not known."""
+    if ranges.measured is None:
+        return ""
+    low, high = map(units.percent, ranges.measured)
+    return f", {low} to {high}" if low != high else f", {low} alone"
 
 
 def table(document: Any, first: str) -> Table:
@@ -43,9 +51,21 @@ def table(document: Any, first: str) -> Table:
 
 
 def _ranges(ranges: BreakEven) -> tuple[Entry, ...]:
-    """The ends of the three ranges, and where the curve crosses 1."""
+    """The ends of the three ranges, and where the curve crosses 1. An end of what was measured is a bound."""
     low, high = ranges.ci95 or (0.0, 0.0)
     undecided = f"{units.percent(low)} to {units.percent(high)}" if low < high else "–"
-    ends = (ranges.certain_gain, ranges.certain_loss, ranges.retention)
-    gain, loss, crossing = ("–" if end is None else units.percent(end) for end in ends)
-    return Entry(gain), Entry(undecided), Entry(loss), Entry(crossing)
+    lowest, highest = ranges.measured or (None, None)
+    return (
+        _end(ranges.certain_gain, highest, "at least ", "the highest retention measured"),
+        Entry(undecided),
+        _end(ranges.certain_loss, lowest, "at most ", "the lowest retention measured"),
+        _end(ranges.retention),
+    )
+
+
+def _end(end: float | None, edge: float | None = None, bound: str = "", meaning: str = "") -> Entry:
+    """The end of a range. At the edge of what was measured it is a bound: `at least 77.0 %`."""
+    if end is None:
+        return Entry("–")
+    is_edge = end == edge
+    return Entry(f"{bound if is_edge else ''}{units.percent(end)}", title=meaning if is_edge else "")

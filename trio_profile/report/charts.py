@@ -1,6 +1,6 @@
 """The charts that several reports share. Each is a function of the document."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trio_profile import units
@@ -18,11 +18,6 @@ RIGHT_ANSWERS = Axis("Questions answered right", 0, 105, " %")
 def ends(intervals: Sequence[tuple[float, float]], scale: float = 1) -> tuple[list[float], list[float]]:
     """The lower ends and the upper ends of intervals, each multiplied by `scale`."""
     return [scale * low for low, _ in intervals], [scale * high for _, high in intervals]
-
-
-def highest(values: Iterable[float], *, least: float = 1.0) -> float:
-    """The upper end of an axis that begins at 0: a little above all values, and above `least`."""
-    return 1.08 * max([least, *values])
 
 
 def line(name: str, points: Sequence[tuple[float, Estimate, str]], scale: float = 1, **look: Any) -> Series:

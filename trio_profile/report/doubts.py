@@ -1,7 +1,7 @@
 """The doubts about a study: the report of `show --doubts`, and the page and the sentence in the report of the study."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Sized
 from itertools import groupby
 
 from trio_profile import units
@@ -11,7 +11,7 @@ from trio_profile.records.schema import Cell, Measurement, Study
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
 
 _HOW = "Each doubt has a number, the threshold that it passed, and the next step."
-_PUBLISHED = f"{_HOW} Publish a study with its doubts. To measure again until no doubt is left is to select the result."
+_PUBLISHED = f"{_HOW} A new study does not replace this one: publish both, each with its doubts."
 """How to read the doubts of a study."""
 _SCOPE = "An interval covers another run on this machine, not another machine."
 _SCOPE_OF_ONE = "An interval covers this run alone: another process may differ by more."
@@ -41,23 +41,25 @@ def tally(measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> str:
 
 
 def summary(doubts: Sequence[Doubt], cells: Collection[Cell]) -> str:
-    """How many of some cells are doubted and why, and the doubts about the whole study.
+    """How many of some cells are doubted, and how many doubts there are about the whole study.
 
     cells: the finished cells that the text is about.
     """
     lines = []
     if doubted := doubted_cells(doubts, cells):
-        kinds = Counter(kind for kinds in doubted.values() for kind in kinds)
-        named = ", ".join(f"{kind} {units.exact(count)}" for kind, count in kinds.items())
-        lines.append(f"Doubts about single cells: {len(doubted)} of {units.exact(len(cells))} ({named}).")
-    if whole := dict.fromkeys(doubt.kind for doubt in doubts if doubt.cell is None):
-        lines.append(f"Doubts about the whole study: {', '.join(whole)}.")
+        lines.append(f"{units.exact(len(doubted))} of {units.number_of(len(cells), 'cell')} {_is(doubted)} doubted.")
+    if whole := [doubt for doubt in doubts if doubt.cell is None]:
+        lines.append(f"{units.number_of(len(whole), 'doubt')} {_is(whole)} about the whole study.")
     return " ".join(lines) or ("No cell is doubted." if cells else "Nothing is doubted.")
 
 
+def _is(things: Sized) -> str:
+    return "is" if len(things) == 1 else "are"
+
+
 def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:
-    """The kinds of doubt about each doubted cell in words, by the cell's id. Tables mark these cells."""
-    return {name: f"doubted: {', '.join(kinds)}" for name, kinds in doubted_cells(doubts, cells).items()}
+    """The doubts about each doubted cell in words, by the cell's id. Tables mark these cells."""
+    return {name: f"doubted: {'; '.join(sentences)}" for name, sentences in doubted_cells(doubts, cells).items()}
 
 
 def page(doubts: Sequence[Doubt], cells: Collection[Cell] = (), pairs: Sequence[CellPairs] = ()) -> Page:
@@ -78,9 +80,8 @@ def _blocks(doubts: Sequence[Doubt]) -> Iterator[Block]:
         kinds = dict.fromkeys(doubt.kind for doubt in about)
         strongest = [_strongest([doubt for doubt in about if doubt.kind == kind]) for kind in kinds]
         yield Sentences("single cells, the strongest doubt of each kind", strongest, tone="doubt")
-        rows = [[Entry(cell_name(doubt.cell)), Entry(doubt.kind), Entry(doubt.sentence)] for doubt in about]
-        columns = ("cell", "doubt", "what was seen")
-        yield Table("Every doubt about a cell", columns, rows, prose=True, detail=True)
+        rows = [[Entry(cell_name(doubt.cell)), Entry(doubt.sentence)] for doubt in about]
+        yield Table("Every doubt about a cell", ("cell", "what was seen"), rows, prose=True, detail=True)
 
 
 def _scope(pairs: Sequence[CellPairs]) -> list[str]:
@@ -98,4 +99,4 @@ def _strongest(doubts: Sequence[Doubt]) -> str:
 
 
 def _sentence(doubt: Doubt) -> str:
-    return f"{doubt.kind}: {doubt.sentence}. Next step: {doubt.next_step}."
+    return f"{doubt.sentence[:1].upper()}{doubt.sentence[1:]}. Next step: {doubt.next_step}."

@@ -11,8 +11,7 @@ from itertools import accumulate, chain, count
 from math import isfinite, log10
 from typing import Any
 
-from trio_profile import units
-from trio_profile.report.blocks import Axis, Chart, Series, Span, Upright, Waterfall
+from trio_profile.report.blocks import Axis, Chart, Series, Span, Waterfall
 from trio_profile.report.palette import INK, PALETTE, hex_colour, see_through, symbol
 
 Figure = dict[str, Any]
@@ -44,21 +43,14 @@ _BAR, _NAMED_BAR = 34, 52
 
 
 def figure(chart: Chart) -> Figure:
-    """The figure of a chart.
-
-    Each trace names its group in `meta`, and says whether that group is quiet at first.
-    """
+    """The figure of a chart."""
     layout = _layout(chart.height)
     layout["xaxis"] |= _axis(chart.x)
     layout["yaxis"] |= _axis(chart.y)
     layout["yaxis"]["title"]["standoff"] = 14
-    bands = [Span(line.low, line.high, "") for line in chart.uprights if line.low is not None and line.high is not None]
-    layout["shapes"] = [*map(_span_box, [*chart.spans, *bands]), *map(_upright_line, chart.uprights)]
-    layout["shapes"] += map(_level, chart.levels)
+    layout["shapes"] = [*map(_span_box, chart.spans), *map(_upright, chart.uprights), *map(_level, chart.levels)]
     layout["annotations"] = [*map(_span_name, chart.spans, count())]
-    layout["annotations"] += [_upright_name(upright) for upright in chart.uprights if upright.text]
-    traces = [_series(series, listed=chart.picker and bool(series.group)) for series in chart.series]
-    return {"data": [*chain.from_iterable(traces)], "layout": layout}
+    return {"data": [*chain.from_iterable(map(_series, chart.series))], "layout": layout}
 
 
 def waterfall(block: Waterfall) -> Figure:
@@ -135,9 +127,6 @@ def _axis(axis: Axis) -> dict[str, Any]:
     """An axis in plotly's words."""
     ends = [_place(axis, axis.low), _place(axis, axis.high)]
     layout = {"title": {"text": escape(axis.title), "font": _TITLE}, "range": ends}
-    if axis.log and axis.ticks:
-        text = [units.plain(tick) + escape(axis.suffix) for tick in axis.ticks]
-        return {**layout, "type": "log", "tickvals": list(axis.ticks), "ticktext": text}
     if axis.log:
         return {**layout, "type": "log", "dtick": 1, "exponentformat": "power", "ticksuffix": escape(axis.suffix)}
     return {**layout, "ticksuffix": escape(axis.suffix), "hoverformat": f".{axis.digits}f"}
@@ -175,34 +164,24 @@ def _span_name(span: Span, number: int) -> dict[str, Any]:
     return {**place, "text": escape(span.name).replace(" ", "<br>"), "showarrow": False, "font": font, "yshift": lower}
 
 
-def _upright_line(upright: Upright) -> dict[str, Any]:
-    line = {"color": hex_colour(upright.colour), "width": 1, "dash": upright.dash}
-    return {"type": "line", "x0": upright.x, "x1": upright.x, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
-
-
-def _upright_name(upright: Upright) -> dict[str, Any]:
-    """A mark at the top of a line that tells its name when it is pointed at."""
-    place = {"x": upright.x, "yref": "y domain", "y": 1, "yanchor": "bottom", "showarrow": False}
-    return {**place, "text": "▾", "hovertext": escape(upright.text), "font": {"color": hex_colour(upright.colour)}}
+def _upright(x: float) -> dict[str, Any]:
+    line = {"color": INK, "width": 1, "dash": "dot"}
+    return {"type": "line", "x0": x, "x1": x, "yref": "y domain", "y0": 0, "y1": 1, "line": line}
 
 
 # Series
 
 
-def _series(series: Series, *, listed: bool) -> list[Trace]:
-    """A series as traces: its intervals as a band, if it has one, and its points.
-
-    listed: whether the picker of the chart names its group, so that the legend need not.
-    """
+def _series(series: Series) -> list[Trace]:
+    """A series as traces: its intervals as a band, if it has any, and its points."""
     if not series.x:
         return []
     colour = hex_colour(series.colour)
-    group = {"group": series.group or series.name, "quiet": series.quiet}
-    member = {"type": "scatter", "showlegend": False, "meta": group}
+    member = {"type": "scatter", "showlegend": False}
     if series.group:
         member["legendgroup"] = series.group
-    bands = [_band(series, colour) | member] if series.band and series.low else []
-    modes = {"lines": series.line, "markers": series.points, "text": series.labels}
+    bands = [_band(series, colour) | member] if series.low else []
+    modes = {"lines": series.line, "markers": series.points}
     points = {
         **member,
         "x": _numbers(series.x),
@@ -210,23 +189,15 @@ def _series(series: Series, *, listed: bool) -> list[Trace]:
         "name": escape(series.name),
         "mode": "+".join(mode for mode, wanted in modes.items() if wanted),
         "line": {"color": colour, "dash": series.line or "solid", "width": series.width},
-        "marker": _marker(series, colour),
-        "textposition": "top center",
-        "textfont": {"size": 11},
-        "cliponaxis": series.line is not None and not series.labels,
-        "showlegend": series.legend and not listed,
+        "marker": {"symbol": symbol(series.colour), "size": series.size, "color": colour, "opacity": series.opacity},
+        "cliponaxis": series.line is not None,
+        "showlegend": series.legend,
     }
-    if series.labels:
-        points["text"] = [escape(label) for label in series.labels]
     if series.text:
         points["customdata"] = [_markup(text) for text in series.text]
         points["hovertemplate"] = "%{customdata}<extra></extra>"
     else:
         points["hoverinfo"] = "skip"
-    if series.x_low:
-        points["error_x"] = _bars(series.x, series.x_low, series.x_high, colour)
-    if series.low and not series.band:
-        points["error_y"] = _bars(series.y, series.low, series.high, colour)
     return [*bands, points]
 
 
@@ -239,27 +210,6 @@ def _markup(text: str) -> str:
     """Lines of plain text as plotly's markup; of several lines the first one is bold."""
     first, *rest = (escape(line) for line in text.splitlines() or [""])
     return "<br>".join([f"<b>{first}</b>", *rest]) if rest else first
-
-
-def _marker(series: Series, colour: str) -> dict[str, Any]:
-    """How points are drawn: with the symbol that belongs to the colour."""
-    name = symbol(series.colour)
-    symbols = [f"{name}-open" if hollow else name for hollow in series.hollow]
-    shapes = symbols if any(series.hollow) else name
-    return {"symbol": shapes, "size": series.size, "color": colour, "opacity": series.opacity}
-
-
-def _bars(middle: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> dict[str, Any]:
-    """Intervals as error bars."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": _numbers([end - value for value, end in zip(middle, high, strict=True)]),
-        "arrayminus": _numbers([value - end for value, end in zip(middle, low, strict=True)]),
-        "color": colour,
-        "thickness": 1,
-        "width": 0,
-    }
 
 
 def _band(series: Series, colour: str) -> Trace:

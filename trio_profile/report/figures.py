@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 from trio_profile.errors import StudyError
@@ -38,7 +37,7 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
         known = ", ".join(names(report)) or "none: this study has no figures"
         raise StudyError(f"no figure is called {name!r}; choose one of {known}")
     draw, browser = _kaleido(form), _browser(form)
-    figure = drawing.figure(_coloured(drawn)) if isinstance(drawn, Chart) else drawing.waterfall(drawn)
+    figure = drawing.figure(drawn) if isinstance(drawn, Chart) else drawing.waterfall(drawn)
     size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}
     try:
         return draw(
@@ -49,12 +48,6 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
         )
     except Exception as error:  # kaleido and the browser raise errors of many classes
         raise StudyError(f"the figure {name!r} could not be drawn: {type(error).__name__}: {error}") from error
-
-
-def _coloured(chart: Chart) -> Chart:
-    """A chart as nobody points at it: quiet series are grey, and the legend stands where the page has a picker."""
-    series = [replace(line, colour=None, opacity=0.5, legend=False) if line.quiet else line for line in chart.series]
-    return replace(chart, series=series, picker=False)
 
 
 def _kaleido(form: Picture) -> Callable[..., bytes]:

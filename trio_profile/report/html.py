@@ -76,7 +76,7 @@ def snippet(report: Report) -> str:
     return _template("snippet.html").render(
         report=report,
         sentences=sentences,
-        table=table and replace(table, rows=table.rows[:MOST_ROWS]),
+        table=table and replace(table, rows=table.rows[:MOST_ROWS], drawn={}),
         more=units.number_of(left, "more row") if left > 0 else "",
     )
 
@@ -140,6 +140,7 @@ def _template(name: str) -> Template:
         "json": _json,
         "unbroken": _unbroken,
         "no_break": unbroken,
+        "options": _options,
         "hex": hex_colour,
         "dot": rows.dot,
         "head": rows.head,
@@ -152,8 +153,12 @@ def _template(name: str) -> Template:
 
 def _unbroken(text: str) -> Markup:
     """Text whose lines end neither inside an interval nor before a unit or in an option. Backticks become code."""
-    plain = _OPTION.sub(r'<span class="option">\g<0></span>', str(escape(unbroken(text))))
-    return Markup(_CODE.sub(r"<code>\1</code>", plain))
+    return Markup(_CODE.sub(r"<code>\1</code>", _options(unbroken(text))))
+
+
+def _options(command: str) -> Markup:
+    """A command whose lines do not end in an option. It can be pasted: no blank is changed."""
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', str(escape(command))))
 
 
 def _figure(block: Chart | Waterfall) -> drawing.Figure:

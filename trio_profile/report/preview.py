@@ -53,7 +53,8 @@ def _summary(document: Preview) -> list[str]:
     if document.seconds is None:
         why = f": {document.seconds_reason}" if document.seconds_reason else ""
         return [cells, *questions, f"The expected time is not known{why}."]
-    return [cells, f"Expected time: about {units.duration(document.seconds)}."]
+    reach = f"{document.reach[:1].upper()}{document.reach[1:]}."
+    return [cells, *([reach] if document.reach else []), f"Expected time: about {units.duration(document.seconds)}."]
 
 
 def _evaluation(document: Preview) -> list[str]:

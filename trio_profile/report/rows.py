@@ -1,10 +1,13 @@
 """The head and the rows of a table as HTML. A template would take several times as long for a table of 500 rows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
 from types import MappingProxyType
 
 from markupsafe import Markup, escape
 
+from trio_profile.records.estimate import Interval
 from trio_profile.report.blocks import Entry, Table
 from trio_profile.report.columns import MARK
 from trio_profile.report.palette import hex_colour, symbol
@@ -35,7 +38,12 @@ def body(table: Table, *, doubts: str = "") -> Markup:
 
     doubts: id of the section that the marks of doubted entries link to; empty if the page has none.
     """
-    return Markup("\n".join(_row(table, row, doubts) for row in table.rows))
+    scales = {
+        at: _scale([row[at] for row in table.rows], table.drawn[name])
+        for at, name in enumerate(table.columns)
+        if name in table.drawn
+    }
+    return Markup("\n".join(_row(table, row, doubts, scales) for row in table.rows))
 
 
 def dot(colour: int | None) -> Markup:
@@ -43,18 +51,63 @@ def dot(colour: int | None) -> Markup:
     return Markup('<i class="dot {}" style="--colour: {}"></i>').format(symbol(colour), hex_colour(colour))
 
 
-def _row(table: Table, row: Sequence[Entry], doubts: str) -> str:
-    return f"<tr>{''.join(_field(table, column, entry, doubts) for column, entry in enumerate(row))}</tr>"
+@dataclass(frozen=True)
+class _Scale:
+    """The axis that the drawings of a column share: its ends, and the value that is neither gain nor loss."""
+
+    low: float
+    high: float
+    level: float
+
+    def percent(self, value: float) -> str:
+        """The place of a value on the axis."""
+        return f"{100 * (value - self.low) / (self.high - self.low or 1):.3g}%"
 
 
-def _field(table: Table, column: int, entry: Entry, doubts: str) -> str:
-    """One entry. An entry with more to tell can have the focus, so that keyboard and touch reach its title."""
+def _scale(entries: Sequence[Entry], level: float) -> _Scale:
+    """The scale of a column. It holds every value, and of much wider intervals a part."""
+    known = [(entry.order, *_ends(entry)) for entry in entries if entry.order is not None]
+    if not known:
+        return _Scale(level, level, level)
+    values, lows, highs = zip((level, level, level), *known, strict=True)
+    least, most = min(values), max(values)
+    room = max((most - least) / 2, median((high - low) / 2 for _, low, high in known))
+    return _Scale(max(least - room, min(lows)), min(most + room, max(highs)), level)
+
+
+def _ends(entry: Entry) -> Interval:
+    """The ends of an entry's whisker: its interval, or its value twice."""
+    return entry.bounds or (entry.order or 0.0, entry.order or 0.0)
+
+
+def _drawing(entry: Entry, scale: _Scale) -> Markup:
+    """The whisker and the mark of an entry on the scale of its column. A whisker that goes on ends with an arrow."""
+    low, high = _ends(entry)
+    arrows = _classes(f"{'low ' * (low < scale.low)}{'high' * (high > scale.high)}".strip())
+    values = {"level": scale.level, "low": max(low, scale.low), "high": min(high, scale.high), "at": entry.order or 0.0}
+    style = ";".join(f"--{name}:{scale.percent(value)}" for name, value in values.items())
+    return Markup(f'<span class="range" style="{style}" aria-hidden="true"><b{arrows}></b>{dot(entry.colour)}</span>')
+
+
+def _row(table: Table, row: Sequence[Entry], doubts: str, scales: Mapping[int, _Scale]) -> str:
+    fields = (_field(table, column, entry, doubts, scales.get(column)) for column, entry in enumerate(row))
+    return f"<tr>{''.join(fields)}</tr>"
+
+
+def _field(table: Table, column: int, entry: Entry, doubts: str, scale: _Scale | None) -> str:
+    """One entry. An entry with more to tell can have the focus, so that keyboard and touch reach its title.
+
+    scale: of a drawn column; None for any other.
+    """
     tag, scope = ("th", ' scope="row"') if column < table.keys else ("td", "")
     classes = _classes(f"{entry.tone} {_place(table, column)}".strip())
     more = f' tabindex="-1" title="{escape(entry.title)}"' if entry.title else ""
     order = "" if entry.order is None else f' data-order="{entry.order:.9g}"'
-    text = f"{dot(entry.colour) if entry.colour is not None else ''}{escape(entry.text)}{_mark(entry, doubts)}"
+    mark = dot(entry.colour) if entry.colour is not None and scale is None else ""
+    text = f"{mark}{escape(entry.text)}{_mark(entry, doubts)}"
     text += f" <small>{escape(entry.note)}</small>" if entry.note else ""
+    if scale is not None and entry.order is not None:
+        text = f'<span class="drawn">{_drawing(entry, scale)}<span>{text}</span></span>'
     text = f"<span>{text}</span>" if column < table.keys else text
     return f"<{tag}{scope}{classes}{order}{more}>{text}</{tag}>"
 

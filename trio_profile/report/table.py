@@ -14,8 +14,6 @@ from trio_profile.report import doubts
 from trio_profile.report.blocks import Entry, Table
 from trio_profile.report.palette import number_of
 
-IN_SIGHT = ("prefill", "points lost", "KV", "total", "right", "MACs")
-"""The columns that a summary of cells always shows. A small screen has room for the first three."""
 FURTHER_COLUMNS = tuple(column.name for quantity in FURTHER for column in quantity.columns)
 """The columns of quantities that only their file names."""
 _NEAR = 2
@@ -39,6 +37,21 @@ class Grid:
     def answered(self) -> bool:
         """Whether right answers are known."""
         return getattr(self.dense, "accuracy", None) is not None
+
+    @property
+    def lost(self) -> str:
+        """The column of what pruning loses: right answers if they are known, otherwise closeness to dense."""
+        return "points lost" if self.answered else "mean KL, nats"
+
+    @property
+    def in_sight(self) -> tuple[str, ...]:
+        """The columns that a summary of cells always shows. A small screen has room for the first three."""
+        return "prefill", self.lost, "KV", "total", "right"
+
+    @property
+    def drawn(self) -> dict[str, float]:
+        """The columns whose intervals are drawn, each with the value of the dense model."""
+        return {"prefill": 1.0, self.lost: 0.0}
 
     @property
     def changed(self) -> str:
@@ -97,9 +110,14 @@ def table(
     chosen = [COLUMNS[column] if isinstance(column, str) else column for column in columns]
     chosen = [column for column in chosen if grid.answered or not column.needs_answers]
     heads = [*(key.head for key in named), *(column.name for column in chosen)]
+    drawn = options.get("drawn", {})
+
+    def value(column: Column, summary: Any) -> Entry:
+        entry = column.entry(summary, grid.dense)
+        return replace(entry, colour=number_of(summary.cell.method)) if column.name in drawn else entry
+
     rows = [
-        [*_name(grid, summary, named, marked), *(column.entry(summary, grid.dense) for column in chosen)]
-        for summary in grid.rows
+        [*_name(grid, summary, named, marked), *(value(column, summary) for column in chosen)] for summary in grid.rows
     ]
     if with_dense and grid.dense is not None:
         dense = [NOTHING if column.of_dense is None else column.of_dense(grid.dense) for column in chosen]

@@ -19,6 +19,9 @@ function sortBy(heading) {
     if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none");
   }
   heading.setAttribute("aria-sort", next);
+  const rule = heading.closest(".table").querySelector(".order");
+  rule.dataset.first ??= rule.textContent;
+  rule.textContent = next === "none" ? rule.dataset.first : `Sorted by ${heading.textContent.trim()}, ${next}.`;
   const body = heading.closest("table").tBodies[0];
   const rows = [...body.rows];
   rows.forEach((row, place) => (row.dataset.place ??= place));
@@ -141,7 +144,8 @@ function mark(scroll) {
   const { left, top } = scroll.getBoundingClientRect();
   const [right, bottom] = [left + scroll.clientWidth + 1, top + scroll.clientHeight + 1];
   const columns = [...table.tHead.rows[0].cells].filter((cell) => cell.getBoundingClientRect().right > right).length;
-  const rows = [...table.tBodies[0].rows].filter((row) => row.getBoundingClientRect().bottom > bottom).length;
+  const isLong = scroll.classList.contains("long"); // no other table hides rows
+  const rows = isLong ? [...table.tBodies[0].rows].filter((row) => row.getBoundingClientRect().bottom > bottom).length : 0;
   scroll.classList.toggle("cut", columns > 0);
   scroll.classList.toggle("cut-below", rows > 0);
   const parts = [[columns, "column"], [rows, "row"]].filter(([count]) => count);
@@ -152,7 +156,7 @@ function mark(scroll) {
 /** Tell the style where the columns that name a row stick, and whether the table is wider than its place. */
 function place(table) {
   const scroll = table.parentElement;
-  scroll.classList.toggle("wide", scroll.scrollWidth > scroll.clientWidth + 1);
+  scroll.classList.toggle("wide", table.getBoundingClientRect().width > scroll.clientWidth + 1);
   mark(scroll);
   const keys = [...table.tHead.rows[0].cells].filter((cell) => cell.classList.contains("key"));
   let left = 0;

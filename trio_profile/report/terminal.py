@@ -94,8 +94,8 @@ def _first(block: Block, width: int) -> Block:
         return block
     table = first_columns(chosen_rows(block))
     if table.most is not None and len(table.rows) > table.most:
-        caption = f"{table.caption}. {table.most} of {units.number_of(len(table.rows), 'row')}"
-        table = replace(table, rows=table.rows[: table.most], caption=caption)
+        order = f"{table.order} {table.most} of {units.number_of(len(table.rows), 'row')}".strip()
+        table = replace(table, rows=table.rows[: table.most], order=order)
     if not has_others(block):
         return table
     first, *_ = _parts(_columns(table), table.keys, width, gap=1)
@@ -161,7 +161,7 @@ def _tokens(block: Tokens, width: int) -> list[RenderableType]:
 def _table(block: Table, width: int) -> list[RenderableType]:
     """The table, cut into several below one another where it is too wide. Each has the columns that name a row."""
     columns = _columns(block)
-    drawing = _heading(block.caption, width, "italic")
+    drawing = _heading(block.title, width, "italic")
     gap = 2 if len(_parts(columns, block.keys, width, gap=2)) == 1 else 1
     for number, part in enumerate(_parts(columns, block.keys, width, gap)):
         drawing += [Text("")] * bool(number)

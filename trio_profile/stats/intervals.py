@@ -78,6 +78,11 @@ def share_interval(shares: Sequence[float] | NDArray[np.float64], clusters: Sequ
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
+def joint(comparisons: int) -> float:
+    """The level of each of several intervals that hold together at 95 % (Bonferroni)."""
+    return 1 - 0.05 / max(comparisons, 1)
+
+
 def difference_interval(
     differences: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = (), confidence: float = 0.95
 ) -> Interval:

@@ -14,7 +14,7 @@ from trio_profile.reading import parse_toml, read_text
 from trio_profile.records.record import Record, first_problem
 from trio_profile.records.study import GONE, Study, of_any_age
 from trio_profile.study.kind import Kind
-from trio_profile.study.kinds import find
+from trio_profile.study.kinds import KINDS, find
 
 AnyStudy = Any
 """A Study, or what its kind has in its place."""
@@ -84,8 +84,9 @@ def draft(kind_name: str, fields: Mapping[str, Any], file: Path | None = None, *
     chosen = {**of_file, **fields}
     if kind.runs_a_model:
         require_run(kind.name)
-    if kind.instead and (other := kind.load("instead")(kind, chosen, trust=trust)) is not None:
-        return other
+    for other in KINDS.values():
+        if other.instead_of == kind.name and (made := other.load("instead")(kind, chosen, trust=trust)) is not None:
+            return made
     if chosen.get("verb", kind.name) != kind.name:
         raise StudyError(f"verb = {chosen['verb']!r}: this is a study of kind {kind.name!r}; leave verb out")
     study: Any = _validated({**kind.defaults, **chosen, "verb": kind.name}, kind)

@@ -73,7 +73,8 @@ class Kind:
     requests: the function that makes the rows of the requests from the directory; empty if it has none.
     paper_tables: the function that makes the pages with tables for a paper from the document; empty if it has none.
     with_claims: the function that puts the figures of a claims file beside the measured ones of any report.
-    instead: the function that makes another draft, if the fields ask for one: `instead(kind, fields, trust=…)`.
+    instead_of: the name of a kind whose study this one takes over, if the fields ask for it; otherwise empty.
+    instead: the function that makes the draft then, or returns None: `instead(kind, fields, trust=…)`.
     extra: the extra of this package that the runner needs; otherwise empty.
     """
 
@@ -104,6 +105,7 @@ class Kind:
     paper_tables: str = ""
     with_claims: str = ""
     instead: str = ""
+    instead_of: str = ""
     conclude: str = ""
     extra: str = ""
     place: int = 99

@@ -10,6 +10,7 @@ from trio_profile.inputs.environment import collect
 from trio_profile.inputs.models import LARGE, require_memory
 from trio_profile.inputs.workload import ASKED_TOGETHER
 from trio_profile.judge.planned import Preview, PreviewCell, Refusal
+from trio_profile.judge.reach import reach_of
 from trio_profile.profilers import fidelity, rounds
 from trio_profile.profilers.clock import clock_for
 from trio_profile.progress import Step, Watch, ignore
@@ -80,9 +81,15 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
         shape=plan.workload.shape,
         cells=tuple(_cell(planned, plan) for planned in plan.cells),
         refused=tuple(Refusal(cell=record.cell, reason=record.reason or "") for record in plan.refused),
+        reach=_reach(plan) if kind.file == MEASUREMENTS else "",
         seconds=seconds,
         seconds_reason=reason,
     )
+
+
+def _reach(plan: Plan) -> str:
+    known = sum(question.answer is not None for question in plan.workload.questions)
+    return reach_of(known, len(plan.cells))
 
 
 def _plan(study: Study, kind: Kind) -> tuple[Plan, str | None]:

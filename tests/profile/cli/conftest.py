@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.profile.documents import KEPT
+from tests.profile.kept import KEPT
 from trio_profile.cli import run
 
 

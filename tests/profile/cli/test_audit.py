@@ -4,8 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import trio_profile
 from tests.places import PYTHONPATH
-from tests.profile.auditing import HOSTILE, hostile_claims
+from tests.profile.cli.test_streams import shell
+from tests.profile.command import complaint
+from tests.profile.kinds.audit.auditing import HOSTILE, hostile_claims
 from trio_profile.cli import run
 from trio_profile.inputs.claims.claims import TEMPLATE, read
 from trio_profile.kinds.audit.document import AuditDocument
@@ -82,3 +85,21 @@ def test_names_stay_text_in_the_report(tmp_path: Path, capsys):
     assert "<b>" not in html and html.count("</script>") == html.count("<script")
     data = html.partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(data)["paper"] == f"PRUNE: {HOSTILE}"
+
+
+def test_a_kind_that_measures_nothing_has_no_dry_run(capsys):
+    assert "audit measures nothing" in complaint(capsys, "audit", "trio-2026", "--dry-run")
+
+
+def test_an_audit_from_python():
+    assert set(trio_profile.audit_paper("visionzip").tally) == {"supported"}
+
+
+def test_printed_figures_stand_on_the_page(kept, capsys):
+    assert run(["report", str(kept), "--claims", "trio-2026"]) == 0
+    assert "llava-1.5-7b" in capsys.readouterr().out
+    assert "Printed and measured" in (kept / "report.html").read_text()
+
+
+def test_a_closed_pipe_is_no_error_and_a_judge_still_says_no():
+    assert shell("trio-profile audit trio-2026 --strict | head -1")[::2] == (1, "")

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from tests.profile.command import complaint, document
-from tests.profile.documents import KEPT
+from tests.profile.kept import KEPT
 from trio_profile.cli import run
 from trio_profile.study.kinds import KINDS
 
@@ -65,12 +65,6 @@ def test_a_page_of_somebody_else_is_kept(kept, capsys):
     assert page.read_text() == "<title>mine</title>"
     assert run(["report", str(kept), "--out", str(kept.parent / "mine.html")]) == 0
     assert "trio-profile" in (kept.parent / "mine.html").read_text() and page.read_text() == "<title>mine</title>"
-
-
-def test_printed_figures_stand_on_the_page(kept, capsys):
-    assert run(["report", str(kept), "--claims", "trio-2026"]) == 0
-    assert "llava-1.5-7b" in capsys.readouterr().out
-    assert "Printed and measured" in (kept / "report.html").read_text()
 
 
 @pytest.mark.parametrize("left", [".leases", "measurements-gpu-0.jsonl"])

@@ -54,7 +54,7 @@ def test_doubts_exit_with_1_only_if_strict_is_asked_for(stored, tmp_path, capsys
     directory = stored(doubtful())
     assert run(["show", "--doubts", directory]) == 0
     printed = capsys.readouterr().out
-    assert "1 cell measured. Doubts about the whole study: rounds, sessions." in printed
+    assert "1 cell measured. 2 doubts are about the whole study." in printed
     assert run(["show", "--doubts", directory, "--strict"]) == 1
 
 

@@ -81,6 +81,20 @@ def test_of_candidates_that_cannot_be_told_apart_the_one_that_loses_least_is_nam
     assert "it is not decided whether b is faster" in found.reasons
 
 
+def test_a_faster_cell_that_loses_answers_is_told_beside_one_that_may_be_faster():
+    found = concluded(candidate("a", (2.0, 2.2), (0.1, 0.2)), candidate("b", (0.9, 1.5)))
+    assert found.line == (
+        "Not decided: of 2 cells 1 is faster at a loss of more than 2 points of right answers, and none of the others "
+        "is shown to be faster. The largest gain is possible with b: the prefill is 0.9 to 1.5 times as fast."
+    )
+
+
+def test_a_loss_without_an_interval_is_told():
+    kept = candidate("a", (0.9, 1.5))
+    found = concluded(candidate("b", (2.0, 2.2), None, lost=0.1), kept)
+    assert "it loses 10.0 points of right answers, whose interval is not known" in found.sentence
+
+
 # --- the law ---------------------------------------------------------------------------------------------------------
 
 ends = st.floats(0.3, 4.0)

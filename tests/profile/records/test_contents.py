@@ -3,7 +3,9 @@
 import pytest
 
 from tests.profile.examples import (
+    SESSION,
     answered,
+    answering,
     counted,
     dense,
     environment,
@@ -15,7 +17,7 @@ from tests.profile.examples import (
 )
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Measurement
+from trio_profile.records.schema import Answers, Dense, Fidelity, Measurement
 
 
 @pytest.fixture
@@ -98,3 +100,24 @@ def test_a_cell_that_failed_before_its_first_round_has_failed(contents):
     contents.add(failed())
     [found] = contents.measurements
     assert (found.status, found.reason) == ("failed", failed().reason) and found.counted is not None
+
+
+def test_answers_that_do_not_follow_are_refused():
+    """The dense model answers a question first, and no question is answered twice."""
+    found = Contents(study(), sessions=[session()], dense=Dense(**{**dict(dense()), "correct": (True,) * 2}))
+    cell = answering({}, [True] * 2)
+    found.add(counted(cell))
+    told = Fidelity(kl_nats=(0.1,), top1=(True,), same=(True,), correct=(True,))
+    further = Answers(numbers=(2,), correct=(False,), kinds=("",) * 3, pictures=(0, 1, 2), session=SESSION)
+    own = further.model_copy(update={"cell": cell.cell.id, "fidelity": told})
+    with pytest.raises(StoreError, match="did not answer these questions"):
+        found.add(own)
+    for wrong in (further.model_copy(update={"numbers": (3,)}), further.model_copy(update={"numbers": (1,)})):
+        with pytest.raises(StoreError, match="do not follow the 2 answers"):
+            found.add(wrong)
+    found.add(further)
+    found.add(own)
+    assert found.dense is not None and found.dense.correct == (True, True, False)
+    assert found.cells[cell.cell.id].fidelity.questions == 3
+    with pytest.raises(StoreError, match="do not follow"):
+        found.add(own)

@@ -25,13 +25,18 @@ CASES = (
     ),
     (
         BreakEven(status="always", certain_gain=0.77, measured=SWEEP),
-        "pays at every retention measured",
-        ("77.0 %", "–", "–", "–"),
+        "pays at every retention measured, 11.0 % to 77.0 %",
+        ("at least 77.0 %", "–", "–", "–"),
     ),
     (
         BreakEven(status="never", certain_loss=0.11, measured=SWEEP),
-        "pays at no retention measured",
-        ("–", "–", "11.0 %", "–"),
+        "pays at no retention measured, 11.0 % to 77.0 %",
+        ("–", "–", "at most 11.0 %", "–"),
+    ),
+    (
+        BreakEven(status="always", certain_gain=0.33, measured=(0.33, 0.33)),
+        "pays at every retention measured, 33.0 % alone",
+        ("at least 33.0 %", "–", "–", "–"),
     ),
     (
         BreakEven(status="inconclusive", retention=0.5, ci95=SWEEP, measured=SWEEP),

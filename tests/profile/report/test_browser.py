@@ -24,10 +24,8 @@ from trio_profile.report.blocks import (
     Step,
     Table,
     Terms,
-    Upright,
     Waterfall,
 )
-from trio_profile.report.palette import INK, PALETTE
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
 Open = Callable[..., View]
@@ -56,35 +54,19 @@ def test_figures_are_drawn_when_they_come_into_view_and_names_that_look_like_mar
     assert view.errors == [] and view.requests == []
 
 
-METHODS = ("trio", "fastv", "vtw")
+CHART = Chart("line", "Line", "label", Axis("x", 0, 100), Axis("y", 0, 5), [Series("trio", [10, 90], [1, 2], colour=0)])
 STEPS = ("the claim of the paper, as printed", "layers that are not pruned", HOSTILE)
-
-
-def picked() -> Chart:
-    """Three methods, of which the last two are quiet."""
-    series = [
-        Series(
-            name, [10, 90], [1 + number, 2 + number], ["first", "second"], colour=number, group=name, quiet=number > 0
-        )
-        for number, name in enumerate(METHODS)
-    ]
-    return Chart("pareto", "Pareto", "label", Axis("x", 0, 100), Axis("y", 0, 5), series, picker=True)
 
 
 @pytest.fixture(scope="module")
 def figures(browser, tmp_path_factory) -> Iterator[View]:
     """A page with a figure of every kind, all drawn. A test leaves its size as it was."""
-    points = Series("points", [0, 1], [0.01, 10], ["one\ntwo"] * 2, [0.005, 5], [0.02, 20], band=False, line=None)
-    marked = replace(points, labels=["a", "b"], hollow=[True, False])
-    near = Series("a", [1, 1.01, 50], [1, 1.01, 50], labels=["first", "second", "third"], line=None)
+    points = Series("points", [0, 1], [0.01, 10], ["one\ntwo"] * 2, [0.005, 5], [0.02, 20], line=None)
+    alone = replace(points, low=[], high=[])
     blocks = [
-        Chart("names", "", "", Axis(HOSTILE), Axis("nats", 0.001, 100, log=True), [points, marked]),
-        Chart(
-            "free", "", "", Axis("x"), Axis("y", log=True), [points], levels=[1], uprights=[Upright(0.5, text="here")]
-        ),
+        Chart("names", "", "", Axis(HOSTILE), Axis("nats", 0.001, 100, log=True), [points]),
+        Chart("free", "", "", Axis("x"), Axis("y", log=True), [alone], levels=[1], uprights=[0.5]),
         Waterfall("walk", "", "", Step(STEPS[0], 100, "100"), [Step(STEPS[1], -30, "-30")], Step(STEPS[2], 70, "70")),
-        Chart("labels", "", "", Axis("x", 0, 100), Axis("y", 0, 100), [near]),
-        picked(),
     ]
     report = Report("all", "kinds", [], [Page("page", "Page", "", blocks)])
     with opened(browser, html.write(report, tmp_path_factory.mktemp("figures"))) as view:
@@ -97,11 +79,6 @@ def test_every_kind_of_axis_mark_and_waterfall_is_drawn(figures: View):
     counts = [figures.page.locator(f"#figure-{name} g.trace").count() for name in ("names", "free", "walk")]
     assert counts == [2, 1, 1] and figures.errors == []
     assert "NaN" not in figures.page.locator("main").inner_html()
-
-
-def test_labels_that_lie_upon_others_are_hidden(figures: View):
-    labels = figures.page.locator("#figure-labels .textpoint text:visible")
-    assert labels.all_text_contents() == ["first", "third"]
 
 
 def test_a_figure_follows_the_width_of_its_column_and_a_narrow_waterfall_has_names_above_its_bars(figures: View):
@@ -119,41 +96,6 @@ def test_a_figure_follows_the_width_of_its_column_and_a_narrow_waterfall_has_nam
     assert page.locator("#figure-walk .annotation").count() == 0
 
 
-# The picker
-
-
-def colours(view: View) -> list[str]:
-    """The colour of each line of the figure, as #rrggbb."""
-    found = view.page.locator("#figure-pareto .js-line").evaluate_all(
-        "(lines) => lines.map((line) => getComputedStyle(line).stroke)"
-    )
-    return ["#{:02x}{:02x}{:02x}".format(*map(int, text[4:-1].split(","))) for text in found]
-
-
-def test_a_quiet_method_has_its_colour_while_it_is_pointed_at_or_picked(figures: View):
-    page = figures.page
-    assert colours(figures) == [PALETTE[0], INK, INK]
-    page.locator("label", has_text="vtw").hover()
-    assert colours(figures) == [PALETTE[0], INK, PALETTE[2]]
-    page.locator("h1").hover()
-    assert colours(figures) == [PALETTE[0], INK, INK]
-    second = "getComputedStyle(document.querySelectorAll('#figure-pareto .js-line')[1]).stroke"
-    grey = page.evaluate(second)
-    page.locator("#figure-pareto .trace").nth(1).locator("path.point").first.hover(force=True)
-    figures.wait(f"{second} !== '{grey}'")
-    assert colours(figures)[1] == PALETTE[1]
-    page.get_by_label("fastv").check()
-    page.locator("h1").hover()
-    assert colours(figures) == [PALETTE[0], PALETTE[1], INK]
-    page.get_by_label("trio").uncheck()
-    page.locator("h1").hover()
-    assert colours(figures) == [INK, PALETTE[1], INK]
-    page.get_by_role("button", name="all").click()
-    assert colours(figures) == list(PALETTE[:3])
-    page.get_by_role("button", name="none").click()
-    assert colours(figures) == [INK] * 3 and figures.errors == []
-
-
 # Tables
 
 
@@ -166,7 +108,7 @@ def sorted_table() -> Table:
         for number, (name, size, points) in enumerate(zip(names, held, loss, strict=True))
     ]
     rows.insert(1, [Entry("m0"), *[Entry("no memory", tone="absent")] * 3])
-    return Table("sizes", ["Method", "KV", "points", "order"], rows)
+    return Table("sizes", ["Method", "KV", "points", "order"], rows, order="As asked.")
 
 
 def column(view: View, number: int = 0) -> list[str]:
@@ -190,8 +132,26 @@ def test_a_table_is_sorted_by_any_column(show: Open):
         view.page.keyboard.press("Enter")
         assert column(view) == falling.split()
         assert view.page.locator("th[aria-sort=descending]").count() == 1
+        assert view.page.locator(".order").inner_text() == f"Sorted by {name}, descending."
         view.page.keyboard.press("Enter")
+        assert view.page.locator(".order").inner_text() == "As asked."
         assert column(view) == before and view.page.locator("th[aria-sort=none]").count() == 4
+
+
+def drawn_table() -> Table:
+    values = [(2.0, (1.5, 2.5)), (0.5, (0.25, 1.0)), (3.0, (1.0, 60.0))]
+    rows = [[Entry("trio"), Entry(str(at), order=at, bounds=ends, colour=1)] for at, ends in values]
+    return Table("drawn", ["Method", "prefill"], rows, drawn={"prefill": 1.0})
+
+
+def test_whiskers_share_the_scale_of_their_column(show: Open):
+    view = show(drawn_table())
+    boxes = "(parts) => parts.map((part) => part.getBoundingClientRect()).map(({ left, width }) => left + width / 2)"
+    slow, fast = sorted(view.page.locator("td .dot").evaluate_all(boxes))[::2]
+    marks = view.page.locator("td .dot").evaluate_all(boxes)
+    assert (marks[0] - slow) / (fast - slow) == pytest.approx(0.6, abs=0.02)
+    assert view.page.locator(".range .high").count() == 1 and view.page.locator(".range .low").count() == 0
+    assert view.page.locator("td .dot.square").count() == 3 and view.findings() == []
 
 
 def folded() -> Table:
@@ -380,7 +340,7 @@ def test_a_page_without_rows_has_no_button_for_them_and_one_without_data_none(sh
 def everything() -> Report:
     """A sweep with all that a page can hold beside it."""
     report = swept("trio", "fastv")
-    blocks = [picked(), sorted_table(), folded(), wide(), titled()]
+    blocks = [CHART, sorted_table(), drawn_table(), folded(), wide(), titled()]
     extra = Page("extra", "Extra", "How to read.", blocks)
     conclusion = Conclusion(word="try", sentence="trio.", sureness="medium", reasons=("one of six cells is doubted",))
     return replace(report, pages=[extra, *report.pages], banner="The model is a toy.", conclusion=conclusion)
@@ -424,7 +384,7 @@ def test_a_wide_table_is_printed_in_parts_with_every_column_and_the_columns_that
 @pytest.mark.slow
 def test_a_print_has_every_figure_and_the_head_of_a_table_on_each_sheet(show: Open, tmp_path: Path):
     pypdfium2 = needs.package("pypdfium2", "dev")
-    pages = [Page("page", "Page", "", [wide(120)]), Page("more", "More", "", [picked()], folded="Show it")]
+    pages = [Page("page", "Page", "", [wide(120)]), Page("more", "More", "", [CHART], folded="Show it")]
     view = show(Report("all", "kinds", [], pages))
     assert view.page.locator(".drawing .main-svg").count() == 0
     view.page.pdf(path=tmp_path / "page.pdf", format="A4")

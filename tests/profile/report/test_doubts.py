@@ -13,10 +13,13 @@ def test_each_doubt_stands_under_its_cell_with_the_next_step():
     cells = [broken, in_processes(measurement(retention=0.5), 6)]
     report = pages.report(study(), cells, doubts(contents_of(study(), cells, sessions=[], rounds=rounds_of(*cells))))
     tally, cell = blocks(report, Sentences)
-    assert tally.lines[0].startswith("2 cells measured. Doubts about single cells: 1 of 2 (sessions 1)")
+    assert tally.lines[0].startswith("2 cells measured. 1 of 2 cells is doubted.")
     assert cell.heading == "trio at 11.0 %" and cell.tone == "doubt"
-    assert [line.partition(": ")[0] for line in cell.lines] == ["sessions"]
-    assert ". Next step: " in cell.lines[0] and cell.lines[0].endswith(".")
+    assert (
+        cell.lines[0].startswith("It was measured in ")
+        and ". Next step: " in cell.lines[0]
+        and cell.lines[0].endswith(".")
+    )
     assert not list(too_wide(report))
 
 
@@ -32,9 +35,9 @@ def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_al
     found += [doubt("clock", CELLS[1], 0.15), doubt("clock", CELLS[2])]
     page = pages.page(found, CELLS, [])
     _, whole, single, table = page.blocks
-    assert list(whole.lines) == ["sessions: sessions found. Next step: wait."]
+    assert list(whole.lines) == ["Sessions found. Next step: wait."]
     assert list(single.lines) == [
-        "trio at 40.0 % (and 1 more cell): busy: busy found. Next step: wait.",
-        "trio at 20.0 % (and 1 more cell): clock: clock found. Next step: wait.",
+        "trio at 40.0 % (and 1 more cell): Busy found. Next step: wait.",
+        "trio at 20.0 % (and 1 more cell): Clock found. Next step: wait.",
     ]
     assert len(table.rows) == 5 and table.detail

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf, nan
 
 from trio_profile.report import drawing
-from trio_profile.report.blocks import Axis, Chart, Series, Span, Step, Upright, Waterfall
+from trio_profile.report.blocks import Axis, Chart, Series, Span, Step, Waterfall
 from trio_profile.report.palette import PALETTE
 
 HOSTILE = "<b>bold</b> [red]hot[/red] a|b R&D $x_1$ 5%"
@@ -25,13 +25,11 @@ def traces(*series: Series, **fields) -> list[drawing.Trace]:
 # Intervals
 
 
-def test_intervals_are_a_band_or_bars():
+def test_intervals_are_a_band():
     line = Series("a", [1, 2], [2, 3], low=[1, 2], high=[3, 5])
     band, drawn = traces(line)
-    assert band["fill"] == "toself" and band["y"] == [1, 2, 5, 3] and "error_y" not in drawn
-    (drawn,) = traces(replace(line, band=False, line=None))
-    assert drawn["error_y"]["array"] == [1, 2] and drawn["error_y"]["arrayminus"] == [1, 1]
-    assert drawn["mode"] == "markers"
+    assert band["fill"] == "toself" and band["y"] == [1, 2, 5, 3] and drawn["mode"] == "lines+markers"
+    assert traces(replace(line, line=None))[1]["mode"] == "markers"
 
 
 def test_a_single_point_shows_its_interval_upright():
@@ -52,12 +50,13 @@ def test_what_is_no_number_is_left_out_of_the_json():
 # Axes and lines across the chart
 
 
-def test_upright_lines_bands_and_levels_lie_behind_the_series():
-    chart = chart_of(Series("a", [1, 2], [1, 2]), uprights=[Upright(1.5, 1, 2, "even", 0)], levels=[1])
-    layout = drawing.figure(replace(chart, spans=[Span(0, 1, "certain gain", "gain")]))["layout"]
-    assert [shape["type"] for shape in layout["shapes"]] == ["rect", "rect", "line", "line"]
-    assert [(shape["x0"], shape["x1"]) for shape in layout["shapes"][:3]] == [(0, 1), (1, 2), (1.5, 1.5)]
-    assert [note.get("hovertext", note["text"]) for note in layout["annotations"]] == ["certain<br>gain", "even"]
+def test_upright_lines_spans_and_levels_lie_behind_the_series():
+    spans = [Span(0, 1, "certain gain", "gain")]
+    chart = chart_of(Series("a", [1, 2], [1, 2]), uprights=[1.5], levels=[1], spans=spans)
+    layout = drawing.figure(chart)["layout"]
+    assert [shape["type"] for shape in layout["shapes"]] == ["rect", "line", "line"]
+    assert [(shape["x0"], shape["x1"]) for shape in layout["shapes"][:2]] == [(0, 1), (1.5, 1.5)]
+    assert [note["text"] for note in layout["annotations"]] == ["certain<br>gain"]
 
 
 # Points
@@ -67,33 +66,14 @@ def test_a_method_has_a_symbol_beside_its_colour():
     drawn = traces(*(Series(str(number), [1], [1], colour=number) for number in range(3)))
     assert [one["marker"]["symbol"] for one in drawn] == ["circle", "square", "diamond"]
     assert [one["marker"]["color"] for one in drawn] == list(PALETTE[:3])
-    (hollow,) = traces(Series("a", [1], [1], hollow=[True]))
-    assert hollow["marker"]["symbol"] == ["circle-open"]
 
 
 def test_markup_in_a_figure_is_escaped_once():
-    (line,) = traces(Series(f"name {HOSTILE}", [1], [1], [f"first {HOSTILE}\nsecond"], labels=[HOSTILE]))
+    (line,) = traces(Series(f"name {HOSTILE}", [1], [1], [f"first {HOSTILE}\nsecond"]))
     escaped = "&lt;b&gt;bold&lt;/b&gt; [red]hot[/red] a|b R&amp;D $x_1$ 5%"
-    assert line["name"] == f"name {escaped}" and line["text"] == [escaped]
+    assert line["name"] == f"name {escaped}"
     assert line["customdata"] == [f"<b>first {escaped}</b><br>second"]
     assert drawing.waterfall(WALK)["layout"]["yaxis"]["ticktext"] == ["claimed", "head &lt;b&gt;", "sum"]
-
-
-# Groups
-
-
-def test_each_trace_names_its_group_and_whether_it_is_quiet():
-    loud = Series("a: pays", [1, 2], [1, 2], low=[0, 1], high=[2, 3], group="a")
-    quiet = replace(loud, name="b", group="b", quiet=True)
-    found = traces(loud, quiet)
-    groups = [(trace["meta"]["group"], trace["meta"]["quiet"]) for trace in found]
-    assert groups == [("a", False)] * 2 + [("b", True)] * 2
-
-
-def test_the_legend_leaves_out_what_the_picker_lists():
-    for picker in (True, False):
-        found = traces(Series("a", [1], [1], group="a"), Series("front", [1], [1]), picker=picker)
-        assert [trace["showlegend"] for trace in found] == [not picker, True]
 
 
 # Waterfalls

@@ -29,7 +29,6 @@ from trio_profile.report.blocks import (
     Table,
     Terms,
     Tokens,
-    Upright,
     Waterfall,
 )
 
@@ -46,7 +45,7 @@ def says(text: str) -> list[tuple[Block, list[str]]]:
         Axis("Speed-up", 0.5, 2, "×"),
         [Series(f"name {text}", [10, 90], [1.5, 0.9], [f"first {text}\nsecond"] * 2, [1.4, 0.8], [1.6, 1.0], colour=0)],
         levels=[1],
-        uprights=[Upright(70, 60, 80, f"break-even {text}", 0)],
+        uprights=[70],
         spans=[Span(0, 50, f"gain {text}", "gain")],
     )
     stage = DrawnStage(8, "kept 1 of 4 after layer 8", b"\0\1\0\0", b"\0\xfe\x10\xff", "0", "2")

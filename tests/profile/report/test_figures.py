@@ -16,7 +16,7 @@ from trio_profile.kinds.grid import sweep
 from trio_profile.report.blocks import Axis, Chart, Page, Report, Series
 from trio_profile.report.figures import names, picture
 from trio_profile.report.html import PLOTLY
-from trio_profile.report.palette import INK, PALETTE
+from trio_profile.report.palette import PALETTE
 
 REPORT = sweep.report(document(study(retentions=(0.11, 0.55))))
 STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
@@ -46,22 +46,20 @@ def test_without_a_browser_the_way_out_is_named(monkeypatch):
         picture(REPORT, "prefill", "svg")
 
 
-def test_a_picture_loads_nothing_and_has_quiet_series_in_grey_and_a_legend_instead_of_the_picker(monkeypatch):
+def test_a_picture_loads_nothing_and_is_the_figure_of_the_page(monkeypatch):
     asked = {}
 
     def draw(figure, opts, kopts):
         asked.update(figure=figure, opts=opts, kopts=kopts)
         return b"drawn"
 
-    series = [Series(name, [1], [1], colour=place, group=name, quiet=place == 1) for place, name in enumerate("ab")]
-    chart = Chart("one", "", "", Axis("x"), Axis("y"), series, picker=True)
+    chart = Chart("one", "", "", Axis("x"), Axis("y"), [Series("a", [1], [1], colour=0)])
     monkeypatch.setitem(sys.modules, "kaleido", SimpleNamespace(calc_fig_sync=draw))
     monkeypatch.setenv("BROWSER_PATH", "/a/browser")
     assert picture(Report("", "", [], [Page("", "", "", [chart])]), "one", "png") == b"drawn"
     assert asked["kopts"] == {"path": "/a/browser", "mathjax": False, "plotlyjs": PLOTLY.as_uri()}
     assert (asked["opts"]["format"], asked["opts"]["scale"]) == ("png", 2)
-    shown = {trace["name"]: (trace["showlegend"], trace["line"]["color"]) for trace in asked["figure"]["data"]}
-    assert shown == {"a": (True, PALETTE[0]), "b": (False, INK)}
+    assert [trace["line"]["color"] for trace in asked["figure"]["data"]] == [PALETTE[0]]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import REPORTS
 from tests.profile.documents import with_tokens
 from tests.profile.examples import document, environment, failed, measurement, study
 from tests.profile.kinds.grid.test_sweep import with_failures
@@ -174,8 +175,6 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path):
 
 
 # --- which pages may be overwritten ----------------------------------------------------------------------------------
-
-REPORTS = Path(__file__).parents[3] / "reports"
 
 
 @pytest.mark.parametrize("path", sorted(REPORTS.rglob("report.html")), ids=lambda path: path.parent.name)

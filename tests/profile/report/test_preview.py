@@ -1,7 +1,6 @@
 from tests.profile.examples import dense, environment, study
 from tests.profile.reading import blocks, too_wide
-from trio_profile.judge.planned import Preview, PreviewCell
-from trio_profile.kinds.evaluation.document import Refusal
+from trio_profile.judge.planned import Preview, PreviewCell, Refusal
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Table
 from trio_profile.report.preview import report

@@ -43,3 +43,17 @@ def test_a_head_tells_what_its_word_means():
     drawn = rows.head(found, {"prefill": 'the "first" pass', "peak": "p"})
     assert '<th scope="col" title="the &#34;first&#34; pass">prefill</th>' in drawn
     assert drawn.count("title=") == 2 and "title=" not in rows.head(found)
+
+
+def test_a_drawn_column_holds_every_value_and_cuts_a_wide_whisker():
+    entries = [Entry("0", order=0.0, bounds=(-1.0, 1.0)), Entry("4", order=4.0, bounds=(3.0, 90.0)), Entry("–")]
+    drawn = str(rows.body(table(*([Entry("a"), entry] for entry in entries), drawn={"prefill": 0.0})))
+    assert drawn.count('class="range"') == 2 and drawn.count('aria-hidden="true"') == 2
+    styles = re.findall(r"--level:(.+?)%;--low:(.+?)%;--high:(.+?)%;--at:(.+?)%", drawn)
+    places = [[float(part) for part in style] for style in styles]
+    assert all(0 <= part <= 100 for style in places for part in style)
+    assert places[0][0] == places[0][3] and places[1][2] == 100 and drawn.count('class="high"') == 1
+
+
+def test_a_column_without_values_is_not_drawn():
+    assert "range" not in rows.body(table([Entry("a"), Entry("–")], drawn={"prefill": 1.0}))

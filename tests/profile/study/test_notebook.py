@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.profile.documents import KEPT, swept
+from tests.profile.documents import swept
 from tests.profile.examples import environment, study
-from trio_profile.kinds.gate.document import GateDocument
+from tests.profile.kept import KEPT
 from trio_profile.records.documents import Document, StudyDocument
 from trio_profile.study import running
 
@@ -23,7 +23,6 @@ def test_a_toy_model_has_its_banner():
     assert "pocket is a toy model" in (document._repr_html_() or "")
 
 
-def test_other_documents_have_one_too_if_they_have_a_report():
-    assert GateDocument(environment={}, study=None, verdicts=())._repr_html_()
+def test_a_document_without_a_report_has_none():
     assert Document()._repr_html_() is None
     assert StudyDocument(environment=environment(), study=study())._repr_html_() is None

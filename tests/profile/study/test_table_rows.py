@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.profile import examples
-from tests.profile.documents import evaluation, keep, layers_document
+from tests.profile.documents import keep
 from tests.profile.examples import answered, dense, document, failed, measurement, study
 from trio_profile.errors import StudyError
 from trio_profile.judge.doubts import Doubt
 from trio_profile.judge.planned import Preview
-from trio_profile.kinds.evaluation.rows import task_rows
 from trio_profile.kinds.grid.compare import compare
 from trio_profile.kinds.grid.document import cell_rows, pair_rows
 from trio_profile.kinds.grid.sweep import summarise
-from trio_profile.kinds.layers.document import layer_rows
 from trio_profile.records.schema import Cell
 from trio_profile.records.store import Store
 from trio_profile.study.table_rows import csv_text, rows_of
@@ -92,20 +90,6 @@ def test_a_comparison_and_an_ablation_have_rows_too():
         ("k_pos", "2", "k_pos = 2"),
         ("k_pos", "4", ""),
     ]
-
-
-def test_other_kinds_have_a_row_for_each_entry_of_their_list():
-    rows = layer_rows(layers_document())
-    assert len(rows) == 4 and "forward_ms_high" in rows[0]
-
-
-def test_an_evaluation_has_a_row_for_each_cell_and_task():
-    rows = task_rows(evaluation())
-    assert len(rows) == 4 * 3
-    assert [row["method"] for row in rows[::3]] == ["dense", "trio", "fastv", "trio"]
-    assert rows[4]["benchmark"] == "MME" and rows[4]["score"] == 1789.0 and rows[4]["dense_score"] == 1862.0
-    assert rows[4]["score_difference_low"] < -73 < rows[4]["score_difference_high"]
-    assert rows[3]["prefill_speedup_low"] < rows[3]["prefill_speedup"] and rows[0]["prefill_speedup"] is None
 
 
 def test_a_document_without_a_list_is_refused():

@@ -23,6 +23,7 @@ from trio_profile.cost.conventions import find
 from trio_profile.cost.printed import Printed
 from trio_profile.errors import ClaimsError
 from trio_profile.records import yaml_source as yaml
+from trio_profile.records.decoders import known, widths
 from trio_profile.records.schema import Record
 from trio_profile.records.yaml_source import Place, Source
 
@@ -323,7 +324,7 @@ class Table(Record):
 
 
 class Claims(Record):
-    """A paper's claims. label: the name of the file."""
+    """A paper's claims. label: the name of the file. models: those that it names, built-in ones with their sizes."""
 
     label: str
     paper: Text
@@ -368,7 +369,10 @@ def read(claims: str) -> Claims:
 
 def of_source(source: Source, name: str) -> Claims:
     """The claims of a parsed file. Raises ClaimsError as `read` does."""
-    tree = {**source.tree, "label": name} if isinstance(source.tree, dict) else source.tree
+    tree, given = source.tree, {}
+    if isinstance(tree, dict):
+        given = tree.get("models", {})
+        tree = {**tree, "label": name, "models": _with_sizes(given) if isinstance(given, dict) else given}
     claims = source.record(Claims, tree)
     for model_name, layers in claims.method.pruning_layers.items():
         place = ("method", "pruning_layers", model_name)
@@ -381,7 +385,27 @@ def of_source(source: Source, name: str) -> Claims:
             _check_row(source, ("tables", label, "rows", row_name), claims, table, row)
     if sum(1 for _ in claims.rows()) > _MOST_ROWS:
         source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
-    return claims
+    settings = (*claims.rows(), *claims.method.published_budgets.values())
+    named = {*given, *claims.method.pruning_layers, *(setting.model for setting in settings)}
+    return claims.model_copy(update={"models": {name: claims.models[name] for name in claims.models if name in named}})
+
+
+def _with_sizes(given: dict[str, Any]) -> dict[str, Any]:
+    """The models of a file, and all built-in ones. A built-in model has its own sizes where the file says none."""
+    models = dict(given)
+    for name, facts in known().items():
+        if isinstance(fields := given.get(name, {}), dict):
+            models[name] = _sizes(**facts) | fields
+    return models
+
+
+def _sizes(config: dict[str, Any], visual_tokens: int, **_: Any) -> dict[str, int]:
+    """The fields of a built-in Model."""
+    found = widths(config)
+    head_dim = found["query_width"] // found["heads"]
+    more = {"layers": found["num_layers"], "kv_heads": found["kv_width"] // head_dim, "head_dim": head_dim}
+    more |= {"vocab": found["vocabulary"], "visual_tokens": visual_tokens}
+    return more | {name: found[name] for name in ("hidden", "intermediate", "heads", "ffn_matrices")}
 
 
 def _check_row(source: Source, place: Place, claims: Claims, table: Table, row: Row) -> None:

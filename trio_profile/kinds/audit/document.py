@@ -86,6 +86,7 @@ class AuditDocument(Document):
     paper, source: as in the file.
     sources: the place of each table in the paper.
     figures: the number of printed figures.
+    recomputed: how many of them were recomputed from others; None in an older document.
     claims: the findings.
     alone: rows without a finding, because no other figure tests them.
     tally: the number of findings by verdict, in the order of VERDICTS, without zeros.
@@ -98,6 +99,7 @@ class AuditDocument(Document):
     source: str | None = None
     sources: dict[str, str]
     figures: int
+    recomputed: int | None = None
     claims: tuple[Finding, ...]
     alone: tuple[str, ...]
     tally: dict[Verdict, int]
@@ -113,7 +115,8 @@ def conclude(document: AuditDocument) -> Conclusion:
     """Return whether the paper's figures follow from each other."""
     contradict = sum(finding.inconsistent for finding in document.claims)
     follow = sum(finding.verdict == "supported" for finding in document.claims)
-    return of_audit(follow, contradict, len(document.claims) - follow - contradict, document.figures)
+    unsettled = len(document.claims) - follow - contradict
+    return of_audit(follow, contradict, unsettled, document.figures, document.recomputed)
 
 
 @dataclass(frozen=True)

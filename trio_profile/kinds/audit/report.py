@@ -81,7 +81,7 @@ def report(document: AuditDocument) -> Report:
 
 def _verdict_page(document: AuditDocument) -> Page:
     """The contradictions, the open questions and how much holds, in plain words."""
-    blocks: list[Block] = [Sentences("", [verdict(document), *([_ARROW] if document.claims else [])])]
+    blocks: list[Block] = [Sentences("", [_ARROW])] if document.claims else []
     for heading, verdicts in (("What does not hold", INCONSISTENT), ("What is open", ("underdetermined",))):
         findings = [finding for finding in document.claims if finding.verdict in verdicts]
         if findings:
@@ -207,17 +207,6 @@ def _row(finding: Finding, document: AuditDocument) -> list[Entry]:
     figure = f"{figure} → {again}" if again else figure
     why = f"{finding.why} {_measured(finding, document)}".strip()
     return [Entry(figure, note=finding.convention or ""), Entry(why, note=finding.where)]
-
-
-def verdict(document: AuditDocument) -> str:
-    """How many of the findings hold, in one plain sentence."""
-    if not document.claims:
-        return "No printed figure tests another one."
-    outcomes = ("supported", "contradicted", "open", "not checked at the source")
-    counts = zip(_counts(document.claims), outcomes, strict=True)
-    opening = "Not all printed figures agree" if document.inconsistent else "No printed figure contradicts another"
-    parts = listed([f"{count} {outcome}" for count, outcome in counts if count])
-    return f"{opening}. Of {units.number_of(len(document.claims), 'finding')}: {parts}."
 
 
 def _brief(value: float) -> str:

@@ -1,7 +1,7 @@
 """The kind `audit`: recompute the figures that a paper prints, and compare them with a measured sweep."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,8 @@ def audit(claims: Claims, device: str | None = None) -> AuditDocument:
         paper=claims.paper,
         source=claims.source,
         sources={name: table.where for name, table in claims.tables.items() if table.where},
-        figures=sum(map(_figures, claims.rows())),
+        figures=sum(len(_figures(row)) for row in claims.rows()),
+        recomputed=sum(_recomputed(line, findings) for line in facts.lines),
         claims=findings,
         alone=tuple(_alone(facts, findings)),
         tally={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
@@ -90,10 +91,21 @@ def _at_source(facts: Facts, finding: Finding) -> Finding:
     return finding.model_copy(update={"verdict": "not_checked_at_the_source", "arithmetic": finding.verdict})
 
 
-def _figures(row: Row) -> int:
-    """The number of figures that a row prints. A schedule counts by the average that it states."""
+def _figures(row: Row) -> list[str]:
+    """The figures that a row prints. A schedule counts by the average that it states."""
     averages = [row.tokens, row.retention] if row.schedule is not None else []
-    return len(row.figures) + len(row.scores) + bool(row.break_even) + len(averages) - averages.count(None)
+    crossing = [" and ".join(row.break_even)] if row.break_even else []
+    return [*row.figures.values(), *row.scores, *crossing, *(text for text in averages if text is not None)]
+
+
+def _recomputed(line: Line, findings: Sequence[Finding]) -> int:
+    """How many of a row's figures were recomputed from others."""
+    prints = [
+        f" {finding.printed} "
+        for finding in findings
+        if finding.recomputed is not None and line.place in finding.where.split("; ")
+    ]
+    return sum(any(f" {text} " in print for print in prints) for text in _figures(line.row))
 
 
 def _alone(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from trio_profile.judge.doubts import cell_name
 from trio_profile.judge.evidence import Evidence, random_weights
 from trio_profile.judge.front import CONTROL
 from trio_profile.judge.planned import Refusal
+from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
@@ -181,14 +182,16 @@ def conclude(document: Evaluation) -> Conclusion:
         assert row.prefill_speedup is not None
         questions = sum(task.questions for task in row.tasks)
         low, high = row.average_ci95 or (0.0, 0.0)
+        lost = widened((1 - high, 1 - low), len(rows), questions)
         candidates.append(
             Candidate(
                 name=cell_name(row.cell),
                 gain=widened(row.prefill_speedup.ci95, len(rows), row.prefill_speedup.samples, of_ratio=True),
                 whole=row.total_speedup
                 and widened(row.total_speedup.ci95, len(rows), row.total_speedup.samples, of_ratio=True),
-                loss=None if row.average_ci95 is None else widened((1 - high, 1 - low), len(rows), questions),
+                loss=None if row.average_ci95 is None else (lost[0], min(lost[1], 1.0)),
                 lost=1 - (row.average if row.average is not None else 1.0),
+                weaknesses=(Weakness("medium", ONE_PROCESS),),
             )
         )
     dense = document.dense

@@ -23,6 +23,8 @@ KIND = Kind(
     unfinished=ANSWERS,
     rows="trio_profile.kinds.evaluation.rows:task_rows",
     extra="eval",
+    instead="trio_profile.kinds.evaluation.ablations:on_tasks",
+    instead_of="ablate",
     defaults={"methods": (), "retentions": ()},
     empty_words={
         "methods": "the suite's; without a suite trio",

@@ -6,14 +6,12 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.cost.printed import ABLATIONS
-from trio_profile.judge.front import CONTROL
 from trio_profile.kinds.evaluation.document import Benchmark, EvaluatedCell, Evaluation, Score
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING
 from trio_profile.quantities.quantity import Column
 from trio_profile.records.estimate import Interval
-from trio_profile.report import pareto
-from trio_profile.report.blocks import Axis, Block, Chart, Entry, Page, Report, Sentences, Table, Terms, tabulate
+from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, tabulate
 from trio_profile.report.page import notes, pixel_facts
 from trio_profile.report.table import Key, grid, table
 from trio_profile.text import listed
@@ -80,7 +78,6 @@ def scores_page(document: Evaluation) -> Page:
     rows = rows_of(document)
     blocks: list[Block] = []
     if document.benchmarks:
-        blocks += [chart] if (chart := speed_and_average(document)) is not None else []
         blocks.append(score_table(document))
     if lines := [*_reminders(document, rows)]:
         blocks.append(Sentences("Keep in mind", lines, tone="doubt"))
@@ -138,27 +135,6 @@ def metric_name(score: Score) -> str:
     return score.metric if score.filter == "none" else f"{score.metric}, {score.filter}"
 
 
-def speed_and_average(document: Evaluation) -> Chart | None:
-    """Prefill speed-up against the average as a share of dense. None if fewer than two rows have both."""
-    points = [
-        pareto.Point(
-            row.cell.method,
-            units.percent(row.cell.retention),
-            row.prefill_speedup,
-            100 * row.average,
-            None if row.average_ci95 is None else (100 * row.average_ci95[0], 100 * row.average_ci95[1]),
-            _described(row).replace(": ", "\n").replace(", ", "\n"),
-            row.remark == CONTROL,
-        )
-        for row in rows_of(document)
-        if row.cell is not None and row.prefill_speedup is not None and row.average is not None
-    ]
-    axis = Axis("Average, share of dense", suffix=" %", digits=1)
-    if len(points) < 2:
-        return None
-    return pareto.drawn("average", "Speed and average score", points, document.study.methods, axis, levels=(100,))
-
-
 def score_table(document: Evaluation) -> Table:
     """A row for each cell: each benchmark, the average as a share of dense, speed-ups, and what the cell costs."""
     dense = document.dense
@@ -185,7 +161,14 @@ def score_table(document: Evaluation) -> Table:
     in_sight = "total" if timed else ""
     caption = "Scores, their average as a share of dense, and speed-up over dense"
     return table(
-        grid(document, rows_of(document)), caption, columns, ["method", "asked"], in_sight=in_sight, with_dense=True
+        grid(document, rows_of(document)),
+        caption,
+        columns,
+        ["method", "asked"],
+        in_sight=in_sight,
+        with_dense=True,
+        order="Sorted by retention, the highest first, then as the methods were asked.",
+        drawn={"prefill": 1.0, "average": 1.0},
     )
 
 
@@ -216,18 +199,6 @@ def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[
     yield from notes((name_of(row), row.notes) for row in document.cells)
     for refusal in document.refused:
         yield f"{refusal.cell.variant} at {units.percent(refusal.cell.retention)} could not run: {refusal.reason}."
-
-
-def _described(row: EvaluatedCell) -> str:
-    """A row with its average and its speed-up, and what must be known of its method."""
-    parts: list[str] = []
-    if row.average is not None:
-        ends = row.average_ci95
-        kept = units.percent(row.average) if ends is None else units.percent_within(row.average, ends)
-        parts.append(f"average {kept} of dense")
-    if row.prefill_speedup is not None:
-        parts.append(f"prefill {units.times_within(row.prefill_speedup.value, row.prefill_speedup.ci95)}")
-    return f"{name_of(row)}: {', '.join(parts)}"
 
 
 def _different(rows: Sequence[Any]) -> str:
@@ -299,7 +270,9 @@ def _average(row: Any) -> Entry:
         return _share(row and row.average)
     _, bracket, bounds = units.percent_within(row.average, row.average_ci95).partition("[")
     tone = entries.tone(row.average_ci95, 1)
-    return Entry(units.percent(row.average), f"{bracket}{bounds}", tone=tone, order=row.average)
+    return Entry(
+        units.percent(row.average), f"{bracket}{bounds}", tone=tone, order=row.average, bounds=row.average_ci95
+    )
 
 
 def _printed(document: Evaluation, row: EvaluatedCell) -> float | None:

@@ -134,12 +134,14 @@ def prepare(study: Study) -> Study:
 def conclude(document: FlopsDocument) -> Conclusion:
     """Return whether the claimed and the counted work were taken apart without a rest."""
     residual, printed = document.residual_macs, document.printed
-    if printed is not None:
-        residual = residual or printed.residual_macs
+    claimed, terms = document.claimed.fastv_macs, document.terms
+    if not residual and printed is not None and printed.residual_macs:
+        claimed, terms, residual = printed.figure, printed.terms, printed.residual_macs
     return of_work(
-        claimed=f"{units.count(document.claimed.fastv_macs)} MACs",
+        claimed=f"{units.count(claimed)} MACs",
         counted=f"{units.count(document.counted.torch_flops // 2)} MACs",
-        terms=len(document.terms),
+        terms=len(terms),
         residual=f"{units.exact(residual)} MACs" if residual else "",
         missed=[operator.op for operator in document.uncounted if operator.product],
+        declared=not document.selection_counted and document.method is not None,
     )

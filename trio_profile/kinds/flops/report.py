@@ -1,4 +1,4 @@
-"""The report of one prefill's work: from the claim to the count, by both counters, and operator by operator."""
+"""The report of one prefill's work: from the claim to the count, and operator by operator."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,8 +67,7 @@ def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> 
     pages = [
         walk_page(document, in_unit),
         print_page(document),
-        counters_page(document, in_unit),
-        ledger_page(document),
+        ledger_page(document, in_unit),
         numbers_page(document, in_unit),
     ]
     return Report(
@@ -226,27 +225,8 @@ def _counts(document: FlopsDocument) -> Iterator[str]:
         yield " ".join([f"This input has {document.visual_tokens} visual tokens.", *others])
 
 
-def counters_page(document: FlopsDocument, unit: Unit) -> Page:
-    """torch's counter and fvcore side by side."""
-    counted = document.counted
-    if counted.fvcore_macs is None:
-        reason = counted.fvcore_reason or "it was not asked"
-        blocks: list[Block] = [Sentences("", [f"fvcore gives no count of this prefill: {reason}"])]
-    else:
-        terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
-        start = counted.torch_flops // 2
-        blocks = _walk("counters", "torch's counter and fvcore", "torch's counter", start, terms, "fvcore", unit)
-    return Page(
-        "counters",
-        "Two counters",
-        "torch counts every operator that is dispatched. fvcore counts a traced graph: it misses every backward pass, "
-        "and every operator whose output is not used.",
-        blocks,
-    )
-
-
-def ledger_page(document: FlopsDocument) -> Page:
-    """Every operator that was dispatched."""
+def ledger_page(document: FlopsDocument, unit: Unit) -> Page:
+    """Every operator that was dispatched, and the differences to fvcore's count."""
     counted: dict[str, Callable[[Operator], Entry]] = {
         "operator": lambda part: Entry(part.op),
         "calls": lambda part: Entry(units.exact(part.calls)),
@@ -266,8 +246,19 @@ def ledger_page(document: FlopsDocument) -> Page:
         [
             tabulate("Counted", counted, document.ledger, detail=True),
             tabulate("Without a formula", uncounted, document.uncounted, compact=True, detail=True),
+            _fvcore(document, unit),
         ],
     )
+
+
+def _fvcore(document: FlopsDocument, unit: Unit) -> Block:
+    """The terms that lead from torch's count to fvcore's, or why fvcore gives no count."""
+    counted = document.counted
+    if counted.fvcore_macs is None:
+        return Sentences("", [f"fvcore gives no count: {counted.fvcore_reason or 'it was not asked'}"], detail=True)
+    terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
+    bars = _bars("torch's counter", counted.torch_flops // 2, terms, "fvcore", unit)
+    return tabulate(f"From torch's count to fvcore's, {unit.name}", _STEP, bars, compact=True, detail=True)
 
 
 def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
@@ -325,15 +316,15 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
 
 def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Block]:
     """A waterfall from one sum to another, and its steps as a table."""
-    end = start + sum(term.macs for term in terms)
-
-    def step(name: str, macs: int) -> Step:
-        return Step(name, unit.scale * macs, unit.short(macs), unit.digits(macs))
-
-    steps = [step(term.name, term.macs) for term in terms]
-    bars = [step(first, start), *steps, step(last, end)]
-    label = f"A waterfall from {unit.rounded(start)} to {unit.rounded(end)}, step by step."
+    bars = _bars(first, start, terms, last, unit)
+    label = f"A waterfall from {unit.rounded(start)} to {bars[-1].text} {unit.name}, step by step."
     return [
-        Waterfall(id, f"{caption}, {unit.name}", label, bars[0], steps, bars[-1]),
+        Waterfall(id, f"{caption}, {unit.name}", label, bars[0], bars[1:-1], bars[-1]),
         tabulate("Exactly", _STEP, bars, detail=True),
     ]
+
+
+def _bars(first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Step]:
+    """The first sum, each step, and the last sum."""
+    sums = [(first, start), *((term.name, term.macs) for term in terms), (last, start + sum(t.macs for t in terms))]
+    return [Step(name, unit.scale * macs, unit.short(macs), unit.digits(macs)) for name, macs in sums]

@@ -122,7 +122,7 @@ _MACS = over_dense("MACs", "counted_macs", digits=1)
 _VARIANT = Key("variant", lambda _, row: Entry(row.variant, note="default" if row.default else ""))
 _PRINTED = (
     "The paper's column is for LLaVA-1.5-7B at 64 tokens: the share of the dense scores kept. "
-    "For layers it is of POPE alone"
+    "For layers it is of POPE alone."
 )
 
 
@@ -135,8 +135,10 @@ def report(document: Ablation) -> Report:
 
 def verdict_page(document: Ablation) -> Page:
     """Which variants differ from the default, and a table of all variants."""
-    findings = Sentences("", list(_speeds(document)))
-    return Page("verdict", "Verdict", "", [findings, _table(document), *reminders(document)])
+    findings = [Sentences("", lines)] if (lines := list(_speeds(document))) else []
+    how = "MACs and KV are relative to dense. Differences are paired by question."
+    how += f" {_PRINTED}" if any(row.printed is not None for row in document.summaries) else ""
+    return Page("verdict", "Verdict", how, [*findings, _table(document), *reminders(document)])
 
 
 def _speeds(document: Ablation) -> Iterator[str]:
@@ -160,7 +162,15 @@ def _table(document: Ablation) -> Table:
     columns += [_PAPER] if any(row.printed is not None for row in document.summaries) else []
     keys: list[str | Key] = [Key("ablation", lambda _, row: Entry(of[id(row)])), _VARIANT]
     keys += ["asked"] if len(set(document.study.retentions)) > 1 else []
-    caption = "MACs and KV are relative to dense. Differences are paired by question"
-    caption += f". {_PRINTED}" if _PAPER in columns else ""
+    drawn = {"prefill": 1.0, _TO_DEFAULT.name: 0.0}
     switch = 0 if len(document.groups) > 1 else None
-    return table(cells, caption, columns, keys, in_sight="mean KL, nats", switch=switch)
+    return table(
+        cells,
+        "Each variant beside the default",
+        columns,
+        keys,
+        in_sight="mean KL, nats",
+        switch=switch,
+        order="In the order in which they were asked.",
+        drawn=drawn,
+    )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from trio_profile import units
 from trio_profile.judge.accuracy import paired_difference
+from trio_profile.judge.deploy import TOLERATED
 from trio_profile.judge.front import CONTROL, front, judged_cells, keeps_answers, loss
 from trio_profile.kinds.grid.document import CellSummary, GridDocument
 from trio_profile.kinds.grid.page import reminders, report_of
@@ -15,9 +16,8 @@ from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
 from trio_profile.records.facts import source_of
 from trio_profile.records.schema import Cell
-from trio_profile.report import pareto
 from trio_profile.report.blocks import Block, Page, Report, Table
-from trio_profile.report.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
+from trio_profile.report.table import FURTHER_COLUMNS, by_kind, grid, table
 
 
 class Row(CellSummary):
@@ -100,14 +100,9 @@ def report(document: Comparison) -> Report:
 
 
 def verdict_page(document: Comparison) -> Page:
-    """The recommendation, and all methods and retentions in one chart and one table."""
-    done = [row for row in document.rows if row.status == "done"]
-    blocks: list[Block] = []
-    chart = pareto.chart(done, document.study.methods, document.dense)
-    blocks += [chart] if chart is not None else []
-    blocks += [_table(document)] if done else []
-    blocks += reminders(document)
-    return Page("verdict", "Verdict", "", blocks)
+    """All methods and retentions in one table, with their speed and their loss drawn."""
+    blocks: list[Block] = [_table(document)] if any(row.status == "done" for row in document.rows) else []
+    return Page("verdict", "Verdict", "", [*blocks, *reminders(document)])
 
 
 def kinds_page(document: Comparison) -> Page:
@@ -123,8 +118,9 @@ def _table(document: Comparison) -> Table:
         f"points to {document.reference}", lambda row, _: entries.points(row.reference_difference), needs_answers=True
     )
     columns = [
-        *IN_SIGHT,
+        *cells.in_sight,
         _LICENCE,
+        "MACs",
         _TRAINED,
         apart,
         *_WORK,
@@ -133,18 +129,20 @@ def _table(document: Comparison) -> Table:
         "mean KL, nats",
         *FURTHER_COLUMNS,
     ]
-    known = "Methods that keep the right answers first, the fastest on top" if cells.answered else "The fastest on top"
-    pick = document.pick
-    lowest = min(document.study.retentions)
+    pick, retentions = document.pick, sorted(document.study.retentions)
+    order = f"Sorted by {'retention, then ' * (len(retentions) > 1)}"
+    order += f"at most {units.plain(100 * TOLERATED)} points lost first, then " if cells.answered else ""
     return table(
         cells,
-        f"{known}. Controls last",
-        columns,
+        "Speed-up [95 % interval], and cost relative to dense",
+        [*dict.fromkeys(columns)],
         ["method", "asked"],
-        in_sight="trained?",
+        in_sight="licence",
         most=16,
         switch=1,
-        chosen=units.percent(lowest if pick is None else pick.retention),
+        chosen=units.percent(retentions[0] if pick is None else pick.retention),
+        order=f"{order}the fastest prefill first. Controls last.",
+        drawn=cells.drawn,
     )
 
 

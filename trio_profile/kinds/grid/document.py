@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from trio_profile.judge.accuracy import accuracy, by_kind, by_question, correct_shares, difference, mean_share
-from trio_profile.judge.doubts import Doubt, doubted_cells, doubts
+from trio_profile.judge.doubts import Doubt, doubts
 from trio_profile.judge.pairs import COLUMNS, CellPairs, pairs_of
 from trio_profile.judge.times import SPEEDUPS, speedup_centres, summarise_times, why_stopped
 from trio_profile.quantities.registry import QUANTITIES
@@ -154,9 +154,9 @@ def _summarise_fidelity(fidelity: Fidelity | None, pictures: Sequence[int]) -> d
     """
     if fidelity is None:
         return {}
-    questions = len(fidelity.kl_nats) // fidelity.draws
+    questions = fidelity.questions
     divergences = by_question(fidelity.kl_nats, questions)
-    interval = mean_interval(divergences, clusters=pictures)
+    interval = mean_interval(divergences, clusters=pictures[:questions])
     closeness: dict[str, Nats | Share] = {
         "kl_nats_mean": Nats(value=float(divergences.mean()), ci95=interval, samples=questions, stopped="budget"),
         "top1_agreement": mean_share(by_question(fidelity.top1, questions), Share, pictures),
@@ -244,5 +244,5 @@ def _cell_row(document: GridDocument, cell: CellSummary) -> Flat:
 
 def _kinds_of_doubt(raised: Sequence[Doubt], cell: CellSummary) -> str:
     """The kinds of doubt about a cell, and those about the whole study."""
-    own = doubted_cells(raised, [cell.cell]).get(cell.cell.id, ())
-    return " ".join(dict.fromkeys([*own, *(doubt.kind for doubt in raised if doubt.cell is None)]))
+    about = [doubt for doubt in raised if doubt.cell is not None and doubt.cell.id == cell.cell.id]
+    return " ".join(dict.fromkeys(doubt.kind for doubt in (*about, *raised) if doubt in about or doubt.cell is None))

@@ -64,7 +64,6 @@ KINDS = (
         report="trio_profile.kinds.grid.ablate:report",
         defaults={"retentions": (0.111,)},
         prepare="trio_profile.kinds.grid.kind:prepare_ablate",
-        instead="trio_profile.kinds.evaluation.ablations:on_tasks",
         keep_refusals=True,
         several=("retentions",),
         out="runs/ablate",

@@ -16,17 +16,24 @@ from trio_profile import units
 from trio_profile.engine.hosts import Engine, Host, ThisMachine, drive
 from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share
 from trio_profile.engine.processes import require_known_methods
-from trio_profile.engine.shares import Parts, shares_of
+from trio_profile.engine.shares import Parts, shares_of, together
 from trio_profile.errors import MeasurementError
 from trio_profile.inputs.host import command_line
+from trio_profile.judge.deploy import TOLERATED
+from trio_profile.judge.reach import enough
 from trio_profile.judge.times import round_over_process, spent_seconds, widest
+from trio_profile.kinds.grid.verdict import undecided
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import ONE_KIND, require_same, require_same_environment, require_same_inputs
-from trio_profile.records.schema import Round, Session, Study
+from trio_profile.records.schema import Answers, Round, Session, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import MOST_PROCESSES, PROCESSES
 
+ASKING_SHARE = 0.5
+"""Further questions take at most this share of the time that is for timing."""
+MOST_ASKED = 768
+"""More questions would exclude losses that are far below what is tolerated."""
 WORTH_STARTING = 0.5
 """Another process begins if this share of what the last one took is left of the time."""
 
@@ -53,7 +60,7 @@ def run(
     contents = store.read() if store.exists() else Contents(study)
     require_same("study", contents.study.identity(), study.identity(), directory)  # before a model is loaded
     contents.study = study
-    if is_counted(study, contents) and is_timed(study, contents):
+    if is_counted(study, contents) and is_timed(study, contents) and not to_ask(study, contents)[0]:
         from trio_profile.inputs.digest import input_digests
         from trio_profile.inputs.environment import collect
 
@@ -109,6 +116,23 @@ def whole_seconds(study: Study) -> float:
     return study.seconds * len(study.blocks())
 
 
+def to_ask(study: Study, contents: Contents) -> tuple[list[str], int]:
+    """Return the cells that are asked further questions, and how many each has then answered in all.
+
+    The cells are those that may be chosen, and the dense model is asked the same. First four times as many questions
+    show most losses, then as many are asked as exclude a loss that is not tolerated. No cell is left when the loss is
+    decided or the time is up.
+    """
+    known = len(contents.dense.correct) if contents.dense else 0
+    is_spent = contents.asking_seconds * 2 > ASKING_SHARE * whole_seconds(
+        study
+    )  # the next ones take as long, or longer
+    if study.verb == "ablate" or not 0 < known < MOST_ASKED or is_spent or len(study.question_files) > 1:
+        return [], known
+    needed = enough(len(contents.done), TOLERATED)
+    return undecided(contents), min(4 * known, needed if needed > known else 2 * known, MOST_ASKED)
+
+
 @dataclass
 class _Run:
     """One run of a study: it gives orders to hosts, and writes what they tell.
@@ -126,11 +150,12 @@ class _Run:
     _counting_seconds: float = 0.0
 
     def measure(self) -> Contents:
-        """Count and ask, then time."""
+        """Count and ask, then time. Then ask more, where the answers do not decide yet."""
         if not is_counted(self.study, self.contents):
             self._count()
         self._counting_seconds = time.monotonic() - self._begin
         self._time()
+        self._ask()
         failed = [cell for cell in self.contents.cells.values() if cell.reason is not None and cell.counted is not None]
         self.watch(Step(f"{units.number_of(len(failed), 'cell')} failed" if failed else "all cells are measured"))
         return self.contents
@@ -222,6 +247,53 @@ class _Run:
 
         self._drive(hosts, next_order, handle, done)
 
+    def _ask(self) -> None:
+        """Ask more questions of the cells that may be chosen, until their loss is decided or the time is up."""
+        while True:
+            cells, questions = to_ask(self.study, self.contents)
+            if not cells or self.contents.dense is None:
+                return
+            begin, whole = time.monotonic(), whole_seconds(self.study)
+            self._show(f"asking {units.number_of(len(cells), 'cell')} up to {questions} questions", whole)
+            arrived = self._further(cells, questions)
+            answers = together(arrived.get("", ())).after(len(self.contents.dense.correct))
+            if answers is None:
+                return  # there are no more questions
+            self._write(answers.model_copy(update={"seconds": time.monotonic() - begin}))
+            for name in cells:
+                fidelity = self.contents.cells[name].fidelity
+                own = together(arrived.get(name, ())).after(0 if fidelity is None else fidelity.questions)
+                if own is not None:
+                    self._write(own)
+
+    def _further(self, cells: Sequence[str], questions: int) -> dict[str, list[Answers]]:
+        """Let all hosts ask these cells up to so many questions. Return what arrived, by the id of the cell."""
+        hosts = self.engine.counting(self.study) if self.engine else []
+        shares, arrived, sessions = max(len(hosts), 1), dict[str, list[Answers]](), list[Session]()
+        answered = [fidelity.questions for name in cells if (fidelity := self.contents.cells[name].fidelity)]
+        study = self.study.model_copy(update={"fidelity_inputs": questions})
+        left = iter(
+            self._order(
+                study=study,
+                number=number,
+                share=Share(
+                    number=number, of=shares, first=min(answered), answers=tuple(cells), dense=False, picture=False
+                ),
+            )
+            for number in range(shares)
+        )
+
+        def handle(order: Order, event: Event) -> None:  # noqa: ARG001 - as `drive` calls it
+            if isinstance(event, Session):
+                sessions.append(event)
+                self._require_like(event)
+            elif isinstance(event, Answers):
+                arrived.setdefault(event.cell, []).append(event)
+
+        self._drive(hosts, lambda: next(left, None), handle)
+        self._open(sessions[0])
+        return arrived
+
     def _drive(
         self,
         hosts: Sequence[Host],
@@ -244,7 +316,8 @@ class _Run:
             done(order)
 
     def _order(self, **fields: Any) -> Order:
-        return Order(study=self.study, command=command_line(), keep_refusals=self.keep_refusals, **fields)
+        usual = {"study": self.study, "command": command_line(), "keep_refusals": self.keep_refusals}
+        return Order(**{**usual, **fields})
 
     def _open(self, session: Session) -> None:
         """Begin a session: the first one of this run opens the log."""

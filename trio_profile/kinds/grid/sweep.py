@@ -12,10 +12,10 @@ from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.quantities.summary import DenseSummary
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Dense, Measurement
-from trio_profile.report import break_even, charts, pareto
+from trio_profile.report import break_even, charts
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.report.palette import number_of
-from trio_profile.report.table import FURTHER_COLUMNS, IN_SIGHT, by_kind, grid, table
+from trio_profile.report.table import FURTHER_COLUMNS, by_kind, grid, table
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
 from trio_profile.stats.intervals import machine_spread
 from trio_profile.stats.two_way import Centre
@@ -81,9 +81,10 @@ def _accuracies_kept(dense: Dense | None, cells: Sequence[Measurement], method: 
     }
     if dense is None or not any(dense.correct) or len(answers) < 2:
         return {}
-    whole = by_question(dense.correct, len(dense.correct))
+    common = min(map(len, answers.values()))  # questions of each of these cells
+    kept, whole = [shares[:common] for shares in answers.values()], by_question(dense.correct[:common], common)
     return {
-        units.plain(share): accuracy_kept(list(answers), list(answers.values()), whole, share, dense.pictures)
+        units.plain(share): accuracy_kept(list(answers), kept, whole, share, dense.pictures[:common])
         for share in SHARES
     }
 
@@ -160,16 +161,14 @@ def _picked(document: SweepDocument) -> str:
 
 
 def charts_page(document: SweepDocument) -> Page:
-    """The speed-up with decoding; of several methods also speed against answers."""
+    """The speed-up with decoding."""
     tokens = units.number_of(document.study.new_tokens, "new token")
     methods = document.study.methods
     blocks: list[Block] = []
     if any(cell.total_speedup for cell in document.cells) and document.study.new_tokens > 1:
         blocks.append(charts.speedups(document, "total", f"Prefill and {tokens}", methods[0]))
-    chart = pareto.chart(document.cells, methods, document.dense) if len(methods) > 1 else None
-    blocks += [chart] if chart is not None else []
     how = "Each point is the median of paired ratios, dense time over pruned time, with its 95 % interval."
-    return Page("charts", "Further charts", f"{how} {pareto.NOTE}" if chart else how, blocks, folded="Show the charts")
+    return Page("charts", "Speed-up with decoding", how, blocks, folded="Show the chart")
 
 
 def answers_page(document: SweepDocument) -> Page:
@@ -203,14 +202,28 @@ def cells_page(document: SweepDocument) -> Page:
 def _summary(document: SweepDocument) -> Table:
     """Every method at every retention: answers, speed-ups, and cost relative to dense."""
     methods = document.study.methods
-    cells = grid(document, sorted(document.cells, key=lambda cell: methods.index(cell.method)))
-    in_sight = [name for name in IN_SIGHT if name != "total" or document.study.new_tokens > 1]
-    columns = [*in_sight, "f(n)", cells.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"]
+    cells = grid(document, sorted(document.cells, key=lambda cell: (methods.index(cell.method), cell.realised)))
+    in_sight = [name for name in cells.in_sight if name != "total" or document.study.new_tokens > 1]
+    columns = dict.fromkeys(
+        [*in_sight, "MACs", "f(n)", cells.changed, "mean KL, nats", *FURTHER_COLUMNS, "tokens kept"]
+    )
     caption = "Speed-up [95 % interval], and cost relative to dense"
+    by = "method, then retention" if len(methods) > 1 else "retention"
     keys = ["method", "reached"][len(methods) == 1 :]
     switch = 0 if len(methods) > 1 and len(document.cells) > MOST_SHOWN else None
     chosen = _picked(document) if switch == 0 else ""
-    return table(cells, caption, columns, keys, in_sight="MACs", switch=switch, chosen=chosen, most=MOST_SHOWN)
+    return table(
+        cells,
+        caption,
+        [*columns],
+        keys,
+        in_sight="MACs",
+        switch=switch,
+        chosen=chosen,
+        most=MOST_SHOWN,
+        order=f"Sorted by {by}, the lowest first.",
+        drawn=cells.drawn,
+    )
 
 
 def _incomplete(document: SweepDocument) -> Iterator[str]:

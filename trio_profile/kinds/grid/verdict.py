@@ -12,28 +12,57 @@ from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
 from trio_profile.judge.front import CONTROL
-from trio_profile.judge.sureness import Weakness
+from trio_profile.judge.reach import enough
+from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.judge.times import speedup_centres
 from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference, Ratio
 from trio_profile.records.schema import Cell, Measurement
-from trio_profile.stats.intervals import machine_spread, quotient_interval, widened
+from trio_profile.stats.intervals import joint, machine_spread, quotient_interval, widened
+from trio_profile.text import with_option
 
+MOST_ASKED = 4
+"""So many cells are asked further questions at once."""
 LONGEST = 30
 """A study that must be so many times as long is no advice."""
-_OUT = re.compile(r" --out[ =]('[^']*'|\S+)")
 _UNRELATED = ("sessions", TRANSPARENT)
 """Kinds of doubt that say nothing of times, or that have a sentence of their own here."""
 
 
 def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, Cell | None]:
     """Return the conclusion of a study of cells, and the cell that it is about."""
+    candidates = _candidates(contents, doubts)
+    words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
+    conclusion, best = decide(list(candidates.values()), Evidence(answers=no_answers(contents)), words)
+    same = [name for name, candidate in candidates.items() if best is not None and _is_of(candidate, best)]
+    return conclusion, contents.cells[same[0]].cell if same else None
+
+
+def undecided(contents: Contents) -> list[str]:
+    """Return the ids of the fastest cells that may be chosen, once more questions have shown what they lose.
+
+    It is empty if a cell is shown to pay, and if the study says nothing of answers.
+    """
+    candidates = {} if no_answers(contents) else _candidates(contents, ())
+    if any(candidate.pays for candidate in candidates.values()):
+        return []
+    may = {
+        candidate.gain[0]: name
+        for name, candidate in candidates.items()
+        if candidate.may_pay and candidate.gain[0] > 1 and candidate.loss is not None
+    }
+    return [may[gain] for gain in sorted(may, reverse=True)[:MOST_ASKED]]
+
+
+def _candidates(contents: Contents, doubts: Sequence[Doubt]) -> dict[str, Candidate]:
+    """Return what could be deployed, by the id of the cell. All intervals hold together."""
     cells = [cell for cell in contents.done if cell.remark != CONTROL]
     study, dense = contents.study, contents.dense
-    level, machine = 1 - 0.05 / max(len(cells), 1), machine_spread(study.device)
-    prefills, wholes = (speedup_centres(cells, time, machine) for time in ("prefill_ms", "total_ms"))
+    level, machine = joint(len(cells)), machine_spread(study.device)
+    # Of all cells, as in the table: what a control shares in its spread belongs to the interval of each cell.
+    prefills, wholes = (speedup_centres(contents.done, time, machine) for time in ("prefill_ms", "total_ms"))
     candidates: dict[str, Candidate] = {}
     for cell in cells:
         if (prefill := prefills.get(cell.cell.id)) is None:
@@ -48,11 +77,7 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
             lost=lost,
             weaknesses=tuple(_weaknesses(cell, doubts)),
         )
-    evidence = Evidence(answers=no_answers(contents))
-    words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
-    conclusion, best = decide(list(candidates.values()), evidence, words)
-    chosen = next((cell for cell in cells if best is not None and _name(cell) == best.name), None)
-    return conclusion, None if chosen is None else chosen.cell
+    return candidates
 
 
 def conclude_ablation(
@@ -78,7 +103,9 @@ def conclude_ablation(
         for name, (own, default) in speeds.items()
     }
     weak = dict.fromkeys(weakness for cell in contents.done for weakness in _weaknesses(cell, doubts))
-    return of_effects(changes, factors, no_answers(contents), list(weak))
+    conclusion = of_effects(changes, factors, no_answers(contents), list(weak))
+    unsure = conclusion.sureness == "low"
+    return conclusion.model_copy(update={"next": _Next(contents).again() if unsure else ""})
 
 
 def no_answers(contents: Contents) -> str:
@@ -89,6 +116,11 @@ def no_answers(contents: Contents) -> str:
     return why_no_answers(accuracy, None if dense is None else dense.chance, random)
 
 
+def _is_of(candidate: Candidate, best: Candidate) -> bool:
+    """Return whether a candidate is the best one. Cells whose retentions reach the same tokens have one name."""
+    return (candidate.name, candidate.gain) == (best.name, best.gain)
+
+
 def _name(cell: Measurement) -> str:
     reached = cell.retention.realised if cell.retention else cell.cell.retention
     return cell_name(cell.cell.model_copy(update={"retention": reached}))
@@ -97,7 +129,7 @@ def _name(cell: Measurement) -> str:
 def _weaknesses(cell: Measurement, doubts: Sequence[Doubt]) -> Iterator[Weakness]:
     """Yield what makes the times of a cell unsure: that one process measured it, and the doubts in words."""
     if len(cell.timings) < 2:
-        yield Weakness("low", "one process measured it, and another may differ by more than the interval")
+        yield Weakness("low", ONE_PROCESS)
     for doubt in doubts:
         if doubt.kind not in _UNRELATED and (doubt.cell is None or doubt.cell.id == cell.cell.id):
             yield Weakness("low", doubt.sentence)
@@ -111,21 +143,33 @@ class _Next:
 
     def command(self, word: str, best: Candidate) -> str:
         """Return the command that would decide, or that would make the word surer. Empty if nothing is left to do."""
-        study = self.contents.study
-        command = next((session.command for session in self.contents.sessions if session.command), "")
+        study, command = self.contents.study, self.contents.command
         if not command or word == "do not":
             return ""
-        elsewhere = f"{_OUT.sub('', command)} --out ANOTHER"
         if best.is_doubted:
-            return self._timed(elsewhere, 1)
+            return self.again()
         if best.gain[0] <= 1:
             factor = _rounds(best.gain)
-            return self._timed(f"{command} --seconds {ceil(study.seconds * factor)}", factor - 1)
+            return self._timed(with_option(command, "seconds", str(ceil(study.seconds * factor))), factor - 1)
         questions = len(self.contents.dense.correct) if self.contents.dense else 0
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
-            factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2
-            return self._timed(f"{elsewhere} --asked {ceil(questions * factor)}", factor)
-        return f"{elsewhere} --questions FILE" if best.loss is None else ""
+            needed = enough(len(self.contents.done), TOLERATED)
+            factor = (
+                ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2 if best.lost > 0 else needed / questions
+            )
+            more = with_option(self._elsewhere(), "asked", str(ceil(questions * factor)))
+            return self._timed(more, factor)
+        is_random = random_weights(study.model, self.contents.sessions)
+        unknown = best.loss is None and not is_random
+        return with_option(self._elsewhere(), "questions", "FILE") if unknown else ""
+
+    def again(self) -> str:
+        """Return the command that measures the study again, elsewhere and in several processes, and its time."""
+        return self._timed(self._elsewhere(), 1) if self.contents.command else ""
+
+    def _elsewhere(self) -> str:
+        command = self.contents.command
+        return with_option(re.sub(r" --processes[ =]1(?!\S)", "", command), "out", "ANOTHER")
 
     def _timed(self, command: str, factor: float) -> str:
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)

@@ -1,5 +1,6 @@
 """The document of `trio-profile layers`: the time of each part of one prefill, dense and pruned, at each retention."""
 
+from math import log
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -15,7 +16,12 @@ from trio_profile.records.record import OneOrMore
 from trio_profile.records.schema import Record, Retention
 from trio_profile.stats.intervals import widened
 from trio_profile.study.table_rows import Flat, filled, flat
+from trio_profile.text import with_option
 
+PARTS_DIFFER = 0.05
+"""If the parts of a prefill add up to a time that differs by more, they do not explain it."""
+MARKS_DIFFER = 0.25
+"""If time stamps inside change the time of a prefill by more, its parts are not those of the prefill without them."""
 STAGE_PARTS = ("proxy_forward", "proxy_loss", "backward", "nms", "selection", "compaction")
 """The spans of a stage, whose times are the fields with these names and `_ms`."""
 
@@ -171,10 +177,18 @@ class PrefillTimes(Record):
     efficiency: Efficiency
 
     @property
-    def parts_over_whole(self) -> tuple[float, float]:
-        """The sum of the parts over the time of the whole prefill, dense and pruned."""
-        dense = self.attribution[0].added_ms * self.claimed_ratio / self.totals.dense_prefill_ms.value
-        return dense, sum(step.added_ms for step in self.attribution) / self.totals.prefill_ms.value
+    def gap(self) -> str:
+        """Why the parts are not those of the prefill that is printed, in a sentence. Empty if they are."""
+        totals = self.totals
+        dense = (self.attribution[0].added_ms * self.claimed_ratio, totals.dense_prefill_ms, totals.dense_instrumented)
+        pruned = (sum(step.added_ms for step in self.attribution), totals.prefill_ms, totals.instrumented)
+        for model, (parts, whole, marks) in (("dense", dense), (self.method, pruned)):
+            share = parts / whole.value
+            if abs(log(share)) > log(1 + PARTS_DIFFER):
+                return f"the parts of the prefill of {model} add up to {units.percent(share)} of its time"
+            if abs(log(marks.value)) > log(1 + MARKS_DIFFER):
+                return f"with time stamps inside, the prefill of {model} takes {units.times(marks.value)} its time"
+        return ""
 
 
 class LayersDocument(PrefillTimes, StudyDocument):
@@ -213,7 +227,11 @@ def conclude(document: LayersDocument) -> Conclusion:
                 name=f"{cell.method} at {units.percent(cell.retention.realised)}",
                 claimed=cell.claimed_ratio,
                 measured=widened(speedup.ci95, len(document.cells), speedup.samples, of_ratio=True),
-                parts=cell.parts_over_whole,
+                gap=cell.gap,
+                processes=speedup.sessions,
             )
         )
-    return of_prefills(prefills)
+    conclusion = of_prefills(prefills)
+    command = next((session.command for session in document.sessions if session.command), "")
+    several = with_option(command.replace(" layers", " sweep", 1), "out", "ANOTHER")
+    return conclusion.model_copy(update={"next": several if command and conclusion.sureness else ""})

@@ -18,7 +18,6 @@ from trio_profile.report.blocks import (
     Report,
     Sentences,
     Table,
-    Upright,
     Waterfall,
     tabulate,
 )
@@ -69,9 +68,8 @@ def walk_page(cell: PrefillTimes) -> Page:
         "walk",
         "From the claimed speed-up to the measured one",
         "The claim is that time falls by the same factor as work by the formula. Each bar is a part of the prefill "
-        "that took more time than claimed, or less. Bars are medians. The sum of medians differs a little from the "
-        "median of the whole.",
-        [Sentences("", _summary(cell)), _attribution(cell.attribution)],
+        "that took more time than claimed, or less: its share of the prefills with time stamps, of the time without.",
+        [Sentences("", _summary(cell)), *([] if cell.gap else [_attribution(cell.attribution)])],
     )
 
 
@@ -79,7 +77,9 @@ def _summary(cell: PrefillTimes) -> list[str]:
     """The claim, the measured prefill, where the time between them goes, and the whole generation."""
     totals, decode = cell.totals, cell.decode
     speedup, whole = totals.prefill_speedup, cell.efficiency.total_speedup
+    untrue = f"Here is no chart: {cell.gap}. Measure longer, or beside less other work."
     return [
+        *([untrue] if cell.gap else []),
         f"The formula claims {units.times(cell.claimed_ratio)}. Measured, the prefill is "
         f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
         f"It takes {units.milliseconds(totals.prefill_ms.value)}, dense takes "
@@ -216,7 +216,7 @@ def _forwards(cell: PrefillTimes) -> Chart:
         x=Axis("Decoder layer", 0, len(cell.layers) + 1, digits=0),
         y=Axis("Milliseconds", 0, 1.05 * max(high for drawn in series for high in drawn.high)),
         series=series,
-        uprights=[Upright(stage.layer + 0.5, dash="dot") for stage in cell.stages],
+        uprights=[stage.layer + 0.5 for stage in cell.stages],
     )
 
 

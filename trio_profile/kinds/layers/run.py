@@ -9,8 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trio_core.methods.method import Method
@@ -41,7 +42,7 @@ from trio_profile.profilers.timeline import Timeline
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.estimate import MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.files import TRACE
-from trio_profile.records.schema import Pair, Shape, Stopped, Study
+from trio_profile.records.schema import Pair, Stopped, Study
 from trio_profile.records.timing import pairs_of
 from trio_profile.records.writing import write_whole
 from trio_profile.stats.estimates import median_of
@@ -285,7 +286,7 @@ def times_of(measured: LayerMeasurements, study: Study, engines: Sequence[Prefil
         parts=parts,
         totals=_totals(measured),
         claimed_ratio=claimed,
-        attribution=tuple(attribute(claimed, _attribution_parts(shape, layers, stages, parts))),
+        attribution=tuple(attribute(claimed, _attribution_parts(measured, layers))),
         decode=_decode(measured, study.new_tokens),
         stage_layers=cell.schedule.layers,
         budgets=cell.schedule.budgets,
@@ -418,29 +419,36 @@ def _durations(timelines: Sequence[Timeline]) -> Durations:
     return durations
 
 
-def _attribution_parts(
-    shape: Shape, layers: Sequence[LayerTimes], stages: Sequence[StageTimes], parts: Sequence[PartTimes]
-) -> list[Part]:
-    """Return the median times of all parts: modules, gaps, each group of layers between two stages, and the stages."""
+def _attribution_parts(measured: LayerMeasurements, layers: Sequence[LayerTimes]) -> list[Part]:
+    """Return the times of all parts: modules, gaps, each group of layers between two stages, and the stages.
 
-    def macs(tokens: int) -> int:
-        return formula.layer_macs(tokens, shape)
+    A part's time is its mean share of the prefills with marks, of the median time of those without. The shares of a
+    round are 1 together, so the parts are the prefill that is printed.
+    """
+    shape, (dense, pruned) = measured.workload.shape, map(_shares, (measured.dense, measured.pruned))
+    totals = _totals(measured)
+    whole, dense_whole = totals.prefill_ms.value, totals.dense_prefill_ms.value
+    groups = {key: key[1] for key in (*dense, *pruned) if key[0] != "layer"}
+    ratios: dict[str, float] = {}
+    for _, run in groupby(layers, key=lambda layer: layer.tokens):
+        first, *_, last = *(same := list(run)), same[-1]
+        name = f"layers {first.layer} to {last.layer}" if last.layer > first.layer else f"layer {first.layer}"
+        groups |= {("layer", f"layer {layer.layer}", layer.layer): name for layer in same}
+        ratios[name] = formula.layer_macs(first.tokens, shape) / formula.layer_macs(first.dense_tokens, shape)
+    parts = {name: [0.0, 0.0] for name in groups.values()}
+    for key, name in groups.items():
+        parts[name][0] += dense.get(key, 0.0) * dense_whole
+        parts[name][1] += pruned.get(key, 0.0) * whole
+    return [
+        Part(name=name, dense_ms=dense_ms, pruned_ms=pruned_ms, macs_ratio=ratios.get(name))
+        for name, (dense_ms, pruned_ms) in parts.items()
+    ]
 
-    all_parts = [Part(name=part.name, dense_ms=part.dense_ms.value, pruned_ms=part.ms.value) for part in parts]
-    runs: dict[int, list[LayerTimes]] = {}
-    for layer in layers:
-        runs.setdefault(layer.tokens, []).append(layer)
-    for run in runs.values():
-        first, last = run[0].layer, run[-1].layer
-        all_parts.append(
-            Part(
-                name=f"layers {first} to {last}" if last > first else f"layer {first}",
-                dense_ms=sum(layer.dense_forward_ms.value for layer in run),
-                pruned_ms=sum(layer.forward_ms.value for layer in run),
-                macs_ratio=macs(run[0].tokens) / macs(run[0].dense_tokens),
-            )
-        )
-    for name in ("selection", "compaction"):
-        spent = sum(getattr(stage, f"{name}_ms").value for stage in stages)
-        all_parts.append(Part(name=name, dense_ms=0.0, pruned_ms=spent))
-    return all_parts
+
+def _shares(durations: Durations) -> dict[Key, float]:
+    """Return the mean share of each part that lies in no other, over the rounds."""
+    parts = {key: values for key, values in durations.items() if key[0] != "within a stage"}
+    wholes = [sum(values) for values in zip(*parts.values(), strict=True)]
+    return {
+        key: fmean(value / whole for value, whole in zip(values, wholes, strict=True)) for key, values in parts.items()
+    }

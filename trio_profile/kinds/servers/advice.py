@@ -15,13 +15,8 @@ from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Gain
 from trio_profile.stats.intervals import widened
-from trio_profile.text import listed
+from trio_profile.text import listed, with_option
 
-SERIOUS = (
-    *("client saturated", "queueing at the client", "unequal answers", "prefix cache", "prompt length"),
-    *("odd numbers of tokens", "limited answers"),
-)
-"""The kinds of doubt under which a gain may be wrong by more than its interval."""
 UNRELATED = (*FAILURES, "no right answers", TRANSPARENT)
 """The kinds of doubt that say nothing of a gain, or that are said as evidence."""
 Gains = dict[float, Gain]
@@ -112,7 +107,7 @@ def _weaknesses(document: EndpointsDocument) -> Iterator[Weakness]:
         yield Weakness("low", f"{units.exact(document.pairs_left)} of {pairs} of segments are not measured yet")
     for doubt in document.doubts:
         if doubt.kind not in UNRELATED:
-            yield Weakness("low" if doubt.kind in SERIOUS else "medium", doubt.sentence)
+            yield Weakness("low", doubt.sentence)
 
 
 def _next(document: EndpointsDocument) -> Callable[[str, Candidate], str]:
@@ -126,8 +121,8 @@ def _next(document: EndpointsDocument) -> Callable[[str, Candidate], str]:
         if document.pairs_left:
             return command
         if best.gain[0] <= 1:
-            return f"{command} --rounds {2 * study.rounds}"
-        return f"{command} --questions FILE" if document.answers is None else ""
+            return with_option(command, "rounds", str(2 * study.rounds))
+        return with_option(command, "questions", "FILE") if document.answers is None else ""
 
     return command_for
 

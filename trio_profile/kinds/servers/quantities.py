@@ -46,8 +46,8 @@ class Quantity:
     label: its name in a sentence and at the head of a column.
     kind: the class of its values over the rounds. Of a rate more is better, of a time less.
     value: its value in one segment; None if the segment has none.
-    has_break_even: whether the load at which its gain crosses 1 is looked for, and whether the chart shows it.
-    quiet: whether the chart draws it in the ink of the axes until it is chosen.
+    has_break_even: whether the load at which its gain crosses 1 is looked for.
+    is_drawn: whether the page draws its gain.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Quantity:
     kind: type[OverRounds]
     value: Callable[[Answers], float | None]
     has_break_even: bool = False
-    quiet: bool = True
+    is_drawn: bool = False
 
     @property
     def is_rate(self) -> bool:
@@ -72,14 +72,14 @@ QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
     for quantity in (
         Quantity(
-            "throughput", "throughput", PerSecond, lambda answers: answers.rate(inf), has_break_even=True, quiet=False
+            "throughput", "throughput", PerSecond, lambda answers: answers.rate(inf), has_break_even=True, is_drawn=True
         ),
         Quantity("goodput", "goodput", PerSecond, lambda answers: answers.rate(answers.limit_ms), has_break_even=True),
-        _time("ttft_p50_ms", "TTFT p50", "ttft_ms", 0.5, has_break_even=True, quiet=False),
+        _time("ttft_p50_ms", "TTFT p50", "ttft_ms", 0.5, has_break_even=True, is_drawn=True),
         _time("ttft_p95_ms", "TTFT p95", "ttft_ms", 0.95, has_break_even=True),
         _time("ttft_p99_ms", "TTFT p99", "ttft_ms", 0.99, has_break_even=True),
         _time("tpot_ms", "TPOT", "tpot_ms"),
         _time("total_ms", "total time", "total_ms"),
     )
 }
-"""By name, in the order of tables and charts."""
+"""By name, in the order of tables."""

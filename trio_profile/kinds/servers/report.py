@@ -1,7 +1,6 @@
 """The report of a study of servers: whether pruning pays, up to which load, and what each arm does."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from trio_profile import units
 from trio_profile.kinds.servers.advice import (
@@ -20,24 +19,16 @@ from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds
 from trio_profile.report import doubts
 from trio_profile.report.blocks import (
-    Axis,
     Block,
-    Chart,
     Entry,
     Page,
     Report,
     Sentences,
-    Series,
     Table,
     Terms,
-    Upright,
     tabulate,
 )
-from trio_profile.report.charts import highest, line
 from trio_profile.report.page import fields_of, sessions_table, unfinished
-
-_ROOM = 2.0
-"""An axis reaches to this many times its highest value, even where an interval of few rounds reaches much further."""
 
 
 def report(document: EndpointsDocument) -> Report:
@@ -79,9 +70,9 @@ def findings_page(document: EndpointsDocument) -> Page:
         Sentences("", list(_findings(document))),
     ]
     for loop, loads in by_loop(document).items():
+        blocks.append(gain_table(loop, loads))
         if not failures(document):
             blocks.append(_sides_table(document, loop, loads))
-        blocks += charts(document, loop, loads)
     return Page(
         "endpoints",
         "Does pruning pay in this server?",
@@ -110,7 +101,7 @@ def loads_page(document: EndpointsDocument) -> Page:
     """Each arm under each load."""
     blocks: list[Block] = []
     for loop, loads in by_loop(document).items():
-        blocks += [gain_table(loop, loads), arm_table(loop, loads)]
+        blocks.append(arm_table(loop, loads))
     return Page(
         "loads",
         "Load by load",
@@ -151,11 +142,15 @@ def study_page(document: EndpointsDocument) -> Page:
 
 def gain_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
     """The gains under each load of one loop."""
+    loads = sorted(loads, key=lambda at: at.load)
     columns: dict[str, Callable[[AtLoad], Entry]] = {load_word(loop): _load}
-    for name, quantity in QUANTITIES.items():
-        if any(name in at.gains for at in loads):
-            columns[quantity.label] = lambda at, name=name: speedup(at.gains.get(name))
-    return tabulate(f"Gain of pruning by {load_word(loop)}", columns, loads)
+    measured = {name: quantity for name, quantity in QUANTITIES.items() if any(name in at.gains for at in loads)}
+    for name, quantity in measured.items():
+        columns[quantity.label] = lambda at, name=name: speedup(at.gains.get(name))
+    first = 1 + sum(quantity.has_break_even for quantity in measured.values())
+    drawn = dict.fromkeys((quantity.label for quantity in QUANTITIES.values() if quantity.is_drawn), 1.0)
+    order = f"Sorted by {load_word(loop)}, the lowest first."
+    return tabulate(f"Gain of pruning by {load_word(loop)}", columns, loads, first=first, order=order, drawn=drawn)
 
 
 def arm_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
@@ -211,79 +206,8 @@ def _value(estimate: OverRounds | None) -> Entry:
     return Entry(text_of(estimate), title=f"95 % interval {low} to {high}", order=estimate.value)
 
 
-def charts(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Iterator[Chart]:
-    """The charts of one loop. Nothing with one load, or with one round."""
-    if len(loads) > 1 and any(at.gains for at in loads):
-        yield _gains(document, loop, loads)
-        yield _throughput(loop, loads)
-
-
-def _gains(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Chart:
-    """The gain of pruning over the load, with the break-even of each quantity."""
-    series: list[Series] = []
-    uprights: list[Upright] = []
-    for name, quantity in QUANTITIES.items():
-        values = [(at.load, at.gains[name]) for at in loads if name in at.gains]
-        if values and quantity.has_break_even:
-            if crossing := crossing_of(document, loop, name):
-                load, ci95 = crossing
-                text = f"{quantity.label} breaks even at {units.load_within(load, ci95)}"
-                uprights.append(Upright(load, *ci95, text, len(series)))
-            series.append(_series(values, quantity.label, loop, colour=len(series), quiet=quantity.quiet))
-    low = min([0.9, *(bound for curve in series for bound in curve.low)])
-    return Chart(
-        id=f"gains-{loop}",
-        caption=f"Gain of pruning over {load_word(loop)}",
-        label="Each quantity with its interval. The table has the numbers",
-        x=_axis(loop, loads),
-        y=Axis("Gain of pruning (above 1 it pays)", low - 0.05, max(1.1, _top(series)) + 0.05, "×"),
-        series=series,
-        levels=(1.0,),
-        uprights=uprights,
-        picker=True,
-    )
-
-
-def _throughput(loop: Loop, loads: Sequence[AtLoad]) -> Chart:
-    """The throughput of each arm over the load: where a server stops growing."""
-    series: list[Series] = []
-    for colour, arm in enumerate(reversed(ARMS)):
-        known = [(at.load, getattr(at, arm).throughput) for at in loads]
-        values = [(load, value) for load, value in known if value is not None]
-        series.append(_series(values, arm, loop, colour=colour, band=True))
-    return Chart(
-        id=f"throughput-{loop}",
-        caption=f"Throughput over {load_word(loop)}",
-        label="Both arms with their intervals. The table has the numbers",
-        x=_axis(loop, loads),
-        y=Axis("Requests per second", 0, _top(series)),
-        series=series,
-        detail=True,
-    )
-
-
 def text_of(value: OverRounds) -> str:
     """A value over rounds in words, in its own unit. A gain has its interval."""
     if value.unit == "×":
         return units.times_within(value.value, value.ci95)
     return units.per_second(value.value) if value.unit == "/s" else units.milliseconds(value.value)
-
-
-def _axis(loop: Loop, loads: Sequence[AtLoad]) -> Axis:
-    ticks = [at.load for at in loads]
-    title = "Requests under way" if loop == "closed" else "Requests that arrive per second"
-    return Axis(title, min(ticks) / 1.15, max(ticks) * 1.15, log=True, ticks=ticks, digits=1)
-
-
-def _top(series: Sequence[Series]) -> float:
-    """The highest end of an axis that shows these series."""
-    ends = highest((bound for curve in series for bound in curve.high), least=0.0)
-    return min(ends, _ROOM * max((value for curve in series for value in curve.y), default=0.0))
-
-
-def _series(values: Sequence[tuple[float, OverRounds]], name: str, loop: Loop, **look: Any) -> Series:
-    """Values with their intervals over the loads."""
-    points = [
-        (load, value, f"{name} at {load_word(loop)} {units.load(load)}\n{text_of(value)}") for load, value in values
-    ]
-    return line(name, points, group=name, **look)

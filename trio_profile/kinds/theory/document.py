@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.stats import pearsonr, rankdata
 
+from trio_profile import units
 from trio_profile.inputs.questions import FEWEST
 from trio_profile.judge.claims import of_bounds
+from trio_profile.judge.sureness import Weakness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
-from trio_profile.records.estimate import Estimate
+from trio_profile.records.estimate import Estimate, Interval
 from trio_profile.records.record import OneOrMore, Record, ZeroOrMore
 from trio_profile.stats.intervals import widened
 from trio_profile.stats.resampling import draws, percentile_interval
@@ -363,11 +365,11 @@ def _at_same_kept(bound: Values, kl: Values, kept: NDArray[np.intp]) -> Values:
 
 def conclude(document: TheoryDocument) -> Conclusion:
     """Return whether a larger term of the paper's bound goes with a larger divergence, after each stage."""
-    return of_bounds(
-        {
-            f"after layer {stage.layer}": None
-            if stage.same_kept is None
-            else widened(stage.same_kept.ci95, len(document.stages), stage.same_kept.samples)
-            for stage in document.stages
-        }
-    )
+    stages: dict[str, Interval | None] = {}
+    for stage in document.stages:
+        same = stage.same_kept
+        # Resamples of few questions are too alike for an interval.
+        known = None if same is None or same.samples < FEWEST else same
+        stages[f"after layer {stage.layer}"] = known and widened(known.ci95, len(document.stages), known.samples)
+    left = f"{units.exact(document.questions)} of {units.number_of(document.planned, 'question')} are measured"
+    return of_bounds(stages, [Weakness("medium", left)] if document.interrupted else ())

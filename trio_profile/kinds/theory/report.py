@@ -27,7 +27,6 @@ from trio_profile.report.blocks import (
     Series,
     Table,
     Terms,
-    Upright,
     tabulate,
 )
 from trio_profile.report.charts import line
@@ -453,5 +452,5 @@ def _depth(document: TheoryDocument) -> Axis:
     return Axis("Decoder layer", 0, len(document.layers) + 1, digits=0)
 
 
-def _stages(document: TheoryDocument) -> list[Upright]:
-    return [Upright(stage.layer + 0.5, dash="dot") for stage in document.stages]
+def _stages(document: TheoryDocument) -> list[float]:
+    return [stage.layer + 0.5 for stage in document.stages]

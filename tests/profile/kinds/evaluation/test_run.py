@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw
 
 import trio_profile
 from tests import needs
-from tests.profile import lmms_stand_in
 from tests.profile.command import complaint, document
+from tests.profile.kinds.evaluation import lmms_stand_in
 from trio_core.errors import RetentionError
 from trio_core.methods import find
 from trio_core.pruning import prune

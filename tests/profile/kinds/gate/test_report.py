@@ -57,3 +57,7 @@ def test_nothing_that_moved_needs_no_table(document: GateDocument):
     report = pages.report(still)
     assert not blocks(report, Table)
     assert sentences(report) == ["1 verdict: 1 passed. 1 whole number did not change."]
+
+
+def test_a_notebook_shows_the_verdicts():
+    assert GateDocument(environment={}, study=None, verdicts=())._repr_html_()

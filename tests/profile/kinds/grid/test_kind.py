@@ -13,7 +13,6 @@ from trio_profile.cost.printed import ABLATIONS
 from trio_profile.errors import StudyError
 from trio_profile.inputs.catalogue import num_layers
 from trio_profile.inputs.variants import nearby_layers, variants_of
-from trio_profile.kinds.gate.evidence import of_study
 from trio_profile.kinds.grid import run as local
 from trio_profile.kinds.grid.ablate import Ablation, ablate
 from trio_profile.records.contents import Contents
@@ -108,13 +107,6 @@ def test_ablations_are_read_back_from_a_study_file(study: Study, tmp_path):
     assert asked.make("ablate", {}, tmp_path / "study.toml") == study
     with pytest.raises(StudyError, match="a study of kind 'sweep' has no such field"):
         make(ablations=study.ablations)
-
-
-@pytest.mark.slow
-def test_a_gate_tells_variants_apart(contents: Contents):
-    evidence = of_study(contents, "here").evidence
-    assert {"trio at 0.6", "trio (probe = current) at 0.6"} <= set(evidence)
-    assert len(evidence) == 1 + sum(m.status == "done" for m in contents.measurements)
 
 
 def test_every_variant_has_a_row_and_the_default_is_in_every_group(ablated: Ablation, study: Study):

@@ -13,6 +13,7 @@ import psutil
 import pytest
 import torch
 
+from tests.core.tiny import fast_first
 from tests.profile import examples
 from trio_profile.engine import measuring
 from trio_profile.errors import MeasurementError, StoreError
@@ -21,7 +22,7 @@ from trio_profile.kinds.grid import run as local
 from trio_profile.profilers import rounds
 from trio_profile.progress import Step
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Measurement, Study
+from trio_profile.records.schema import Dense, Measurement, Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.report import html
 from trio_profile.study import running
@@ -37,10 +38,10 @@ def never(*_: object, **__: object) -> None:
 # --- when a study is finished ----------------------------------------------------------------------------------------
 
 
-def contents(study: Study, *cells: Measurement, seconds: float = 1.0) -> Contents:
+def contents(study: Study, *cells: Measurement, seconds: float = 1.0, dense: Dense | None = None) -> Contents:
     """A store with these cells. seconds: of each round."""
     names = dict.fromkeys([examples.SESSION, *(one.session for cell in cells for one in cell.timings)])
-    found = Contents(study, sessions=[examples.session(id=name) for name in names], dense=examples.dense())
+    found = Contents(study, sessions=[examples.session(id=name) for name in names], dense=dense or examples.dense())
     for cell in cells:
         found.add(examples.counted(cell) if cell.status == "done" else cell)
     for one in examples.rounds_of(*(cell for cell in cells if cell.status == "done")):
@@ -173,6 +174,45 @@ def questions_about(photograph: Path, path: Path, count: int) -> None:
     copy(photograph, path.parent)
     lines = [{"image": photograph.name, "question": f"What is this, {n}?", "answer": "a cat"} for n in range(count)]
     path.write_text("\n".join(map(json.dumps, lines)))
+
+
+@pytest.mark.parametrize("processes", fast_first((1, 2), 1))
+def test_more_questions_are_asked_of_the_cells_that_may_be_chosen(
+    tiny_study, photograph, tmp_path, monkeypatch, processes
+):
+    """So the loss is decided for these, without a question for the others. Each answer follows those before it."""
+    file, out = tmp_path / "questions.jsonl", tmp_path / "out"
+    questions_about(photograph, file, 45)
+    asked = {"questions": str(file), "fidelity_inputs": 10, "processes": processes, "seconds": 1e5}
+    study = tiny_study.model_copy(update={**asked, "methods": ("random",), "retentions": (0.4, 0.8)})
+    chosen, other = (cell.id for cell in study.cells())
+    may_be_chosen = iter([[chosen], [chosen, other], [chosen]])
+    monkeypatch.setattr(local, "undecided", lambda _: next(may_be_chosen))
+    monkeypatch.setattr(local, "is_timed", lambda *_: True)
+    found = local.run(study, out)
+    assert found.dense is not None and len(found.dense.correct) == len(found.dense.kinds) == 45
+    for name in (chosen, other):
+        fidelity = found.cells[name].fidelity
+        assert fidelity is not None and fidelity.questions == 45 and len(fidelity.same) == 45 * fidelity.draws
+    again = Store(out).read()
+    assert (again.dense, again.cells, again.asking_seconds) == (found.dense, found.cells, found.asking_seconds)
+    kinds = [json.loads(line) for line in (out / "measurements.jsonl").read_text().splitlines()]
+    numbers = [(record["cell"], record["numbers"][0]) for record in kinds if record["record"] == "answers"]
+    assert numbers == [("", 10), (chosen, 10), ("", 40), (chosen, 40), (other, 10)]
+
+
+def test_no_more_is_asked_when_the_loss_is_decided_or_the_time_is_up():
+    study = examples.study(retentions=(0.11,), model="MODEL")
+    dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 24})
+    cell = examples.answering({}, [True] * 24)
+    found = contents(study, cell, dense=dense)
+    assert local.to_ask(study, found) == ([cell.cell.id], 96)
+    found.asking_seconds = local.whole_seconds(study)
+    assert local.to_ask(study, found)[0] == []
+    found.asking_seconds = 0.0
+    assert local.to_ask(study.model_copy(update={"verb": "ablate"}), found)[0] == []
+    found.dense = Dense(**{**dict(dense), "correct": (False,) * 24})
+    assert local.to_ask(study, found)[0] == [], "the dense model can lose none"
 
 
 @pytest.mark.slow

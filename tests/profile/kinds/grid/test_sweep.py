@@ -214,7 +214,7 @@ def test_the_table_of_many_methods_has_a_switch():
         asked = study(methods=methods, retentions=(0.33, 0.66))
         found = table(sweep.report(document(asked)), SUMMARY)
         assert found.switch == switch and len(found.rows) == 2 * len(methods)
-        in_sight = [*["Method"][: len(methods) - 1], "Retention", "prefill", "KV", "total", "MACs"]
+        in_sight = [*["Method"][: len(methods) - 1], "Retention", "prefill", "mean KL, nats", "KV", "total", "MACs"]
         assert list(found.columns[: found.first]) == in_sight
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.profile.documents import layers_at, layers_document
+from tests.profile.kinds.layers.kept import layers_at, layers_document
 from tests.profile.reading import blocks, rows, sentences, table, too_wide
 from trio_profile.kinds.layers import report as pages
-from trio_profile.kinds.layers.document import LayersDocument
+from trio_profile.kinds.layers.document import LayersDocument, conclude
 from trio_profile.kinds.layers.report import totals_page
 from trio_profile.report.blocks import Chart, Table, Waterfall
 from trio_profile.report.html import render
@@ -36,6 +36,26 @@ def test_the_walk_goes_from_the_claim_to_the_sum_of_the_parts(document: LayersDo
     assert [row[0] for row in steps] == [step.name for step in document.attribution]
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"prefill_ms": 60.0}, "the parts of the prefill of trio add up to 50.0 % of its time"),
+        ({"dense_prefill_ms": 20.0}, "the parts of the prefill of dense add up to 200.0 % of its time"),
+        ({"instrumented": 1.5}, "with time stamps inside, the prefill of trio takes 1.50× its time"),
+    ],
+)
+def test_parts_that_are_not_those_of_the_prefill_are_said_first_and_not_drawn(
+    document: LayersDocument, changed: dict[str, float], said: str
+):
+    totals = document.totals
+    new = {name: getattr(totals, name).model_copy(update={"value": value}) for name, value in changed.items()}
+    cells = [cell.model_copy(update={"totals": totals.model_copy(update=new)}) for cell in document.cells]
+    told = document.model_copy(update={**dict(cells[0]), "cells": tuple(cells)})
+    report = pages.report(told)
+    assert said in sentences(report)[0] and not blocks(report, Waterfall)
+    assert conclude(told).line == f"Not decided: {said}."
+
+
 def test_each_layer_stands_in_the_detail(document: LayersDocument):
     each = table(pages.report(document), "Each layer")
     assert each.detail and [row[1] for row in rows(each)] == ["636 of 636", "636 of 636", "124 of 636", "124 of 636"]
@@ -46,7 +66,7 @@ def test_the_chart_has_both_models_and_an_upright_for_each_stage(document: Layer
     dense, pruned = chart.series
     assert (dense.name, pruned.name) == ("dense", "trio") and list(pruned.y) == [10, 10, 3, 3]
     assert all(low < y < high for low, y, high in zip(pruned.low, pruned.y, pruned.high, strict=True))
-    assert [upright.x for upright in chart.uprights] == [2.5]
+    assert chart.uprights == [2.5]
 
 
 def test_a_stage_shows_what_it_has_and_a_dash_for_the_rest(document: LayersDocument):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.places import REPORTS
 from tests.profile.command import complaint
-from tests.profile.documents import REPORTS
 from tests.profile.faking import predicted
 from tests.profile.reading import sentences
 from trio_profile.errors import StudyError

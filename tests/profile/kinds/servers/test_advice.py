@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import study
+from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import AtLoad
@@ -18,9 +18,6 @@ def at(load: AtLoad, low: float, high: float) -> AtLoad:
     return load.model_copy(
         update={"gains": {"throughput": Gain(value=(low * high) ** 0.5, ci95=(low, high), samples=400)}}
     )
-
-
-MIXED = ((2, 3), (2, 3), (1.5, 2), (0.5, 0.6))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +81,7 @@ def test_a_doubt_lowers_the_sureness_and_an_unfinished_study_is_never_sure():
     document = endpoints_document()
     doubts = {kind: Doubt(cell=None, kind=kind, sentence="s", next_step="n", found=1, threshold=0) for kind in KINDS}
     levels = [conclude(document.model_copy(update={"doubts": (doubts[kind],)})).sureness for kind in KINDS]
-    assert levels == ["low", "medium"]
+    assert levels == ["low", "low"]
     assert conclude(document.model_copy(update={"pairs_left": 3})).reasons[0].startswith("3 of ")
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.profile.documents import asked_of, segment_with
 from tests.profile.examples import session
 from tests.profile.kinds.servers.fake_servers import study
+from tests.profile.kinds.servers.kept import asked_of, segment_with
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.doubts import doubts_about
 from trio_profile.kinds.servers.report import report

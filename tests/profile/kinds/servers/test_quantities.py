@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.places import PYTHONPATH
-from tests.profile.documents import endpoints_document
+from tests.profile.kinds.servers.kept import endpoints_document
 
 INSERTED = """
 from trio_profile.kinds.servers.quantities import QUANTITIES, Quantity
@@ -19,7 +19,7 @@ QUANTITIES.clear()
 QUANTITIES.update([first, (slowest.name, slowest), *others])
 
 import json
-from tests.profile.documents import endpoints_document
+from tests.profile.kinds.servers.kept import endpoints_document
 from tests.profile.reading import table
 from trio_profile.kinds.servers.document import EndpointsDocument
 from trio_profile.kinds.servers.report import report
@@ -35,6 +35,7 @@ print(json.dumps([document.model_dump(mode="json"), arms.columns, gains.columns,
 """Puts a quantity after the first one, and prints a document that was kept and read again, and names in its tables."""
 
 
+@pytest.mark.slow
 def test_a_quantity_that_is_inserted_is_kept_and_shown_and_moves_no_break_even():
     command, environment = [sys.executable, "-c", INSERTED], {"PYTHONPATH": PYTHONPATH}
     printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout

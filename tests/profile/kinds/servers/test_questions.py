@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
+from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.kinds.servers.advice import conclude
@@ -75,7 +75,7 @@ def test_both_servers_are_scored_and_the_difference_is_paired(file, small_pictur
     [
         ("r" * 400, "w" * 400, "Do not: of 5 loads 1 is at most 5 % faster and 4 are faster at a loss of "),
         ("r" * 400, "r" * 360 + "x" * 40, "Do not: of 5 loads 1 is at most 5 % faster and 4 are faster at a loss of "),
-        ("r" * 12, "r" * 11 + "x", "Not decided: a concurrency of 1 is at least "),
+        ("r" * 12, "r" * 11 + "x", "Not decided: with a concurrency of 1 the gain in goodput is at least 2"),
         (
             "r" * 400,
             "r" * 400,

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.profile import examples
-from tests.profile.documents import segment_with
 from tests.profile.kinds.servers.fake_servers import study
+from tests.profile.kinds.servers.kept import segment_with
 from trio_profile.kinds.servers.requests import PicturesUsed, RequestStore, ServerFacts, request_rows
 from trio_profile.kinds.servers.study import Load
 from trio_profile.records.files import REQUESTS

@@ -10,18 +10,23 @@ import pytest
 
 from tests.profile.command import complaint, document
 from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
+from tests.profile.kinds.servers.kept import segment_with
 from trio_profile.cli import run
+from trio_profile.errors import StudyError
 from trio_profile.inputs import host
 from trio_profile.installation import install_command
 from trio_profile.kinds.servers import run as endpoints
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import EndpointsDocument
-from trio_profile.kinds.servers.requests import RequestLog, RequestStore
+from trio_profile.kinds.servers.plan import prepare
+from trio_profile.kinds.servers.requests import ARMS, RequestLog, RequestStore
 from trio_profile.kinds.servers.run import measure_pairs, pairs_left
 from trio_profile.kinds.servers.study import EndpointStudy
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.kinds.servers.traffic.opening import ArmServer
 from trio_profile.kinds.servers.traffic.pictures import Picture
+from trio_profile.records.files import STUDY
+from trio_profile.study import running
 
 MANY = 1e5
 """Seconds that no segment reaches."""
@@ -259,3 +264,43 @@ def test_an_extra_that_is_missing_is_named(capsys, monkeypatch, tmp_path):
 
 def _lines(directory: Path) -> list[dict]:
     return [json.loads(line) for line in (directory / "requests.jsonl").read_text().splitlines()]
+
+
+# --- an error after some segments ------------------------------------------------------------------------------------
+
+
+def asks_a_part(monkeypatch, segments: int, error: BaseException) -> EndpointStudy:
+    """A study of servers that ends with an error after some segments, two for each pair. Nobody is asked."""
+    asked_servers = prepare(EndpointStudy(dense="http://dense", pruned="http://pruned", concurrency=(1, 2), rounds=2))
+
+    def run(study, directory, watch):
+        store = RequestStore(directory, study, host.session(host.without_torch()))
+        store.start()
+        for number in range(segments):
+            load, arm = study.loads[number // 4], ARMS[number % 2]
+            segment, requests = segment_with(study, number, arm, load, 2.0 + number % 2, round=number // 2 % 2)
+            store.append(*requests, segment)
+        raise error
+
+    monkeypatch.setattr(endpoints, "run", run)
+    return asked_servers
+
+
+def test_an_error_leaves_the_document_and_the_page_of_the_finished_pairs(tmp_path, monkeypatch):
+    study = asks_a_part(monkeypatch, 5, StudyError("the pruned server fails; start it again"))
+    with pytest.raises(StudyError) as caught:
+        running.run(study, tmp_path / "out")
+    page = tmp_path / "out" / "report.html"
+    assert str(caught.value) == f"the pruned server fails; start it again; {page} shows the finished pairs"
+    assert page.is_file() and not (tmp_path / "out" / STUDY).exists()
+    assert [(one.load, one.rounds) for one in running.read(tmp_path / "out").document.loads] == [(1, 2)]
+    with pytest.raises(StudyError, match="shows the finished pairs"):  # the same command goes on
+        running.run(study, tmp_path / "out")
+
+
+@pytest.mark.parametrize("segments", [0, 1])
+def test_an_error_without_a_finished_pair_stays_as_it_is(segments, tmp_path, monkeypatch):
+    study = asks_a_part(monkeypatch, segments, StudyError("it fails"))
+    with pytest.raises(StudyError, match=r"^it fails$"):
+        running.run(study, tmp_path)
+    assert not (tmp_path / "report.html").exists()

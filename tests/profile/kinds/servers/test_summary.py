@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.profile.documents import asked_of, endpoints_document, segment_with
 from tests.profile.kinds.servers.fake_servers import study
+from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
 from trio_profile.kinds.servers.study import Load
 from trio_profile.kinds.servers.summary import break_even, document_of, values_of
 

@@ -44,4 +44,3 @@ def theory_document(names: Sequence[str] = ("",) * 10, tokens: int = 20) -> Theo
 
 
 KEPT = {"theory": lambda directory: write_document(directory / "theory.json", theory_document())}
-"""As in tests/profile/documents.py."""

@@ -79,7 +79,7 @@ def test_layers_without_a_value_have_no_point(document: TheoryDocument):
     correlation, overlap, chance = chart.series
     assert list(correlation.x) == [2, 3, 4] and list(overlap.x) == [1, 2, 3, 4]
     assert set(chance.y) == {analysis.TOP}
-    assert [upright.x for upright in chart.uprights] == [1.5]
+    assert chart.uprights == [1.5]
 
 
 def test_the_published_report_fits_the_terminal():

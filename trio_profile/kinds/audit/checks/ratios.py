@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from trio_profile.cost.conventions import find
+from trio_profile.cost.conventions import Convention, find
 from trio_profile.cost.printed import Interval, Printed
 from trio_profile.inputs.claims.claims import Quantity, quantity
-from trio_profile.inputs.claims.facts import Facts, Figure, Line, work
-from trio_profile.kinds.audit.document import HOW, Finding, Subject, Verdict, judge, number
+from trio_profile.inputs.claims.facts import Facts, Figure, Line, layer_work, work
+from trio_profile.kinds.audit.checks import schedules
+from trio_profile.kinds.audit.document import HOW, Finding, Subject, Verdict, judge, number, share
 from trio_profile.text import listed
 
 
@@ -65,6 +66,8 @@ def _finding(facts: Facts, line: Line, figure: Figure) -> Finding:
     printed, meant = figure.printed, figure.quantity
     sources = _sources(facts, line, meant) or _by_formula(line, meant)
     subject = Subject.of(line, "ratio", figure)
+    if not sources and (most := _most(line, meant)) is not None:
+        return _bounded(subject, line, figure, most)
     if not sources:
         why = f"No row prints {meant.base} of both this setting and the dense model: those two figures would decide it."
         return subject.finding("underdetermined", why)
@@ -116,6 +119,43 @@ def _by_formula(line: Line, meant: Quantity) -> list[_Source]:
         for counted in (work(find(code), model, tokens, line.text_count),)
     )
     return [_source(f"{line.label} by {code}, in T", meant, whole, part)]
+
+
+def _most(line: Line, meant: Quantity) -> Fraction | None:
+    """The largest ratio of dense to pruned that the row's retention allows, whatever the budgets; None if not known.
+
+    Work is the decoder's on visual tokens alone: text, the tower, the output layer and the selection lessen the ratio.
+    """
+    if line.retention is None or meant.base not in ("flops", "macs", "kv"):
+        return None
+    kept, model = line.retention.allowed.low, line.model
+    if meant.base == "kv":
+        return 1 / kept
+    average = Interval.at(kept * model.visual_tokens)
+    layers = line.facts.claims.layers_of(line.row) or None
+    conventions = [find(line.table.convention)] if line.table.convention else [Convention(ffn=2), Convention(ffn=3)]
+    ratios = []
+    for convention in conventions:
+        cost = layer_work(convention.model_copy(update={"tokens": "visual"}), model, 0)
+        least = schedules.bounds(model, layers, average, cost)
+        if least is not None:
+            ratios.append(model.layers * cost(Fraction(model.visual_tokens)) / least.layers.low)
+    return max(ratios, default=None)
+
+
+def _bounded(subject: Subject, line: Line, figure: Figure, most: Fraction) -> Finding:
+    """The finding on a ratio that no row prints, beside the largest one that its retention allows."""
+    assert line.retention is not None
+    form, printed = figure.quantity.form, figure.printed
+    bound = {"ratio": most, "reduction": 100 * (1 - 1 / most), "share": 100 / most}[form]
+    verdict = judge(printed, Interval.at(bound), larger_is_better=form != "share")
+    limit = "at least" if form == "share" else "at most"
+    why = f"At a retention of {share(line.retention.value)}, whatever the budgets, it is {limit} {number(bound)}."
+    if figure.quantity.base != "kv":
+        why += " That leaves out text, the vision tower, the output layer and the selection: they lessen the saving."
+    if verdict == "overstated":
+        return subject.finding(verdict, why, bound)
+    return subject.finding("underdetermined", f"{why} The amounts of both, or the budgets, would decide it.")
 
 
 def _source(where: str, meant: Quantity, whole: Figure, part: Figure) -> _Source:

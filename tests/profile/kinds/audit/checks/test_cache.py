@@ -1,6 +1,6 @@
 import pytest
 
-from tests.profile.auditing import LLAVA, audited, found, of_row
+from tests.profile.kinds.audit.auditing import LLAVA, audited, found, of_row
 from trio_profile.kinds.audit.document import AuditDocument
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from tests.profile.auditing import audited, found, of_row
 from tests.profile.faking import FakeTables
+from tests.profile.kinds.audit.auditing import audited, found, of_row
 from trio_profile.errors import ClaimsError
 from trio_profile.kinds.audit.checks import plausible
 

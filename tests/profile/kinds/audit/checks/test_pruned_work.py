@@ -1,6 +1,6 @@
 import pytest
 
-from tests.profile.auditing import LLAVA, NEXT, found, of_row, paper_macs
+from tests.profile.kinds.audit.auditing import LLAVA, NEXT, found, of_row, paper_macs
 from trio_profile.kinds.audit.document import AuditDocument
 
 

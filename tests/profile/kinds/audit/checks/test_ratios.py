@@ -1,6 +1,8 @@
+import re
+
 import pytest
 
-from tests.profile.auditing import LLAVA, NEXT, audited, found, of_row
+from tests.profile.kinds.audit.auditing import LLAVA, NEXT, audited, found, of_row
 from trio_profile.kinds.audit.document import AuditDocument
 
 
@@ -85,3 +87,31 @@ def test_a_throughput_grows_where_a_time_shrinks():
         "throughput_speedup",
     )
     assert one.verdict == "supported" and one.recomputed == pytest.approx(38.8 / 29.5)
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict", "bound"),
+    [
+        # A layer's work is convex in its tokens, so an even share of them is the least. A printed 0.10 may be 0.095.
+        ("prune 10%: {flops_ratio: 620}", "overstated", 10.8),
+        ("prune 10%: {macs_reduction_pct: 99.84}", "overstated", 90.75),
+        ("prune 10%: {flops_of_dense_pct: 2}", "overstated", 9.25),
+        ("prune 10%: {kv_ratio: 12}", "overstated", 10.53),
+        ("prune 10%: {flops_ratio: 8.1}", "underdetermined", 10.8),
+        ("other 10%: {flops_ratio: 620}", "overstated", 10.8),
+    ],
+)
+def test_a_ratio_that_no_row_prints_has_a_bound_by_its_retention(row: str, verdict: str, bound: float):
+    """The claim of the issue: 620 times less work at a retention of 11.1 %."""
+    (one,) = audited(f"  a: {{rows: {{{row}}}}}\n").claims
+    assert one.verdict == verdict
+    stated = float(re.search(r"it is at (?:most|least) ([\d.]+)\.( |$)", one.why)[1])  # pyright: ignore[reportOptionalSubscript]
+    assert stated == pytest.approx(bound, rel=0.02)
+    assert ("the vision tower" in one.why) == ("kv" not in row)
+
+
+def test_the_layers_of_a_method_lower_the_bound():
+    """With layers (2,), 2 of 32 layers run on all tokens."""
+    (free,) = audited("  a: {rows: {prune 10%: {flops_ratio: 620}}}\n").claims
+    (bound,) = audited("  a: {rows: {prune 10%: {flops_ratio: 620}}}\n", method="{pruning_layers: {vl: [2]}}").claims
+    assert free.recomputed is not None and bound.recomputed is not None and bound.recomputed < free.recomputed

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.profile.auditing import audit_of, audited, found
+from tests.profile.kinds.audit.auditing import audit_of, audited, found
 from trio_profile.kinds.audit.document import AuditDocument
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profile.auditing import audited, found, of_row
+from tests.profile.kinds.audit.auditing import audited, found, of_row
 from trio_profile.kinds.audit.document import Finding
 
 DENSE = "{vision_ms: 300, prefill_ms: 700}"

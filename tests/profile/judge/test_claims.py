@@ -1,0 +1,31 @@
+"""Sentences of claims that a row refuted once."""
+
+from trio_profile.judge.claims import Prefill, of_bounds, of_effects, of_prefills, of_work
+
+
+def test_nothing_is_said_of_speeds_that_were_not_measured():
+    found = of_effects({"k_pos 1": (-0.01, 0.01)}, {}, "", ())
+    assert found.line == "Matters by less than 1 points: none of 1 comparison with the default differs by more."
+
+
+def test_no_more_than_all_answers_may_change():
+    assert "one may by 100 points" in of_effects({"k_pos 1": (-1.15, 0.9)}, {}, "", ()).sentence
+
+
+def test_declared_work_is_no_exact_count():
+    levels = [of_work("2 T MACs", "3 T MACs", 4, "", (), declared=declared).sureness for declared in (False, True)]
+    assert levels == ["high", "medium"]
+
+
+def test_the_prefill_that_is_not_decided_is_named():
+    reached, open_ = (Prefill(name, 2.0, measured, processes=4) for name, measured in (("a", (2, 3)), ("b", (1, 3))))
+    assert (
+        of_prefills([reached, open_]).line
+        == "Not decided: at b the formula claims 2.00×, and the prefill is 1 to 3 times as fast."
+    )
+    assert of_prefills([reached]).sureness == "high"
+    assert of_prefills([reached._replace(processes=1)]).sureness == "medium"
+
+
+def test_a_stage_that_is_not_known_does_not_hold():
+    assert of_bounds({"after layer 1": (0.1, 0.2), "after layer 2": None}).word == "not decided"

@@ -1,0 +1,32 @@
+"""The sizes of decoders that are known by name, from `data/sizes.yaml` and the built-in models."""
+
+from functools import cache
+from typing import Any
+
+import yaml
+
+from trio_profile.records.facts import SOURCE, models
+
+# The fields of a Shape by their names in a config.json.
+_WIDTHS = {"num_layers": "num_hidden_layers", "hidden": "hidden_size", "intermediate": "intermediate_size"}
+_WIDTHS |= {"heads": "num_attention_heads", "vocabulary": "vocab_size"}
+
+
+@cache
+def known() -> dict[str, Any]:
+    """The models whose sizes need no checkpoint, by name: their `config`, `visual_tokens` and `family`."""
+    files = (SOURCE.with_name(name).read_text(encoding="utf-8") for name in ("sizes.yaml", "models.yaml"))
+    sizes, builtin = map(yaml.safe_load, files)
+    for name in sizes.keys() & models():
+        config = builtin[name.removesuffix("-photo")]  # another picture of the same model
+        sizes[name] = {"config": config, "visual_tokens": models()[name].visual_tokens, **sizes[name]}
+    return sizes
+
+
+def widths(config: dict[str, Any]) -> dict[str, int]:
+    """The sizes of a decoder in the fields of a Shape. Raises KeyError for one that its config.json does not say."""
+    text = config.get("text_config", config)
+    found = {ours: text[theirs] for ours, theirs in _WIDTHS.items()}
+    head_size = text.get("head_dim") or found["hidden"] // found["heads"]
+    kv_width = head_size * (text.get("num_key_value_heads") or found["heads"])
+    return {**found, "query_width": head_size * found["heads"], "kv_width": kv_width, "ffn_matrices": 3}
