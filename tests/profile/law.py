@@ -74,6 +74,7 @@ class Case:
     table: all rows with times. named: those that the sentence is about.
     answers: whether the answers of the study mean anything.
     unit: what follows a bound of the gain in the sentence.
+    together: whether the table's intervals hold together as they are: ranges, and no confidence.
     """
 
     kind: str
@@ -82,6 +83,7 @@ class Case:
     named: Sequence[Row]
     answers: bool
     unit: str = "times"
+    together: bool = False
 
 
 def joint(interval: Interval, comparisons: int, *, of_ratio: bool = True) -> Interval:
@@ -104,7 +106,7 @@ def numbers(pattern: str, text: str) -> list[float]:
 
 def check_deployed(case: Case) -> None:
     """Check a conclusion on whether to prune."""
-    kind, conclusion, table, named, answers, unit = vars(case).values()
+    kind, conclusion, table, named, answers, unit, together = vars(case).values()
     SEEN[kind][conclusion.word] += 1
     word, sentence = conclusion.word, conclusion.sentence
     rows = [row for row in table if not row.control]
@@ -115,7 +117,7 @@ def check_deployed(case: Case) -> None:
     losses = {row: row.loss if answers else None for row in rows}
     if not answers:
         assert conclusion.loss is None and "points" not in sentence
-    _check_bounds(conclusion, named, losses, len(rows), unit)
+    _check_bounds(conclusion, named, losses, 1 if together else len(rows), unit)
     excludes = numbers("exclude a loss of more than # points", " ".join(conclusion.reasons))
     assert all(losses[row][1] <= bound / 100 + 1e-9 <= 0.05 + 1e-9 for bound in excludes for row in named)
     match word:
@@ -192,7 +194,7 @@ def _check_counts(sentence: str, rows: Sequence[Row], losses: dict[Row, Interval
     }
     told = {reason: sum(map(int, numbers(f"# (?:is|are) {reason}", sentence))) for reason in counts}
     assert sum(told.values()) == expected
-    assert numbers("of # (?:cell|load)s? ", sentence) == [len(rows)]
+    assert numbers("of # (?:cell|load|retention)s? ", sentence) == [len(rows)]
     for reason, count in told.items():
         assert count <= counts[reason], reason
 

@@ -69,11 +69,9 @@ class _Nvidia:
         return self._time(self._operations.ContextAttention(*sizes, head_size=head_size), tokens, batch)
 
     def encoder(self, tokens: int, heads: int, head_size: int, batch: int) -> Time:
-        options = {"fmha_quant_mode": self._fmha, "partial_rotary_factor": 0.0}
+        sizes, options = ("encoder", 1, heads, head_size), {"fmha_quant_mode": self._fmha, "partial_rotary_factor": 0.0}
         try:
-            return self._time(
-                self._operations.EncoderAttention("encoder", 1, heads, head_size, **options), tokens, batch
-            )
+            return self._time(self._operations.EncoderAttention(*sizes, **options), tokens, batch)
         except Exception:  # the A100 has no such table
             flops = 4 * batch * tokens**2 * heads * head_size
             return self.products(flops, 2) * _OF_PEAK / _OF_PEAK_IN_ENCODER

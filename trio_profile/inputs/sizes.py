@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from trio_profile.cost.prediction import Operator
 from trio_profile.errors import StudyError
 from trio_profile.inputs.catalogue import read_config, require_model
@@ -37,17 +39,14 @@ def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int
         of_grids = "spatial_merge_size" in config["vision_config"]
         return shape, _of_grids(config, shape) if of_grids else _of_crops(config, shape, facts.get("crops"))
     except (KeyError, TypeError) as error:
-        raise StudyError(
-            f"model {model!r}: its config.json does not say {error}: choose {', '.join(known())}"
-        ) from error
+        choice = ", ".join(known())
+        raise StudyError(f"model {model!r}: its config.json does not say {error}: choose {choice}") from error
 
 
 def _of_crops(config: dict[str, Any], shape: Shape, crops: int | None) -> list[Operator]:
     """A tower that sees crops of one size: CLIP and SigLIP in LLaVA, InternViT in InternVL."""
     vision, h = config["vision_config"], shape.hidden
-    image, patch = (
-        side[0] if isinstance(side, list) else side for side in (vision["image_size"], vision["patch_size"])
-    )
+    image, patch = (np.ravel(vision[side])[0].item() for side in ("image_size", "patch_size"))
     patches, d = (image // patch) ** 2, vision["hidden_size"]
     merge = round(1 / config.get("downsample_ratio", 1)) ** 2
     rows = patches * shape.batch * (crops or max(1, round(shape.visual_tokens * merge / patches)))

@@ -26,7 +26,7 @@ def known() -> dict[str, Any]:
 def widths(config: dict[str, Any]) -> dict[str, int]:
     """The sizes of a decoder in the fields of a Shape. Raises KeyError for one that its config.json does not say."""
     text = config.get("text_config", config)
-    found = {ours: text[theirs] for ours, theirs in _WIDTHS.items()}
-    head_size = text.get("head_dim") or found["hidden"] // found["heads"]
-    kv_width = head_size * (text.get("num_key_value_heads") or found["heads"])
-    return {**found, "query_width": head_size * found["heads"], "kv_width": kv_width, "ffn_matrices": 3}
+    sizes = {ours: text[theirs] for ours, theirs in _WIDTHS.items()}
+    head_size = text.get("head_dim") or sizes["hidden"] // sizes["heads"]
+    kv_width = head_size * (text.get("num_key_value_heads") or sizes["heads"])
+    return {**sizes, "query_width": head_size * sizes["heads"], "kv_width": kv_width, "ffn_matrices": 3}

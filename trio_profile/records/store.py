@@ -40,7 +40,7 @@ class Store(Log):
         """
         if (self.directory / DOCUMENTS["prediction"]).is_file():
             raise StoreError(
-                f"{self.directory} holds a prediction, not measurements: measure it with `trio-profile sweep`"
+                f"{self.directory} holds a prediction, not measurements: measure with `trio-profile sweep`"
             )
         if not is_begun(self.path):
             raise StoreError(

@@ -271,10 +271,7 @@ class Study(Record):
         None, CLAIM, "The directory of a sweep that measured the same settings (its --out).", form="path", basic=True
     )
     gpu: str | None = option(
-        None,
-        CLAIM,
-        "A GPU, such as a100: of the printed times, or to predict each layer on.",
-        basic=True,
+        None, CLAIM, "A GPU, such as a100: of the printed times, or to predict each layer on.", basic=True
     )
 
     @property

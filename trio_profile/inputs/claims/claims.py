@@ -369,10 +369,10 @@ def read(claims: str) -> Claims:
 
 def of_source(source: Source, name: str) -> Claims:
     """The claims of a parsed file. Raises ClaimsError as `read` does."""
-    tree, given = source.tree, {}
+    tree, stated = source.tree, {}
     if isinstance(tree, dict):
-        given = tree.get("models", {})
-        tree = {**tree, "label": name, "models": _with_sizes(given) if isinstance(given, dict) else given}
+        stated = tree.get("models", {})
+        tree = {**tree, "label": name, "models": _with_sizes(stated) if isinstance(stated, dict) else stated}
     claims = source.record(Claims, tree)
     for model_name, layers in claims.method.pruning_layers.items():
         place = ("method", "pruning_layers", model_name)
@@ -386,26 +386,26 @@ def of_source(source: Source, name: str) -> Claims:
     if sum(1 for _ in claims.rows()) > _MOST_ROWS:
         source.refuse(("tables",), f"hold more than {_MOST_ROWS} rows; audit a paper at a time")
     settings = (*claims.rows(), *claims.method.published_budgets.values())
-    named = {*given, *claims.method.pruning_layers, *(setting.model for setting in settings)}
+    named = {*stated, *claims.method.pruning_layers, *(setting.model for setting in settings)}
     return claims.model_copy(update={"models": {name: claims.models[name] for name in claims.models if name in named}})
 
 
-def _with_sizes(given: dict[str, Any]) -> dict[str, Any]:
+def _with_sizes(stated: dict[str, Any]) -> dict[str, Any]:
     """The models of a file, and all built-in ones. A built-in model has its own sizes where the file says none."""
-    models = dict(given)
+    models = dict(stated)
     for name, facts in known().items():
-        if isinstance(fields := given.get(name, {}), dict):
+        if isinstance(fields := stated.get(name, {}), dict):
             models[name] = _sizes(**facts) | fields
     return models
 
 
 def _sizes(config: dict[str, Any], visual_tokens: int, **_: Any) -> dict[str, int]:
     """The fields of a built-in Model."""
-    found = widths(config)
-    head_dim = found["query_width"] // found["heads"]
-    more = {"layers": found["num_layers"], "kv_heads": found["kv_width"] // head_dim, "head_dim": head_dim}
-    more |= {"vocab": found["vocabulary"], "visual_tokens": visual_tokens}
-    return more | {name: found[name] for name in ("hidden", "intermediate", "heads", "ffn_matrices")}
+    decoder = widths(config)
+    head_dim = decoder["query_width"] // decoder["heads"]
+    more = {"layers": decoder["num_layers"], "kv_heads": decoder["kv_width"] // head_dim, "head_dim": head_dim}
+    more |= {"vocab": decoder["vocabulary"], "visual_tokens": visual_tokens}
+    return more | {name: decoder[name] for name in ("hidden", "intermediate", "heads", "ffn_matrices")}
 
 
 def _check_row(source: Source, place: Place, claims: Claims, table: Table, row: Row) -> None:

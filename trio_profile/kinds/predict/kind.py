@@ -11,8 +11,16 @@ KIND = Kind(
     "The times of operators are NVIDIA's, of vLLM, SGLang and TensorRT-LLM; nothing is measured here. It needs no "
     "torch. This needs the extra `predict`.",
     options=(
-        *("model", "method", "retentions", "gpu", "engine", "tp"),
-        *("batch", "visual_tokens", "text_tokens", "against"),
+        "model",
+        "method",
+        "retentions",
+        "gpu",
+        "engine",
+        "tp",
+        "batch",
+        "visual_tokens",
+        "text_tokens",
+        "against",
     ),
     study="trio_profile.kinds.predict.document:PredictStudy",
     runner="trio_profile.kinds.predict.run:run",

@@ -38,7 +38,7 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         retentions = tuple(cell.nominal_retention for cell in timed)
     shape, tower = sizes_of(study.model, *sizes)
     prefills = [Prefill(table, shape, tower, study.tp) for table in of_gpu]
-    cells = tuple(_cell(retention, prefills, selection) for retention in retentions)
+    cells = tuple(cell_of(retention, prefills, selection) for retention in retentions)
     whole, none = (shape.visual_tokens,) * shape.num_layers, (0,) * shape.num_layers
     times = [prefill.encoding + prefill.decoder(whole) for prefill in prefills]
     shares = np.mean([time / time.sum() for time in times], axis=0)
@@ -71,7 +71,7 @@ def declared(method: str) -> dict[str, Any]:
     return known[method]
 
 
-def schedule_of(retention: float, selection: Mapping[str, Any], shape: Shape) -> Any:
+def _schedule(retention: float, selection: Mapping[str, Any], shape: Shape) -> Any:
     """Return the schedule of a retention. Raises RetentionError if the layers cannot reach it."""
     from trio_core.rules.schedule import Schedule, default_layers
 
@@ -81,8 +81,9 @@ def schedule_of(retention: float, selection: Mapping[str, Any], shape: Shape) ->
     return Schedule.average(retention=retention, visual_tokens=shape.visual_tokens, num_layers=depth, **options)
 
 
-def _cell(retention: float, prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> PredictedCell:
-    schedule = schedule_of(retention, selection, prefills[0].shape)
+def cell_of(retention: float, prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> PredictedCell:
+    """Return one retention. Raises RetentionError if the layers cannot reach it."""
+    schedule = _schedule(retention, selection, prefills[0].shape)
     selections = [prefill.selections(selection, schedule.budgets) for prefill in prefills]
     pruned = [prefill.whole(schedule.tokens_by_layer, own) for prefill, own in zip(prefills, selections, strict=True)]
     gain = span(prefill.gain(own) for prefill, own in zip(prefills, pruned, strict=True))
@@ -105,7 +106,7 @@ def _break_even(prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> tu
     worst, best = None, None
     for share in TRIED:
         with suppress(RetentionError):
-            low, high = _cell(share, prefills, selection).gain
+            low, high = cell_of(share, prefills, selection).gain
             worst, best = share if low > 1 else worst, share if high > 1 else best
     return worst, best
 
