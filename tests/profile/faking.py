@@ -1,10 +1,6 @@
 """A clock and a GPU whose readings are scripted, and a small table of operators."""
 
-from unittest.mock import patch
-
 from trio_profile.cost.prediction import FORMULA, GUESS, MEASURED
-from trio_profile.kinds.predict import run as predict
-from trio_profile.kinds.predict.document import PredictionDocument, PredictStudy
 
 
 class FakeClock:
@@ -66,9 +62,3 @@ class FakeTables:
         return GUESS * 1e-6 * tokens
 
     bytes, exchange, products = attention, attention, encoder
-
-
-def predicted(**fields) -> PredictionDocument:
-    """The document of a prediction from FakeTables."""
-    with patch.object(predict, "tables", lambda *_: [FakeTables()]):
-        return predict.run(PredictStudy(gpu="fake", **fields))

@@ -5,12 +5,12 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.profile import faking
+from tests.profile.kinds.predict import kept
 from tests.profile.law import Case, Row, around, check_deployed, law, numbers
 from trio_profile import units
 from trio_profile.kinds.predict.document import PredictionDocument, conclude
 
-predicted = cache(faking.predicted)
+predicted = cache(kept.predicted)
 
 
 @st.composite

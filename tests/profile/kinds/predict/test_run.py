@@ -4,7 +4,7 @@ import pytest
 
 from tests.places import REPORTS
 from tests.profile.command import complaint
-from tests.profile.faking import predicted
+from tests.profile.kinds.predict.kept import predicted
 from tests.profile.reading import sentences
 from trio_profile.errors import StudyError
 from trio_profile.kinds.predict.document import conclude
