@@ -152,7 +152,7 @@ def _bounds(best: Candidate, words: Words) -> Iterator[str]:
         bound = (
             f"are at least {units.at_least(low)} times as fast"
             if low > 1
-            else f"may be {units.at_most(high)} times as fast"
+            else f"are {units.at_least(low)} to {units.at_most(high)} times as fast"
         )
         yield f"prefill and decoding together {bound}"
     if best.loss is not None:

@@ -103,15 +103,27 @@ def _prefill_share(measurement: Measurement) -> float:
 
 
 def widest(contents: Contents) -> float:
-    """Return the largest relative half width of a prefill speed-up; infinity if none is known."""
-    by_cell = speedup_centres(contents.measurements, "prefill_ms", machine_spread(contents.study.device))
-    return max((centre.half_width() for centre in by_cell.values()), default=float("inf"))
+    """Return the largest relative half width of a prefill speed-up; infinity if none is known.
+
+    Half of that of a whole generation counts too: it is measured less, and a conclusion needs it.
+    """
+    return _widest(contents.measurements, contents.study)
+
+
+def _widest(measurements: Sequence[Measurement], study: Study) -> float:
+    times = {"prefill_ms": 1.0, "total_ms": 0.5}
+    machine = machine_spread(study.device)
+    widths = [
+        weight * centre.half_width()
+        for time, weight in times.items()
+        for centre in speedup_centres(measurements, time, machine).values()
+    ]
+    return max(widths, default=float("inf"))
 
 
 def why_stopped(measurements: Sequence[Measurement], study: Study) -> Stopped:
     """Return why timing ended: all intervals are as narrow as asked, or the time was spent."""
-    by_cell = speedup_centres(measurements, "prefill_ms", machine_spread(study.device))
-    return "converged" if all(centre.half_width() <= study.precision for centre in by_cell.values()) else "budget"
+    return "converged" if _widest(measurements, study) <= study.precision else "budget"
 
 
 def spent_seconds(contents: Contents) -> float:

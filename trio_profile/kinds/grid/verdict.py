@@ -148,8 +148,9 @@ class _Next:
             return ""
         if best.is_doubted:
             return self.again()
-        if best.gain[0] <= 1:
-            factor = _rounds(best.gain)
+        unknown = best.gain if best.gain[0] <= 1 or best.whole is None or best.whole[0] > 1 else best.whole
+        if unknown[0] <= 1:
+            factor = _rounds(unknown)
             return self._timed(with_option(command, "seconds", str(ceil(study.seconds * factor))), factor - 1)
         questions = len(self.contents.dense.correct) if self.contents.dense else 0
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
@@ -160,8 +161,8 @@ class _Next:
             more = with_option(self._elsewhere(), "asked", str(ceil(questions * factor)))
             return self._timed(more, factor)
         is_random = random_weights(study.model, self.contents.sessions)
-        unknown = best.loss is None and not is_random
-        return with_option(self._elsewhere(), "questions", "FILE") if unknown else ""
+        has_none = best.loss is None and not is_random
+        return with_option(self._elsewhere(), "questions", "FILE") if has_none else ""
 
     def again(self) -> str:
         """Return the command that measures the study again, elsewhere and in several processes, and its time."""
