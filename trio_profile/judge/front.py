@@ -9,6 +9,11 @@ CONTROL = "control"
 """The remark of a method that others are compared with. [trio_core.methods.method.Reference.remark]"""
 
 
+def licence(remark: str) -> str:
+    """Return the warning about a method whose code restricts its use, in brackets; else empty."""
+    return f" ({remark})" if "non-commercial" in remark else ""
+
+
 def judged_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
     """Return the cells with times that are no controls; if any answers are known, only those with answers."""
     timed = [cell for cell in cells if cell.prefill_speedup is not None and cell.remark != CONTROL]

@@ -3,7 +3,7 @@
 from trio_profile.judge.deploy import Candidate, Words, decide
 from trio_profile.judge.doubts import cell_name
 from trio_profile.judge.evidence import Evidence, random_weights
-from trio_profile.judge.front import CONTROL
+from trio_profile.judge.front import CONTROL, licence
 from trio_profile.judge.planned import Refusal
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.records.conclusion import Conclusion
@@ -185,7 +185,7 @@ def conclude(document: Evaluation) -> Conclusion:
         lost = widened((1 - high, 1 - low), len(rows), questions)
         candidates.append(
             Candidate(
-                name=cell_name(row.cell),
+                name=f"{cell_name(row.cell)}{licence(row.remark)}",
                 gain=widened(row.prefill_speedup.ci95, len(rows), row.prefill_speedup.samples, of_ratio=True),
                 whole=row.total_speedup
                 and widened(row.total_speedup.ci95, len(rows), row.total_speedup.samples, of_ratio=True),

@@ -11,7 +11,7 @@ from trio_profile.judge.claims import of_effects
 from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
-from trio_profile.judge.front import CONTROL
+from trio_profile.judge.front import CONTROL, licence
 from trio_profile.judge.reach import enough
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.judge.times import speedup_centres
@@ -123,7 +123,7 @@ def _is_of(candidate: Candidate, best: Candidate) -> bool:
 
 def _name(cell: Measurement) -> str:
     reached = cell.retention.realised if cell.retention else cell.cell.retention
-    return cell_name(cell.cell.model_copy(update={"retention": reached}))
+    return f"{cell_name(cell.cell.model_copy(update={'retention': reached}))}{licence(cell.remark)}"
 
 
 def _weaknesses(cell: Measurement, doubts: Sequence[Doubt]) -> Iterator[Weakness]:
