@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import ceil, log
 
 from trio_profile import units
-from trio_profile.judge.accuracy import lost_answers
+from trio_profile.judge.accuracy import correct_shares, lost_answers, paired_difference
 from trio_profile.judge.claims import of_effects
 from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
@@ -19,7 +20,7 @@ from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference, Ratio
-from trio_profile.records.schema import Cell, Measurement
+from trio_profile.records.schema import Cell, Dense, Measurement
 from trio_profile.stats.intervals import joint, machine_spread, quotient_interval, widened
 from trio_profile.text import with_option
 
@@ -35,9 +36,41 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
     """Return the conclusion of a study of cells, and the cell that it is about."""
     candidates = _candidates(contents, doubts)
     words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
-    conclusion, best = decide(list(candidates.values()), Evidence(answers=no_answers(contents)), words)
+    why_none = no_answers(contents)
+    conclusion, best = decide(list(candidates.values()), Evidence(answers=why_none), words)
+    if not why_none and (worse := _worse_than_control(contents)):
+        conclusion = conclusion.model_copy(update={"sentence": f"{conclusion.sentence} {worse}"})
     same = [name for name, candidate in candidates.items() if best is not None and _is_of(candidate, best)]
     return conclusion, contents.cells[same[0]].cell if same else None
+
+
+def _worse_than_control(contents: Contents) -> str:
+    """Return where the one method of a study answers worse than a control at the same retention. Empty if nowhere."""
+    own = [cell for cell in contents.done if cell.remark != CONTROL]
+    if len({cell.cell.method for cell in own}) != 1:
+        return ""
+    pairs = [
+        (cell, control, change)
+        for cell, control in product(own, contents.done)
+        if control.remark == CONTROL and control.cell.retention == cell.cell.retention
+        if (change := paired_difference(cell, control, contents.dense)) is not None
+    ]
+    worse = [
+        (change.value, cell, control)
+        for cell, control, change in pairs
+        if widened(change.ci95, len(pairs), change.samples)[1] < 0
+    ]
+    if not worse:
+        return ""
+    _, cell, control = min(worse, key=lambda found: found[0])
+    right, other = (_right(answered, contents.dense) for answered in (cell, control))
+    return f"{_name(cell)} is worse than {control.cell.method}: {right} right against {other}."
+
+
+def _right(cell: Measurement, dense: Dense | None) -> str:
+    shares = correct_shares(cell, dense)
+    assert shares is not None
+    return units.percent(float(shares.mean()))
 
 
 def undecided(contents: Contents) -> list[str]:
