@@ -59,7 +59,7 @@ def measure(grows: str, size: int, directory: Path) -> dict[str, tuple[float, fl
     seen = [
         one.model_copy(update={"cell": cell, "fidelity": told}) for one, cell in zip(made, study.cells(), strict=True)
     ]
-    step("plan", lambda: [block for block in study.blocks().values()])
+    step("plan", lambda: list(study.blocks().values()))
     store = step("write", lambda: keep(directory, study, seen))
     store.append(Dense(**{**dict(examples.dense()), "correct": right, "session": examples.SESSION}))
     step("read", lambda: Store(directory).read())
