@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.scale [--largest]     CPU seconds and peak megabytes of each step, and their exponents
 
-One quantity grows at a time, the others stay small. An exponent is that of the two largest sizes: 1 is linear. Each size
-has a process of its own. `--largest` adds the sizes that take minutes.
+One quantity grows at a time, the others stay small. An exponent is that of the two largest sizes: 1 is linear. Each
+size has a process of its own. `--largest` adds the sizes that take minutes.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def measure(grows: str, size: int, directory: Path) -> dict[str, tuple[float, fl
     from tests.profile.documents import keep
     from trio_profile.records.schema import Dense, Fidelity
     from trio_profile.records.store import Store
-    from trio_profile.study.running import write_report
+    from trio_profile.study.running import read, write_report
 
     small = {"cells": 2, "processes": 4, "questions": 24, "records": 0} | {grows: size}
     cells = small["cells"] if grows != "records" else 10
@@ -63,8 +63,6 @@ def measure(grows: str, size: int, directory: Path) -> dict[str, tuple[float, fl
     store = step("write", lambda: keep(directory, study, seen))
     store.append(Dense(**{**dict(examples.dense()), "correct": right, "session": examples.SESSION}))
     step("read", lambda: Store(directory).read())
-    from trio_profile.study.running import read
-
     step("summarise", lambda: read(directory))
     step("draw", lambda: write_report(directory))
     steps["draw"] = (max(steps["draw"][0] - steps["summarise"][0], 0.0), steps["draw"][1])
