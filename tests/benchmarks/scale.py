@@ -31,7 +31,6 @@ STEPS = ("plan", "write", "read", "summarise", "draw")
 def measure(grows: str, size: int, directory: Path) -> dict[str, tuple[float, float]]:
     """Return CPU seconds and megabytes after each step, of a study in which one quantity has this size."""
     from tests.profile import examples
-    from tests.profile.documents import keep
     from trio_profile.records.schema import Dense, Fidelity
     from trio_profile.records.store import Store
     from trio_profile.study.running import read, write_report
@@ -60,8 +59,18 @@ def measure(grows: str, size: int, directory: Path) -> dict[str, tuple[float, fl
         one.model_copy(update={"cell": cell, "fidelity": told}) for one, cell in zip(made, study.cells(), strict=True)
     ]
     step("plan", lambda: list(study.blocks().values()))
-    store = step("write", lambda: keep(directory, study, seen))
-    store.append(Dense(**{**dict(examples.dense()), "correct": right, "session": examples.SESSION}))
+    dense = Dense(**{**dict(examples.dense()), "correct": right})
+
+    def write() -> None:
+        """Write as a study does: all sessions, the counts, and then the rounds."""
+        store = Store(directory)
+        store.open(study, examples.session(id=examples.SESSION))
+        names = dict.fromkeys(timing.session for cell in seen for timing in cell.timings)
+        store.append(*(examples.session(id=name) for name in names))
+        for record in (dense, *map(examples.counted, seen), *examples.rounds_of(*seen)):
+            store.append(record)
+
+    step("write", write)
     step("read", lambda: Store(directory).read())
     step("summarise", lambda: read(directory))
     step("draw", lambda: write_report(directory))

@@ -62,7 +62,7 @@ def _worse_than_control(contents: Contents) -> str:
     ]
     if not worse:
         return ""
-    _, cell, control = min(worse, key=lambda found: found[0])
+    _, cell, control = min(worse, key=lambda gap: gap[0])
     right, other = (_right(answered, contents.dense) for answered in (cell, control))
     return f"{_name(cell)} is worse than {control.cell.method}: {right} right against {other}."
 
