@@ -62,9 +62,9 @@ def drift_of(cells: Sequence[Sequence[str]], times: Sequence[Sequence[float]]) -
     for _ in range(_ITERATIONS):
         bands[0, 1:] = -walk
         bands[1] = noise + np.pad(walk, (1, 0)) + np.pad(walk, (0, 1))
-        equations = LinearOperator((count, count), lambda vector: without_drift(by_run(vector)), dtype=float)
+        equations = LinearOperator((count, count), lambda vector: without_drift(by_run(vector)))
         scale = 1 / by_cell(noise)
-        condition = LinearOperator((count, count), lambda vector, scale=scale: scale * vector, dtype=float)
+        condition = LinearOperator((count, count), lambda vector, scale=scale: scale * vector)
         effects, _ = cg(equations, without_drift(logs), effects, rtol=1e-12, maxiter=20 * count + 20, M=condition)
         drift = solveh_banded(bands, noise * (logs - by_run(effects)))
         rest = logs - drift - by_run(effects)
