@@ -209,13 +209,19 @@ def picture(out: Path) -> str:
     """Return an SVG with a row for each tool: its answers to A/B, quiet and beside the busy program."""
     every = [a for a in read(out) if a["question"] == "A/B"]
     low, high = (f(math.log(a["ratio"]) for a in every) for f in (min, max))
-    true, *_ = truth(every, "A/B")
+    together, least, most = truth(every, "A/B")
 
     def place(ratio: float) -> float:
         return 270 + 400 * (math.log(ratio) - low) / (high - low or 1)
 
-    marks = [f'<line x1="{place(true):.1f}" x2="{place(true):.1f}" y1="34" y2="{50 + 44 * len(TOOLS)}" stroke="#999"/>']
-    marks += [f'<text x="{place(true):.1f}" y="26" text-anchor="middle">{true:.2f}×</text>']
+    foot = 80 + 44 * len(TOOLS)
+    wide = place(most) - place(least)
+    marks = [f'<rect x="{place(least):.1f}" y="34" width="{wide:.1f}" height="{foot - 64}" fill="#eee"/>']
+    marks += [f'<line x1="{place(together):.1f}" x2="{place(together):.1f}" y1="34" y2="{foot - 30}" stroke="#999"/>']
+    label = f"all tools together, quiet: {together:.2f}× [{least:.2f}, {most:.2f}]"
+    marks += [f'<text x="{place(together):.1f}" y="26" text-anchor="middle">{label}</text>']
+    for ratio in (0.7, 1.0, 1.4, 2.0):
+        marks += [f'<text x="{place(ratio):.1f}" y="{foot - 12}" text-anchor="middle" fill="#666">{ratio:g}×</text>']
     for row, tool in enumerate(TOOLS):
         marks.append(f'<text x="0" y="{64 + 44 * row}">{tool}</text>')
         for line, (beside, colour) in enumerate((("quiet", "#0b6e4f"), ("busy", "#c8553d"))):
@@ -225,14 +231,14 @@ def picture(out: Path) -> str:
                 for a in every
                 if (a["tool"], a["beside"]) == (tool, beside)
             ]
-    foot = 80 + 44 * len(TOOLS)
+    foot += 12
     marks.append(f'<text x="270" y="{foot}" fill="#0b6e4f">quiet machine</text>')
     marks.append(f'<text x="400" y="{foot}" fill="#c8553d">beside a program that is busy half of the time</text>')
     size = f'viewBox="0 0 700 {foot + 12}" font-family="sans-serif" font-size="13"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    label = f"<title>Answers of {len(TOOLS)} tools: how many times as fast is the pruned prefill?</title>"
+    title = f"<title>Answers of {len(TOOLS)} tools: how many times as fast is the pruned prefill?</title>"
     ground = '<rect width="100%" height="100%" fill="white"/>'
-    return "\n".join([head, label, ground, *marks, "</svg>", ""])
+    return "\n".join([head, title, ground, *marks, "</svg>", ""])
 
 
 def main() -> None:
