@@ -78,10 +78,10 @@ FAULTS = (
     Fault(
         "a control recommended",
         "kinds/grid/verdict",
-        "    cells = [cell for cell in contents.done if cell.remark != CONTROL]",
-        "    cells = contents.done",
+        "return [cell for cell in contents.done if cell.remark != CONTROL]",
+        "return contents.done",
     ),
-    Fault("each cell has a level of its own", "kinds/grid/verdict", "joint(len(cells)), machine", "0.95, machine"),
+    Fault("each cell has a level of its own", "kinds/grid/verdict", "= joint(len(cells)), level", "= 0.95, level"),
     Fault("guard left out: one process", "kinds/grid/verdict", "if len(cell.timings) < 2:", "if False:"),
     Fault(
         "others that are faster are not told",
