@@ -121,6 +121,7 @@ def test_a_killed_process_is_named_with_its_signal_and_the_next_one_works(server
     assert len(ask(server, "tell", {})) == 1
 
 
+@pytest.mark.slow
 def test_no_process_outlives_its_caller_and_a_dead_server_is_named(server):
     """One is stopped, and two lose their server first. No later test of this module uses the server."""
     children = [server.fork() for _ in range(3)]

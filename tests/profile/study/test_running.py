@@ -208,6 +208,7 @@ def killed_at(step: int, directory: Path, work: Callable[[Path], object]) -> boo
 
 
 @pytest.mark.parametrize("verb", fast_first(["weigh", "report"], "weigh"))
+@pytest.mark.slow
 def test_a_study_that_was_killed_anywhere_is_finished_without_leftovers(verb, runs, tmp_path):
     """The moment is a step of its work, not a time."""
 

@@ -136,6 +136,7 @@ NAMES = st.sampled_from([*Body.model_fields, *Body.neutral, "images", "tools", "
 
 @settings(max_examples=100)
 @given(st.binary() | st.dictionaries(NAMES, JSON).map(lambda fields: json.dumps({**HELLO, **fields}).encode()))
+@pytest.mark.slow
 def test_any_body_is_read_or_refused(raw):
     try:
         assert isinstance(read(raw, "pocket", 1024), Body)

@@ -34,6 +34,7 @@ def streamed(chunks):
 
 @pytest.mark.parametrize("stream", fast_first([False, True], True))
 @pytest.mark.parametrize("kind", fast_first(["dense", "pruned"], "pruned"))
+@pytest.mark.slow
 def test_requests_at_once_get_the_answers_of_one_at_a_time(kind, stream, request):
     served, questions = request.getfixturevalue(kind), exam(4)
     answers = [expected(served, question) for question in questions]
@@ -126,6 +127,7 @@ def test_other_paths_and_methods_do_not_exist(light):
 # --- who may ask -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_request_must_name_this_server(light):
     port = light.url.split(":")[-1].removesuffix("/v1")
     names = {
