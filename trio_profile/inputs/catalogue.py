@@ -6,6 +6,7 @@ a list is printed, before torch is imported.
 
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cache
@@ -152,12 +153,15 @@ def require_device(name: str) -> None:
         raise StudyError(f"device {name!r} is none that can be timed; choose cpu or cuda")
 
 
-def require_model(name: str) -> None:
-    """Raise StudyError unless a name is a built-in model, a directory, or the name of a hub repository."""
+def require_model(name: str, more: Iterable[str] = ()) -> None:
+    """Raise StudyError unless a name is a built-in model, a directory, or the name of a hub repository.
+
+    more: further models whose sizes are built in.
+    """
     # The empty path would mean the working directory.
     if name not in models() and not (name and Path(name).is_dir()) and not _is_hub_name(name):
         raise StudyError(
-            f"unknown model {name!r}: built in are {', '.join(sorted(models()))}; "
+            f"unknown model {name!r}: built in are {', '.join(sorted({*models(), *more}))}; "
             "otherwise name a checkpoint directory or a hub repository (owner/name)"
         )
 

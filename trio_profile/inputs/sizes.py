@@ -24,7 +24,7 @@ def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int
     """
     facts: dict[str, Any] = known().get(model, {})
     if not facts:
-        require_model(model)
+        require_model(model, known())
         facts = {"config": {} if model in models() else read_config(model)}
     config, tokens = facts["config"], visual_tokens or facts.get("visual_tokens")
     text, family = config.get("text_config", config), facts.get("family", config.get("model_type"))

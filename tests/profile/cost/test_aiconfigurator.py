@@ -20,6 +20,10 @@ def test_each_engine_has_times_of_a_gpu():
     for table in (*tables("a100"), *tables("NVIDIA-H100")):
         assert 0.05 < table.gemm(636, 12288, 4096)[0] < 0.5 and table.attention(636, 32, 32, 128, 1).sum() > 0
         assert (table.encoder(577, 16, 64, 1)[2] > 0) == (table.gpu == "a100_sxm") and table.exchange(4096, 4).sum() > 0
-    for gpu, engine, says in (("l4", None, "GPU 'l4' has no table"), ("h100", "tgi", "engine 'tgi' has no table")):
+    for gpu, engine, says in (
+        ("l4", None, "GPU 'l4' has no table"),
+        ("", None, "give --gpu; there are"),
+        ("h100", "tgi", "engine 'tgi' has no table"),
+    ):
         with pytest.raises(StudyError, match=says):
             tables(gpu, engine)

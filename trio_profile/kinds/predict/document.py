@@ -20,7 +20,9 @@ class PredictStudy(Record):
     """A prefill to predict. The help of its option says what a field means."""
 
     verb: Literal["predict"] = "predict"
-    model: str = option("llava-1.5-7b", MODEL, "A model of sizes.yaml, a checkpoint or a hub repository.", basic=True)
+    model: str = option(
+        "llava-1.5-7b", MODEL, "A model whose operators are known, a checkpoint or a hub repository.", basic=True
+    )
     method: str = option("trio", METHOD, "A method that declares the operators of its selection.", basic=True)
     retentions: tuple[Share, ...] = option(
         USUAL, METHOD, "Comma list of shares to keep.", flags=("--retention",), form="list", basic=True

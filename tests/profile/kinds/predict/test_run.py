@@ -40,6 +40,7 @@ def test_a_measured_study_is_divided_by_its_prediction():
 REFUSED = [
     ({"method": "divprune"}, "'divprune' declares no operators of its selection: choose fastv, grid, random, trio"),
     ({"model": "pocket"}, "the operators of model 'pocket' are not known: choose llava-1.5-7b"),
+    ({"model": "qwen3"}, "qwen2.5-vl-7b, qwen3-vl-2b, qwen3-vl-32b, qwen3-vl-8b"),
     ({"tp": 3}, "--tp 3 does not divide the 32 heads"),
     ({"model": "qwen2.5-vl-72b"}, "the weights take 135.4 GiB of each GPU, and fake_gpu has 14.9 GiB"),
     ({"visual_tokens": 5000}, "5060 tokens a sample, and 5193 rows in a product: the table of fake_gpu ends at 4096"),
