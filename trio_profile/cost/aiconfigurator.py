@@ -36,8 +36,8 @@ def tables(gpu: str, engine: str | None = None) -> list[Tables]:
     wanted = gpu.casefold().replace("-", "_").replace(" ", "_").removeprefix("nvidia_")
     system = next((name for name in sorted(known) if f"{name}_".startswith(f"{wanted}_")), None)
     if system is None:
-        asked = f"GPU {gpu!r} has no table" if gpu else "give --gpu"
-        raise StudyError(f"{asked}; there are tables of {', '.join(sorted(known))}")
+        problem = f"GPU {gpu!r} has no table" if gpu else "give --gpu"
+        raise StudyError(f"{problem}; there are tables of {', '.join(sorted(known))}")
     engines = [name for name in ENGINES if name in known[system]]
     if engine not in (None, *engines):
         raise StudyError(f"engine {engine!r} has no table of {system}; choose {', '.join(engines)}")
