@@ -5,7 +5,7 @@ from trio_profile.judge.claims import Prefill, of_bounds, of_effects, of_prefill
 
 def test_nothing_is_said_of_speeds_that_were_not_measured():
     found = of_effects({"k_pos 1": (-0.01, 0.01)}, {}, "", ())
-    assert found.line == "Matters by less than 1 points: none of 1 comparison with the default differs by more."
+    assert found.line == "Matters by less than 1 points: none of 1 variant differs from the default by more."
 
 
 def test_no_more_than_all_answers_may_change():
@@ -13,7 +13,7 @@ def test_no_more_than_all_answers_may_change():
 
 
 def test_declared_work_is_no_exact_count():
-    levels = [of_work("2 T MACs", "3 T MACs", 4, "", (), declared=declared).sureness for declared in (False, True)]
+    levels = [of_work("2 T MACs", "3 T MACs", 1.5, 4, "", (), declared=declared).sureness for declared in (False, True)]
     assert levels == ["high", "medium"]
 
 

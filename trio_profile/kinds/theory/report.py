@@ -71,9 +71,9 @@ def bound_page(document: TheoryDocument) -> Page:
         "by TRIO, by its ranking without NMS, by that ranking upside down, and at random.",
         [
             *_interrupted(document),
-            Sentences("", [_stage_sentence(stage) for stage in document.stages]),
-            bound_chart(document),
+            *_silent(document.stages),
             *_correlations(document),
+            bound_chart(document),
             Terms("What the numbers mean", _MEANINGS, detail=True),
         ],
     )
@@ -210,23 +210,12 @@ def counts_page(document: TheoryDocument) -> Page:
 PAGES: tuple[Callable[[TheoryDocument], Page], ...] = (bound_page, agreement_page, counts_page)
 
 
-def _stage_sentence(stage: StageTheory) -> str:
-    """A sentence on the bound after one layer."""
-    after, correlation = f"After layer {stage.layer}", stage.same_kept
-    if stage.spearman is None:
-        return f"{after}: nothing was removed, or the output did not move. The bound says nothing here."
-    pooled = f"{after}, the bound's term and the divergence have a rank correlation of {_text(stage.spearman)}."
-    if correlation is None:
-        return pooled
-    low, high = correlation.ci95
-    verdict = (
-        "a larger term goes with a larger divergence"
-        if low > 0
-        else "a larger term goes with a smaller divergence"
-        if high < 0
-        else "the term does not tell which selection diverges more"
-    )
-    return f"{pooled} Among selections of equal size it is {_text(correlation)}: {verdict}."
+def _silent(stages: Sequence[StageTheory]) -> Iterator[Sentences]:
+    """Say after which layers the bound says nothing."""
+    layers = [str(stage.layer) for stage in stages if stage.spearman is None]
+    if layers:
+        text = "nothing was removed, or the output did not move. The bound says nothing here."
+        yield Sentences("", [f"After layer {listed(layers)}: {text}"])
 
 
 def _depth_sentence(document: TheoryDocument) -> str:
@@ -363,7 +352,7 @@ def bound_chart(document: TheoryDocument) -> Chart:
     return Chart(
         id="bound",
         caption="Each point is a removal, each colour a stage",
-        label="The bound's term against the measured divergence. The table below has the rank correlations.",
+        label="The bound's term against the measured divergence. The table above has the rank correlations.",
         x=Axis("(Σ s · ‖h‖)² over the removed tokens", log=True),
         y=Axis("KL(dense ‖ pruned) of the next token, nats", log=True),
         series=[_removals(stage, number) for number, stage in enumerate(document.stages)],
