@@ -62,6 +62,7 @@ def report(document: TheoryDocument) -> Report:
 
 def bound_page(document: TheoryDocument) -> Page:
     """Does a larger term of the bound go with a larger divergence?"""
+    correlations, every_correlation = _correlations(document)
     return Page(
         "bound",
         "The bound and the divergence",
@@ -72,8 +73,9 @@ def bound_page(document: TheoryDocument) -> Page:
         [
             *_interrupted(document),
             *_silent(document.stages),
-            *_correlations(document),
+            correlations,
             bound_chart(document),
+            every_correlation,
             Terms("What the numbers mean", _MEANINGS, detail=True),
         ],
     )
@@ -119,7 +121,7 @@ def _interrupted(document: TheoryDocument) -> Iterator[Sentences]:
         yield Sentences("", [f"{text} The same command measures all of them."], tone="doubt")
 
 
-def _correlations(document: TheoryDocument) -> list[Table]:
+def _correlations(document: TheoryDocument) -> tuple[Table, Table]:
     """The main correlations of every stage; then all of them, with the constant of the bound."""
     columns: dict[str, Callable[[StageTheory], Entry]] = {
         "after layer": lambda stage: Entry(str(stage.layer)),
@@ -133,10 +135,10 @@ def _correlations(document: TheoryDocument) -> list[Table]:
     }
     main = ("after layer", "all removals", "same number kept", "same number kept, no saliency")
     some, caption = {name: columns[name] for name in main}, "Every rank correlation, and the bound's constant C"
-    return [
+    return (
         tabulate("Rank correlation of the bound's term with the divergence", some, document.stages),
         tabulate(caption, columns, document.stages, detail=True),
-    ]
+    )
 
 
 def _number(value: float | None, text: Callable[[float], str]) -> Entry:
