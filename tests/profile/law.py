@@ -123,7 +123,7 @@ def check_deployed(case: Case) -> None:
     if not answers:
         assert conclusion.loss is None and "points" not in sentence
     _check_bounds(conclusion, named, losses, 1 if together else len(rows), unit)
-    excludes = numbers("exclude a loss of more than # points", " ".join(conclusion.reasons))
+    excludes = numbers("a loss of more than # points", " ".join(conclusion.reasons))
     assert all(losses[row][1] <= bound / 100 + 1e-9 <= 0.05 + 1e-9 for bound in excludes for row in named)
     match word:
         case "do" | "try":

@@ -4,7 +4,7 @@ Ablations, gates, audits, and the studies that take work, time and theory apart 
 made here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from trio_profile import units
@@ -17,6 +17,7 @@ from trio_profile.text import listed
 
 _MOST_NAMED = 3
 """A sentence names so many cases, and counts the others."""
+_JOINT = "its intervals hold at 95 % for {} together, those of the table for one each"
 
 
 def of_effects(
@@ -32,27 +33,30 @@ def of_effects(
     if not answers and not speeds:
         nothing = no_answers or "no variant was compared with the unchanged method"
         return Conclusion(word="nothing to decide", sentence=f"{nothing}.")
-    wrong = [name for name, (low, high) in answers.items() if not low <= 0 <= high]
-    apart = [name for name, (low, high) in speeds.items() if not low <= 1 <= high]
-    compared = units.number_of(len({*answers, *speeds}), "comparison")
-    parts = [
-        f"{len(names)} in {aspect}: {_named(names)}"
-        for aspect, names in (("answers", wrong), ("speed", apart))
-        if names
-    ]
+    effects = {
+        "worse in answers": [name for name, (_, high) in answers.items() if high < 0],
+        "better in answers": [name for name, (low, _) in answers.items() if low > 0],
+        "slower": [name for name, (_, high) in speeds.items() if high < 1],
+        "faster": [name for name, (low, _) in speeds.items() if low > 1],
+    }
+    parts = [f"{len(names)} {_are(names)} {effect}: {_named(names)}" for effect, names in effects.items() if names]
+    compared = units.number_of(len({*answers, *speeds}), "variant")
     silent = [Weakness("medium", f"nothing is said of answers: {no_answers}")] if no_answers else []
-    certainty = sureness([*weaknesses, *silent], ["the level of 95 % is that of all their answers and speeds together"])
+    certainty = sureness([*weaknesses, *silent], [_JOINT.format(compared)])
     if parts:
-        return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **certainty)
+        none = "" if effects["better in answers"] or effects["faster"] else " None is shown to be better."
+        return Conclusion(
+            word="matters", sentence=f"of {compared}, beside the default {'; '.join(parts)}.{none}", **certainty
+        )
     points = min(max((abs(end) for interval in answers.values() for end in interval), default=1.0), 1.0)
     factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
     most = units.at_most(100 * points)
     if points <= TOLERATED and factor <= MATTERS:
-        sentence = f"none of {compared} with the default differs by more"
+        sentence = f"none of {compared} differs from the default by more"
         sentence += f", nor in speed by more than a factor of {units.at_most(factor)}" if speeds else ""
         return Conclusion(word=f"matters by less than {most} points", sentence=f"{sentence}.", **certainty)
     wide = Weakness("low", "the measurements do not exclude a difference that matters")
-    sentence = f"none of {compared} with the default is shown to differ"
+    sentence = f"none of {compared} is shown to differ from the default"
     sentence += f", but one may by {most} points of right answers" if answers else ""
     return Conclusion(word="not decided", sentence=f"{sentence}.", **sureness([wide, *weaknesses, *silent], ()))
 
@@ -62,13 +66,16 @@ def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
 
     counts: how many quantities got which verdict. worst: the quantities with the worst verdict.
     """
-    word = next(
-        (word for word in ("regression", "inconclusive", "improved", "pass") if counts.get(word)), "inconclusive"
-    )
-    tally = listed([f"{units.exact(count)} {verdict}" for verdict, count in counts.items() if count])
-    names = f": {_named(worst)}" if worst else ""
+    order = ("regression", "inconclusive", "improved", "pass")
+    word = next((word for word in order if counts.get(word)), "inconclusive")
+    tallies = {
+        verdict: f"{units.exact(count)} {verdict}" for verdict in (*order, *counts) if (count := counts.get(verdict))
+    }
+    if worst:
+        tallies[word] += f" ({_named(worst)})"
     total = units.number_of(sum(counts.values()), "verdict")
-    return Conclusion(word=word.replace("improved", "improvement"), sentence=f"of {total}, {tally}{names}.")
+    sentence = f"of {total}, {listed([*tallies.values()])}."
+    return Conclusion(word=word.replace("improved", "improvement"), sentence=sentence)
 
 
 def of_audit(follow: int, contradict: int, unsettled: int, figures: int, recomputed: int | None) -> Conclusion:
@@ -82,11 +89,18 @@ def of_audit(follow: int, contradict: int, unsettled: int, figures: int, recompu
         text = f"none of {units.number_of(figures, 'printed figure')} can be computed from another one."
         return Conclusion(word="not settled", sentence=text)
     word = "contradict" if contradict else "not settled" if unsettled else "follow"
-    tally = f"{units.exact(follow)} follow, {units.exact(contradict)} contradict, {units.exact(unsettled)} not settled"
-    sentence = f"{units.number_of(findings, 'finding')}: {tally}."
+    sentence = (
+        f"of {units.number_of(findings, 'finding')}, {units.exact(contradict)} contradict other printed figures, "
+    )
+    sentence += f"{units.exact(follow)} follow from them, and {units.exact(unsettled)} are not settled."
+    certainty = sureness([], ["each contradiction is arithmetic with printed figures"]) if contradict else {}
     if recomputed is not None:
-        sentence += f" Recomputed: {units.exact(recomputed)} of {units.number_of(figures, 'printed figure')}."
-    return Conclusion(word=word, sentence=sentence)
+        share = f"{units.exact(recomputed)} of {units.number_of(figures, 'printed figure')}"
+        sentence += f" Recomputed: {share}."
+        if word == "follow":
+            weak = [Weakness("medium", f"only {share} were recomputed")] if recomputed < figures else []
+            certainty = sureness(weak, ["every printed figure was recomputed"])
+    return Conclusion(word=word, sentence=sentence, **certainty)
 
 
 def of_predictions(gains: Mapping[str, Interval], next: str = "") -> Conclusion:
@@ -99,28 +113,29 @@ def of_predictions(gains: Mapping[str, Interval], next: str = "") -> Conclusion:
     """
     weak = Weakness("low", "it is predicted from tables of operators, and nothing was measured")
     candidates = [Candidate(name, gain, weaknesses=(weak,)) for name, gain in gains.items()]
-    words = Words("retention", "the prefill is predicted to be {} times as fast", next=lambda *_: next)
+    words = Words("retention", "the prefill is predicted to be {} times as fast", next=lambda *_: {"next": next})
     return decide(candidates, Evidence(answers="no prediction is about them"), words)[0]
 
 
 def of_work(
-    claimed: str, counted: str, terms: int, residual: str, missed: Sequence[str], declared: bool = False
+    claimed: str, counted: str, times: float, terms: int, residual: str, missed: Sequence[str], declared: bool = False
 ) -> Conclusion:
     """Return whether a claim about work was taken apart without a rest: `reconciled` or `not reconciled`.
 
-    claimed, counted: with their units. terms: how many lie between them.
+    claimed, counted: with their units. times: counted / claimed. terms: how many lie between them.
     residual: what they leave, with its unit; empty if nothing.
     missed: operators that may multiply matrices and were not counted.
     declared: whether the work of the selections was not counted, but taken from what the method declares.
     """
-    between = f"{claimed} are claimed and {counted} are counted"
+    between = f"{claimed} are claimed and {counted} are counted, {units.factor(times)} times as many"
     if missed:
         sentence = f"{between}, but the count misses {listed(missed)}, which may multiply matrices."
         return Conclusion(word="not reconciled", sentence=sentence)
     if residual:
         named = units.number_of(terms, "named term")
         return Conclusion(word="not reconciled", sentence=f"{between}; {named} leave {residual} unexplained.")
-    sentence = f"{between}; {units.number_of(terms, 'named term')} between them leave exactly 0."
+    explain = "explains" if terms == 1 else "explain"
+    sentence = f"{between}; {units.number_of(terms, 'named term')} {explain} all of the difference."
     weak = [Weakness("medium", "nothing was selected: the work of the selections is what the method declares")]
     certainty = sureness(weak if declared else [], ["both are exact counts"])
     return Conclusion(word="reconciled", sentence=sentence, **certainty)
@@ -189,22 +204,26 @@ def of_bounds(stages: Mapping[str, Interval | None], weaknesses: Sequence[Weakne
         return Conclusion(word="not decided", sentence=sentence)
     holding = [name for name, (low, _) in known.items() if low > 0]
     against = [name for name, (_, high) in known.items() if high <= 0]
-    claim = "a larger term of the bound goes with a larger divergence"
-    sure = [f"the level of 95 % is that of {units.number_of(len(known), 'stage')} together"]
+    claim = "selections with a larger term of the paper's bound diverge more from dense"
+    sure = [_JOINT.format(units.number_of(len(known), "stage"))]
     if against:
         return Conclusion(
             word="does not hold",
-            sentence=f"it is not so that {claim} {_named(against)}.",
+            sentence=f"it is not so that {claim} {_named(against, listed)}.",
             **sureness(weaknesses, sure),
         )
     if len(holding) == len(stages):
-        return Conclusion(word="holds", sentence=f"{claim} {_named(holding)}.", **sureness(weaknesses, sure))
+        return Conclusion(word="holds", sentence=f"{claim} {_named(holding, listed)}.", **sureness(weaknesses, sure))
     open_ = [name for name in stages if name not in holding]
     wide = sureness([Weakness("low", "the intervals there hold 0")], ())
-    return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_)}.", **wide)
+    return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_, listed)}.", **wide)
 
 
-def _named(names: Sequence[str]) -> str:
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _named(names: Sequence[str], join: Callable[[Sequence[str]], str] = "; ".join) -> str:
     """The first names, and how many more there are."""
     more = len(names) - _MOST_NAMED
-    return "; ".join([*names[:_MOST_NAMED], *([f"{units.exact(more)} more"] if more > 0 else [])])
+    return join([*names[:_MOST_NAMED], *([f"{units.exact(more)} more"] if more > 0 else [])])

@@ -6,6 +6,7 @@ servers share them.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from trio_profile import units
 from trio_profile.judge.evidence import TOLERATED, Evidence
@@ -82,13 +83,13 @@ class Words:
     gain: what a gain is, with a place for the factor: `the prefill is {} times as fast`.
     together: with a place for names, if the candidates are not alternatives: pruning pays at one load and at another.
     loss: what is lost.
-    next: returns the command that would decide, with its time, from the word and the candidate; empty if there is none.
+    next: returns the fields `next` and `next_seconds` of the conclusion, from the word and the candidate.
     """
 
     noun: str
     gain: str
     named: str = "{}"
-    next: Callable[[str, Candidate], str] = lambda *_: ""
+    next: Callable[[str, Candidate], dict[str, Any]] = lambda *_: {}
     together: str = ""
     loss: str = "points of right answers"
 
@@ -107,9 +108,10 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
     faster = [candidate for candidate in possible if candidate.gain[0] > 1]
     hopeful = [candidate for candidate in faster if candidate.lost <= TOLERATED]
     sure = [candidate for candidate in hopeful if candidate.pays and not candidate.is_doubted]
+    among = f", for {units.number_of(len(candidates), words.noun)} together" if len(candidates) > 1 else ""
     if not possible:
         word, best, text = "do not", max(candidates, key=_most), _against(candidates, words)
-        certainty = sureness(_weaknesses(candidates), ["the intervals exclude a gain that matters"])
+        certainty = sureness(_weaknesses(candidates), [f"the intervals show it{among}"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
         text = f"{_none_faster(candidates, words)}. The largest gain is possible with {_named(best, words)}: "
@@ -126,12 +128,12 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         word, chosen = "do" if sure else "try", sure or answered or hopeful
         best = _together(chosen, words) if words.together else _best(chosen)
         text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
-        certainty = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
+        certainty = sureness([*best.weaknesses, *_weak_answers(best, evidence, among)], [_strength(best) + among])
         others = [other for other in candidates if other.gain[1] < 1] if words.together else hopeful
         text += "".join(f". {_capital(more)}" for more in (_slower if words.together else _alike)(best, others, words))
     loss = None if best.loss is None else max(best.loss[1], 0.0)
     conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **certainty)
-    return conclusion.model_copy(update={"next": words.next(word, best)}), best
+    return conclusion.model_copy(update=words.next(word, best)), best
 
 
 def _most(candidate: Candidate) -> float:
@@ -199,15 +201,14 @@ def _lost(best: Candidate, words: Words) -> str:
     return f"and it loses {units.points_lost(-best.lost, (-best.loss[1], -best.loss[0]))} {words.loss}"
 
 
-def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
-    """Yield what makes it unsure that a candidate keeps the answers."""
+def _weak_answers(best: Candidate, evidence: Evidence, among: str) -> Iterator[Weakness]:
+    """Yield what makes it unsure that a candidate keeps the answers. among: for how many the intervals hold."""
     if best.loss is None:
         yield Weakness("medium", f"nothing is said of answers: {evidence.answers or 'its own are not known'}")
     elif best.loss[1] > TOLERATED:
         most = units.at_most(100 * best.loss[1])
-        yield Weakness(
-            "low" if best.loss[1] > POSSIBLE_LOSS else "medium", f"the questions do not exclude a loss of {most} points"
-        )
+        level = "low" if best.loss[1] > POSSIBLE_LOSS else "medium"
+        yield Weakness(level, f"the questions do not exclude a loss of {most} points{among}")
     if best.whole is not None and best.whole[0] <= 1:
         yield Weakness("medium", "it is not shown that prefill and decoding together are faster")
 
@@ -237,15 +238,12 @@ def _alike(best: Candidate, others: Sequence[Candidate], _: Words) -> Iterator[s
         yield f"it is not decided whether {named} is faster"
 
 
-def _strengths(best: Candidate) -> list[str]:
-    """The reasons to be sure."""
+def _strength(best: Candidate) -> str:
+    """The reason to be sure."""
     not_slower = "the intervals exclude that it is slower"
     if best.loss is None:
-        return [not_slower]
-    return [
-        not_slower,
-        f"the questions exclude a loss of more than {units.at_most(100 * max(best.loss[1], 0.0))} points",
-    ]
+        return not_slower
+    return f"{not_slower}, and a loss of more than {units.at_most(100 * max(best.loss[1], 0.0))} points"
 
 
 def _weaknesses(candidates: Sequence[Candidate]) -> list[Weakness]:

@@ -5,6 +5,7 @@ It is made in `judge`. Page, terminal, `--json` and the documentation are made f
 
 from typing import Literal
 
+from trio_profile import units
 from trio_profile.records.record import Record
 
 Level = Literal["high", "medium", "low"]
@@ -19,7 +20,8 @@ class Conclusion(Record):
     loss: at most this share of the questions is lost, 0 to 1; None if nothing is said of answers.
     sureness: how sure the word is; None if there is nothing to be sure of.
     reasons: why it is not surer, or why it is sure; and what the study cannot say.
-    next: the command that would decide, or make it surer, with its time; empty if there is none.
+    next: the command that would decide, or make it surer; empty if there is none.
+    next_seconds: how long it takes; None if that is not known.
     """
 
     word: str
@@ -29,6 +31,7 @@ class Conclusion(Record):
     sureness: Level | None = None
     reasons: tuple[str, ...] = ()
     next: str = ""
+    next_seconds: float | None = None
 
     @property
     def line(self) -> str:
@@ -36,9 +39,19 @@ class Conclusion(Record):
         return f"{self.word.capitalize()}: {self.sentence}"
 
     @property
+    def how_sure(self) -> str:
+        """The sureness with its reasons. Empty if there is nothing to be sure of."""
+        because = f", because {'; '.join(self.reasons)}" if self.reasons else ""
+        return f"{self.sureness}{because}." if self.sureness else ""
+
+    @property
+    def next_time(self) -> str:
+        """How long the next command takes, in words. Empty if it is not known."""
+        return "" if self.next_seconds is None else f"about {units.duration(self.next_seconds)}"
+
+    @property
     def lines(self) -> list[tuple[str, str]]:
         """The lines that a reader sees, each with its head and its text."""
-        sure = f"{self.sureness}, because {'; '.join(self.reasons)}." if self.reasons else f"{self.sureness}."
-        lines = [(self.word.capitalize(), self.sentence)]
-        lines += [("How sure", sure)] if self.sureness else []
-        return lines + ([("Next", self.next)] if self.next else [])
+        next_step = f"{self.next} ({self.next_time})" if self.next_time else self.next
+        lines = [(self.word.capitalize(), self.sentence), ("How sure", self.how_sure), ("Next", next_step)]
+        return [(head, text) for head, text in lines if text]

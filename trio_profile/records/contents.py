@@ -3,7 +3,17 @@
 from dataclasses import dataclass, field
 
 from trio_profile.errors import StoreError
-from trio_profile.records.schema import Answers, Dense, Environment, Measurement, Picture, Round, Session, Study
+from trio_profile.records.schema import (
+    Answers,
+    Dense,
+    Environment,
+    Measurement,
+    Picture,
+    Round,
+    Session,
+    Study,
+    first_command,
+)
 from trio_profile.records.timing import Timing, timings_of
 
 
@@ -49,7 +59,7 @@ class Contents:
     @property
     def command(self) -> str:
         """The command line of the first session that has one. Empty if none has."""
-        return next((session.command for session in self.sessions if session.command), "")
+        return first_command(self.sessions)
 
     @property
     def cells(self) -> dict[str, Measurement]:

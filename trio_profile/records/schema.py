@@ -103,6 +103,11 @@ class Session(Record):
     inputs: dict[str, FileDigest] = Field(default_factory=dict)
 
 
+def first_command(sessions: Iterable[Session]) -> str:
+    """Return the command line of the first session that has one. Empty if none has."""
+    return next((session.command for session in sessions if session.command), "")
+
+
 def require_one_length(**lists: Sized) -> None:
     """Raise ValueError if lists that belong together differ in length. The names are those of the fields."""
     lengths = {name: len(values) for name, values in lists.items()}

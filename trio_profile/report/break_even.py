@@ -25,7 +25,7 @@ def pays(document: Any, method: str, quantity: str) -> str:
         parts.append(f"pays certainly up to {units.percent(ranges.certain_gain)} retention")
     if ranges.certain_loss is not None:
         parts.append(f"costs certainly more from {units.percent(ranges.certain_loss)}")
-    return ", ".join(parts) or "may pay or not: nothing is certain"
+    return " and ".join(parts) or "may pay or not: nothing is certain"
 
 
 def _measured(ranges: BreakEven) -> str:

@@ -97,7 +97,7 @@ def narrow_layout(block: Chart | Waterfall) -> dict[str, Any]:
     labels = [{**style, "y": place - 0.56, "text": name, "font": {"size": 12}} for place, name in enumerate(names)]
     return {
         "height": 60 + _NAMED_BAR * len(names),
-        "bargap": 0.55,
+        "waterfallgap": 0.55,
         "annotations": labels,
         "yaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "range": [len(names) - 0.5, -1]},
     }

@@ -94,7 +94,7 @@ def _first(block: Block, width: int) -> Block:
         return block
     table = first_columns(chosen_rows(block))
     if table.most is not None and len(table.rows) > table.most:
-        order = f"{table.order} {table.most} of {units.number_of(len(table.rows), 'row')}".strip()
+        order = f"{table.order} The first {table.most} of {units.number_of(len(table.rows), 'row')}.".strip()
         table = replace(table, rows=table.rows[: table.most], order=order)
     if not has_others(block):
         return table

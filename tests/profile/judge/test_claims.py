@@ -1,11 +1,27 @@
 """Sentences of claims that a row refuted once."""
 
-from trio_profile.judge.claims import Prefill, of_bounds, of_effects, of_prefills, of_work
+from trio_profile.judge.claims import Prefill, of_audit, of_bounds, of_effects, of_prefills, of_work
 
 
 def test_nothing_is_said_of_speeds_that_were_not_measured():
     found = of_effects({"k_pos 1": (-0.01, 0.01)}, {}, "", ())
-    assert found.line == "Matters by less than 1 points: none of 1 comparison with the default differs by more."
+    assert found.line == "Matters by less than 1 points: none of 1 variant differs from the default by more."
+
+
+def test_variants_that_are_worse_and_better_are_told_apart():
+    answers, speeds = {"a": (-0.2, -0.1), "b": (0.1, 0.2), "c": (-0.1, 0.1)}, {"a": (1.1, 1.2), "c": (0.8, 0.9)}
+    assert of_effects(answers, speeds, "", ()).line == (
+        "Matters: of 3 variants, beside the default 1 is worse in answers: a; 1 is better in answers: b; "
+        "1 is slower: c; 1 is faster: a."
+    )
+    assert of_effects({"a": (-0.2, -0.1)}, {}, "", ()).line.endswith(": a. None is shown to be better.")
+
+
+def test_an_audit_is_sure_of_a_contradiction_and_of_what_was_recomputed_as_a_whole():
+    assert of_audit(2, 1, 0, 9, 3).sureness == "high"
+    assert of_audit(2, 0, 0, 9, 3).reasons == ("only 3 of 9 printed figures were recomputed",)
+    assert of_audit(2, 0, 0, 3, 3).sureness == "high"
+    assert of_audit(2, 0, 1, 3, 3).sureness is None
 
 
 def test_no_more_than_all_answers_may_change():
@@ -13,7 +29,7 @@ def test_no_more_than_all_answers_may_change():
 
 
 def test_declared_work_is_no_exact_count():
-    levels = [of_work("2 T MACs", "3 T MACs", 4, "", (), declared=declared).sureness for declared in (False, True)]
+    levels = [of_work("2 T MACs", "3 T MACs", 1.5, 4, "", (), declared=declared).sureness for declared in (False, True)]
     assert levels == ["high", "medium"]
 
 

@@ -44,6 +44,24 @@ def test_do_needs_a_gain_and_kept_answers_and_no_doubt():
     assert concluded(candidate("a", (1.4, 1.6), weaknesses=(LOW,))).reasons == (LOW.reason,)
 
 
+def test_the_reasons_say_for_how_many_cells_a_bound_holds():
+    """The table prints intervals for one row each, so a bound of all rows is wider than the one in sight."""
+    keeps, slow, open_ = (
+        candidate(name, gain, loss)
+        for name, gain, loss in (
+            ("a", (1.4, 1.6), (0.0, 0.01)),
+            ("b", (0.8, 1.0), (0.0, 0.01)),
+            ("c", (1.4, 1.6), (-0.01, 0.04)),
+        )
+    )
+    exclude = "the intervals exclude that it is slower, and a loss of more than 1 points"
+    assert concluded(keeps).reasons == (exclude,)
+    assert concluded(keeps, slow).reasons == (f"{exclude}, for 2 cells together",)
+    assert concluded(open_, slow).reasons == ("the questions do not exclude a loss of 4 points, for 2 cells together",)
+    losing = candidate("d", (2.0, 2.2), (0.03, 0.2))
+    assert concluded(losing).reasons == ("the intervals show it",), "it is faster, so no gain is excluded"
+
+
 def test_a_loss_that_the_questions_show_is_no_try_but_one_that_they_only_suggest_is_not_decided():
     assert concluded(candidate("a", (2.0, 2.2), (0.03, 0.2))).line == (
         "Do not: of 1 cell 1 is faster at a loss of more than 2 points of right answers."

@@ -10,7 +10,7 @@ SWEEP = (0.11, 0.77)
 CASES = (
     (
         BreakEven(status="crossing", retention=0.612, ci95=(0.55, 0.66), certain_gain=0.55, certain_loss=0.66),
-        "pays certainly up to 55.0 % retention, costs certainly more from 66.0 %",
+        "pays certainly up to 55.0 % retention and costs certainly more from 66.0 %",
         ("55.0 %", "55.0 % to 66.0 %", "66.0 %", "61.2 %"),
     ),
     (

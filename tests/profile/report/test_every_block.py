@@ -146,7 +146,7 @@ def test_every_renderer_shows_the_banner_and_the_conclusion(renderer: str):
         report_of(),
         banner=f"The model is a toy {HOSTILE}.",
         conclusion=Conclusion(
-            word="try", sentence=f"few pairs {HOSTILE}.", sureness="low", reasons=("r",), next="again"
+            word="try", sentence=f"few pairs {HOSTILE}.", sureness="low", reasons=("r",), next="again", next_seconds=90
         ),
     )
     page = html.render(report)
@@ -154,7 +154,8 @@ def test_every_renderer_shows_the_banner_and_the_conclusion(renderer: str):
     text = unescape(re.sub("<[^>]*>", " ", page)) if renderer == "html" else RENDERERS[renderer](report)
     said = in_one_line(text)
     assert f"The model is a toy {HOSTILE}." in said
-    assert "Try:" in said and f"few pairs {HOSTILE}." in said and "low, because r." in said and "again" in said
+    assert "again (about 1 min 30 s)" in said
+    assert "Try:" in said and f"few pairs {HOSTILE}." in said and "low, because r." in said
 
 
 # Columns that are not always in sight

@@ -9,8 +9,9 @@ from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
-from trio_profile.records.schema import Cell, Record
+from trio_profile.records.schema import Cell, Record, first_command
 from trio_profile.stats.intervals import widened
+from trio_profile.text import with_option
 
 
 class Benchmark(Record):
@@ -204,5 +205,12 @@ def conclude(document: Evaluation) -> Conclusion:
     }
     nothing = "no prefill was timed" if methods and not rows else ""
     evidence = Evidence(nothing, answers=next((reason for reason, holds in reasons.items() if reason and holds), ""))
-    words = Words("cell", "the prefill is {} times as fast", loss="points of the average score")
+    command = with_option(with_option(first_command(document.sessions), "limit", ""), "out", "ANOTHER")
+    is_limited = bool(first_command(document.sessions)) and document.study.limit is not None
+    words = Words(
+        "cell",
+        "the prefill is {} times as fast",
+        loss="points of the average score",
+        next=lambda word, _: {"next": command} if is_limited and word != "do not" else {},
+    )
     return decide(candidates, evidence, words)[0]

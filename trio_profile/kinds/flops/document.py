@@ -133,13 +133,14 @@ def prepare(study: Study) -> Study:
 
 def conclude(document: FlopsDocument) -> Conclusion:
     """Return whether the claimed and the counted work were taken apart without a rest."""
-    residual, printed = document.residual_macs, document.printed
+    residual, printed, counted = document.residual_macs, document.printed, document.counted.torch_flops // 2
     claimed, terms = document.claimed.fastv_macs, document.terms
     if not residual and printed is not None and printed.residual_macs:
         claimed, terms, residual = printed.figure, printed.terms, printed.residual_macs
     return of_work(
         claimed=f"{units.count(claimed)} MACs",
-        counted=f"{units.count(document.counted.torch_flops // 2)} MACs",
+        counted=f"{units.count(counted)} MACs",
+        times=counted / claimed,
         terms=len(terms),
         residual=f"{units.exact(residual)} MACs" if residual else "",
         missed=[operator.op for operator in document.uncounted if operator.product],

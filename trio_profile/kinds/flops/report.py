@@ -86,7 +86,7 @@ def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> 
 def walk_page(document: FlopsDocument, unit: Unit) -> Page:
     """From the paper's formula to the count."""
     claimed = document.claimed.fastv_macs
-    blocks: list[Block] = [Sentences("", _summary(document, unit))]
+    blocks: list[Block] = [Sentences("", lines)] if (lines := _summary(document, unit)) else []
     if doubts := [
         f"{part.op} ran without a formula. It may multiply matrices, so the count may be too low."
         for part in document.uncounted
@@ -107,15 +107,8 @@ def walk_page(document: FlopsDocument, unit: Unit) -> Page:
 
 
 def _summary(document: FlopsDocument, unit: Unit) -> list[str]:
-    """The work by the formula, the counted work, and what stays unexplained."""
-    claimed, counted, residual = document.claimed.fastv_macs, document.counted.torch_flops // 2, document.residual_macs
-    lines = [
-        f"The paper's formula says {unit.rounded(claimed)}. {unit.rounded(counted)} were counted: "
-        f"{units.factor(counted / claimed)} times as many.",
-        "The steps below explain all of the difference: the residual is 0."
-        if residual == 0
-        else f"The steps below leave {unit.exact(residual)} unexplained.",
-    ]
+    """The work that a method saves, and what the walk is about beyond the conclusion."""
+    lines = []
     if document.claimed.fastv_saved is not None:
         lines.append(_saved(document))
     if document.method is not None and not document.selection_counted:

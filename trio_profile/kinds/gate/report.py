@@ -1,20 +1,12 @@
 """The report of the gate: what became worse, what did not, and what must be known to believe it."""
 
-from collections import Counter
-from collections.abc import Sequence
-
 from trio_profile import units
 from trio_profile.kinds.gate.document import GateDocument, OfInconclusive, Outcome, Verdict, effect
 from trio_profile.quantities.entries import Tone
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
 
-_WORDS: dict[Outcome, str] = {
-    "regression": "regressed",
-    "inconclusive": "inconclusive",
-    "improved": "improved",
-    "pass": "passed",
-}
-"""The verdicts in words, worst first. No verdict here is "no base": both sides have a value."""
+_WORST_FIRST: tuple[Outcome, ...] = ("regression", "inconclusive", "improved", "pass")
+"""No verdict here is "no base": both sides have a value."""
 _TONES: dict[Outcome, Tone] = {"regression": "loss", "improved": "gain"}
 _COLUMNS = ("verdict", "quantity", "where", "new / base")
 
@@ -34,11 +26,12 @@ def report(document: GateDocument) -> Report:
 
 
 def verdicts_page(document: GateDocument) -> Page:
-    """The tally, the verdicts that somebody may want to read, worst first, and notes."""
+    """The verdicts that somebody may want to read, worst first, and notes."""
     verdicts = document.verdicts
-    blocks: list[Block] = [Sentences("", [tally(verdicts)])]
+    unmoved = sum(verdict.ci95 is None and verdict.verdict == "pass" for verdict in verdicts)
+    blocks: list[Block] = [Sentences("", [f"{units.number_of(unmoved, 'whole number')} did not change."])]
     if moved := [verdict for verdict in verdicts if verdict.ci95 is not None or verdict.verdict != "pass"]:
-        moved.sort(key=lambda verdict: list(_WORDS).index(verdict.verdict))
+        moved.sort(key=lambda verdict: _WORST_FIRST.index(verdict.verdict))
         rows = [_row(verdict, document.inconclusive) for verdict in moved]
         blocks.append(Table("Worst first", _COLUMNS, rows, keys=3, prose=True))
     if notes := dict.fromkeys(f"{verdict.quantity}: {verdict.note}" for verdict in verdicts if verdict.note):
@@ -51,15 +44,6 @@ def verdicts_page(document: GateDocument) -> Page:
         "did not change are left out of the table.",
         blocks,
     )
-
-
-def tally(verdicts: Sequence[Verdict]) -> str:
-    """How many quantities got which verdict."""
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    unmoved = sum(verdict.ci95 is None and verdict.verdict == "pass" for verdict in verdicts)
-    parts = ", ".join(f"{counts[outcome]} {words}" for outcome, words in _WORDS.items() if counts[outcome])
-    total = units.number_of(len(verdicts), "verdict")
-    return f"{total}: {parts}. {units.number_of(unmoved, 'whole number')} did not change."
 
 
 def _row(verdict: Verdict, inconclusive: OfInconclusive) -> list[Entry]:

@@ -44,7 +44,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         subject=subject,
         model=document.study.model,
         facts=facts,
-        pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
+        pages=[*(page for page in pages if page.blocks), *last, numbers_page()],
         data=json_with_pairs(document),
         banner=unfinished(len(left), len(planned), "cell"),
     )

@@ -139,10 +139,10 @@ def report(document: SweepDocument) -> Report:
 
 def verdict_page(document: SweepDocument) -> Page:
     """The speed-up over retention, each method in a table, and the break-even of every quantity."""
-    blocks: list[Block] = [Sentences("", _range(document))]
+    blocks: list[Block] = []
     if any(cell.status == "done" for cell in document.cells):
         chart = charts.speedups(document, "prefill", "Speed-up of the prefill", _picked(document))
-        blocks += [chart, _summary(document)]
+        blocks += [_summary(document), Sentences("", _range(document)), chart]
         blocks += [break_even.table(document, _picked(document))] if document.dense is not None else []
     blocks += reminders(document, *_incomplete(document))
     return Page("verdict", "Verdict", "", blocks)
@@ -180,7 +180,6 @@ def answers_page(document: SweepDocument) -> Page:
         "More questions are asked at the retentions that may be chosen. All are answered by generation. A method that "
         "draws at random has several seeds.",
         [charts.accuracy(document), _kept_table(document), *by_kind(cells)] if cells.answered and cells.rows else [],
-        empty="No question with a known answer was asked. `--questions FILE` asks them.",
         folded="Show the answers",
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, log
+from typing import Any
 
 from trio_profile import units
 from trio_profile.judge.accuracy import correct_shares, lost_answers, paired_difference
@@ -30,7 +31,7 @@ LONGEST = 30
 def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, Cell | None]:
     """Return the conclusion of a study of cells, and the cell that it is about."""
     candidates = _candidates(contents, doubts)
-    words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
+    words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).step)
     why_none = no_answers(contents)
     conclusion, best = decide(list(candidates.values()), Evidence(answers=why_none), words)
     if not why_none and (worse := _worse_than_control(contents, best)):
@@ -149,8 +150,7 @@ def conclude_ablation(
     }
     weak = dict.fromkeys(weakness for cell in contents.done for weakness in _weaknesses(cell, doubts))
     conclusion = of_effects(changes, factors, no_answers(contents), list(weak))
-    unsure = conclusion.sureness == "low"
-    return conclusion.model_copy(update={"next": _Next(contents).again() if unsure else ""})
+    return conclusion.model_copy(update=_Next(contents).again() if conclusion.sureness == "low" else {})
 
 
 def no_answers(contents: Contents) -> str:
@@ -187,15 +187,15 @@ class _Next:
 
     contents: Contents
 
-    def command(self, word: str, best: Candidate) -> str:
-        """Return the command that would decide, or that would make the word surer. Empty if nothing is left to do."""
+    def step(self, word: str, best: Candidate) -> dict[str, Any]:
+        """Return the fields of the command that would decide, or make the word surer. Empty if there is none."""
         study, command = self.contents.study, self.contents.command
         if not command:
-            return ""
+            return {}
         if best.is_doubted:
             return self.again()
         if word == "do not":
-            return ""
+            return {}
         unknown = best.gain if best.gain[0] <= 1 or best.whole is None or best.whole[0] > 1 else best.whole
         if unknown[0] <= 1:
             factor = _rounds(unknown)
@@ -210,20 +210,20 @@ class _Next:
             return self._timed(more, factor)
         is_random = random_weights(study.model, self.contents.sessions)
         has_none = best.loss is None and not is_random
-        return with_option(self._elsewhere(), "questions", "FILE") if has_none else ""
+        return {"next": with_option(self._elsewhere(), "questions", "FILE")} if has_none else {}
 
-    def again(self) -> str:
-        """Return the command that measures the study again, elsewhere and in several processes, and its time."""
-        return self._timed(self._elsewhere(), 1) if self.contents.command else ""
+    def again(self) -> dict[str, Any]:
+        """Return the fields of the command that measures the study again, elsewhere and in several processes."""
+        return self._timed(self._elsewhere(), 1) if self.contents.command else {}
 
     def _elsewhere(self) -> str:
         command = self.contents.command
         several = with_option(command, "processes", "") if self.contents.study.processes == 1 else command
         return with_option(several, "out", "ANOTHER")
 
-    def _timed(self, command: str, factor: float) -> str:
+    def _timed(self, command: str, factor: float) -> dict[str, Any]:
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)
-        return f"{command} (about {units.duration(seconds)})" if factor <= LONGEST else ""
+        return {"next": command, "next_seconds": seconds} if factor <= LONGEST else {}
 
 
 def _rounds(gain: tuple[float, float]) -> float:

@@ -13,7 +13,7 @@ from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Interval, MeasuredShare, Milliseconds, Ratio
 from trio_profile.records.record import OneOrMore
-from trio_profile.records.schema import Record, Retention
+from trio_profile.records.schema import Record, Retention, first_command
 from trio_profile.stats.intervals import widened
 from trio_profile.study.table_rows import Flat, filled, flat
 from trio_profile.text import with_option
@@ -232,6 +232,10 @@ def conclude(document: LayersDocument) -> Conclusion:
             )
         )
     conclusion = of_prefills(prefills)
-    command = next((session.command for session in document.sessions if session.command), "")
-    several = with_option(with_option(command.replace(" layers", " sweep", 1), "gpu", ""), "out", "ANOTHER")
-    return conclusion.model_copy(update={"next": several if command and conclusion.sureness else ""})
+    command = first_command(document.sessions).replace(" layers", " sweep", 1)
+    if not command or not conclusion.sureness:
+        return conclusion
+    retentions = ",".join(f"{cell.retention.nominal:g}" for cell in document.cells)
+    for name, value in (("gpu", ""), ("retention", retentions), ("out", "ANOTHER")):
+        command = with_option(command, name, value)
+    return conclusion.model_copy(update={"next": command})

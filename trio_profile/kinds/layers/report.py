@@ -101,7 +101,7 @@ def _gap(steps: Sequence[Step]) -> str:
         name = f"layers with {_SHORT}" if cause == _LONG else step.name if cause else of_layers.rpartition(".")[2]
         parts[name] = parts.get(name, 0.0) + step.added_ms
     whole = sum(parts.values())
-    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if parts[name] > _SMALL_STEP * whole]
+    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if abs(parts[name]) > _SMALL_STEP * whole]
     if whole <= 0:
         return "It takes no longer than claimed."
     causes = "; ".join(f"{name}, {units.milliseconds(parts[name])}" for name in large)

@@ -446,8 +446,8 @@ def _attribution_parts(measured: LayerMeasurements, layers: Sequence[LayerTimes]
 
 
 def _shares(durations: Durations) -> dict[Key, float]:
-    """Return the mean share of each part that lies in no other, over the rounds."""
-    parts = {key: values for key, values in durations.items() if key[0] != "within a stage"}
+    """Return the mean share of each part that holds no other and lies in no other, over the rounds."""
+    parts = {key: values for key, values in durations.items() if key[0] not in ("prefill", "within a stage")}
     wholes = [sum(values) for values in zip(*parts.values(), strict=True)]
     return {
         key: fmean(value / whole for value, whole in zip(values, wholes, strict=True)) for key, values in parts.items()

@@ -1,11 +1,13 @@
 """The conclusion of a study of servers, and the words of its report for loads."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import get_args
+from functools import reduce
+from math import ceil
+from typing import Any, get_args
 
 from trio_profile import units
 from trio_profile.judge.deploy import Candidate, Words, decide
-from trio_profile.judge.doubts import TRANSPARENT
+from trio_profile.judge.doubts import TRANSPARENT, Doubt
 from trio_profile.judge.evidence import Evidence, why_no_answers
 from trio_profile.judge.sureness import Weakness
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument
@@ -14,6 +16,7 @@ from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Gain
+from trio_profile.records.schema import first_command
 from trio_profile.stats.intervals import most_lost, widened
 from trio_profile.text import listed, with_option
 
@@ -112,21 +115,35 @@ def _weaknesses(document: EndpointsDocument) -> Iterator[Weakness]:
             yield Weakness("low", doubt.sentence)
 
 
-def _next(document: EndpointsDocument) -> Callable[[str, Candidate], str]:
-    """Return what says the command that would decide."""
-    command = next((session.command for session in document.sessions if session.command), "")
-    study, elsewhere = document.study, with_option(command, "out", "ANOTHER")  # another study has another directory
+def _next(document: EndpointsDocument) -> Callable[[str, Candidate], dict[str, Any]]:
+    """Return what makes the field `next`: the command that would decide, or that would end the doubts."""
+    command, study = first_command(document.sessions), document.study
+    longer = max((_longer(doubt) for doubt in document.doubts), default=1.0)
 
-    def command_for(word: str, best: Candidate) -> str:
+    def step(word: str, best: Candidate) -> dict[str, Any]:
         if not command or word == "do not":
-            return ""
+            return {}
         if document.pairs_left:
-            return command
-        if best.gain[0] <= 1:
-            return with_option(elsewhere, "rounds", str(2 * study.rounds))
-        return with_option(elsewhere, "questions", "FILE") if document.answers is None else ""
+            return {"next": command}
+        options = {"rounds": str(2 * study.rounds)} if best.gain[0] <= 1 else {}
+        if longer > 1:
+            options["requests"] = str(ceil(longer * study.requests))
+            options["seconds"] = str(ceil(longer * study.segment_seconds))
+        if document.answers is None:
+            options["questions"] = "FILE"
+        if not options:
+            return {}
+        options["out"] = "ANOTHER"  # another study has another directory
+        return {"next": reduce(lambda line, name: with_option(line, name, options[name]), options, command)}
 
-    return command_for
+    return step
+
+
+def _longer(doubt: Doubt) -> float:
+    """Return how many times as long a segment would have to be, so that it leaves no such doubt; 1 for other doubts."""
+    if doubt.kind == "few requests":
+        return doubt.threshold / max(doubt.found, 1)
+    return 2 if doubt.kind == "unsteady warm-up" else 1
 
 
 def main_quantity(loop: Loop, loads: Iterable[AtLoad]) -> str:

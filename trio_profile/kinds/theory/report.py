@@ -62,6 +62,7 @@ def report(document: TheoryDocument) -> Report:
 
 def bound_page(document: TheoryDocument) -> Page:
     """Does a larger term of the bound go with a larger divergence?"""
+    correlations, every_correlation = _correlations(document)
     return Page(
         "bound",
         "The bound and the divergence",
@@ -71,9 +72,10 @@ def bound_page(document: TheoryDocument) -> Page:
         "by TRIO, by its ranking without NMS, by that ranking upside down, and at random.",
         [
             *_interrupted(document),
-            Sentences("", [_stage_sentence(stage) for stage in document.stages]),
+            *_silent(document.stages),
+            correlations,
             bound_chart(document),
-            *_correlations(document),
+            every_correlation,
             Terms("What the numbers mean", _MEANINGS, detail=True),
         ],
     )
@@ -119,7 +121,7 @@ def _interrupted(document: TheoryDocument) -> Iterator[Sentences]:
         yield Sentences("", [f"{text} The same command measures all of them."], tone="doubt")
 
 
-def _correlations(document: TheoryDocument) -> list[Table]:
+def _correlations(document: TheoryDocument) -> tuple[Table, Table]:
     """The main correlations of every stage; then all of them, with the constant of the bound."""
     columns: dict[str, Callable[[StageTheory], Entry]] = {
         "after layer": lambda stage: Entry(str(stage.layer)),
@@ -133,10 +135,10 @@ def _correlations(document: TheoryDocument) -> list[Table]:
     }
     main = ("after layer", "all removals", "same number kept", "same number kept, no saliency")
     some, caption = {name: columns[name] for name in main}, "Every rank correlation, and the bound's constant C"
-    return [
+    return (
         tabulate("Rank correlation of the bound's term with the divergence", some, document.stages),
         tabulate(caption, columns, document.stages, detail=True),
-    ]
+    )
 
 
 def _number(value: float | None, text: Callable[[float], str]) -> Entry:
@@ -210,23 +212,12 @@ def counts_page(document: TheoryDocument) -> Page:
 PAGES: tuple[Callable[[TheoryDocument], Page], ...] = (bound_page, agreement_page, counts_page)
 
 
-def _stage_sentence(stage: StageTheory) -> str:
-    """A sentence on the bound after one layer."""
-    after, correlation = f"After layer {stage.layer}", stage.same_kept
-    if stage.spearman is None:
-        return f"{after}: nothing was removed, or the output did not move. The bound says nothing here."
-    pooled = f"{after}, the bound's term and the divergence have a rank correlation of {_text(stage.spearman)}."
-    if correlation is None:
-        return pooled
-    low, high = correlation.ci95
-    verdict = (
-        "a larger term goes with a larger divergence"
-        if low > 0
-        else "a larger term goes with a smaller divergence"
-        if high < 0
-        else "the term does not tell which selection diverges more"
-    )
-    return f"{pooled} Among selections of equal size it is {_text(correlation)}: {verdict}."
+def _silent(stages: Sequence[StageTheory]) -> Iterator[Sentences]:
+    """Say after which layers the bound says nothing."""
+    layers = [str(stage.layer) for stage in stages if stage.spearman is None]
+    if layers:
+        text = "nothing was removed, or the output did not move. The bound says nothing here."
+        yield Sentences("", [f"After layer {listed(layers)}: {text}"])
 
 
 def _depth_sentence(document: TheoryDocument) -> str:
@@ -363,7 +354,7 @@ def bound_chart(document: TheoryDocument) -> Chart:
     return Chart(
         id="bound",
         caption="Each point is a removal, each colour a stage",
-        label="The bound's term against the measured divergence. The table below has the rank correlations.",
+        label="The bound's term against the measured divergence. The table above has the rank correlations.",
         x=Axis("(Σ s · ‖h‖)² over the removed tokens", log=True),
         y=Axis("KL(dense ‖ pruned) of the next token, nats", log=True),
         series=[_removals(stage, number) for number, stage in enumerate(document.stages)],

@@ -28,7 +28,8 @@ def test_no_finding_refutes_the_conclusion(rows: list[Finding]):
     assert found.word == ("contradict" if contradict else "not settled" if left or not rows else "follow")
     if rows:
         assert numbers("# finding", found.sentence) == [len(rows)]
-        tally = [numbers(f"# {word}", found.sentence) for word in ("follow", "contradict", "not settled")]
+        tally = [numbers(f"# {word}", found.sentence) for word in ("follow", "contradict", "are not settled")]
         assert tally == [[follow], [contradict], [left]]
+    assert found.sureness != "high" or contradict or document.recomputed == document.figures
     for recomputed in numbers("Recomputed: # of", found.sentence):
         assert recomputed == document.recomputed <= document.figures

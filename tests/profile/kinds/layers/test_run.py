@@ -89,6 +89,7 @@ def test_the_walk_goes_from_the_dense_prefill_that_is_printed_to_the_pruned_one(
         assert sum(step.added_ms for step in cell.attribution) == pytest.approx(totals.prefill_ms.value)
         assert first.added_ms * cell.claimed_ratio == pytest.approx(totals.dense_prefill_ms.value)
         assert first.speedup == cell.claimed_ratio
+        assert "prefill" not in {step.name for step in cell.attribution}, "a bar holds the whole prefill"
 
 
 def test_the_trace_is_what_a_trace_viewer_reads(profiled):

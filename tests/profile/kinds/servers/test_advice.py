@@ -85,6 +85,17 @@ def test_a_doubt_lowers_the_sureness_and_an_unfinished_study_is_never_sure():
     assert conclude(document.model_copy(update={"pairs_left": 3})).reasons[0].startswith("3 of ")
 
 
+def test_the_next_command_measures_as_long_as_the_doubts_need():
+    document = endpoints_document()
+    command = "trio-profile endpoints --requests 32 --seconds 5 --out a"
+    few = Doubt(cell=None, kind="few requests", sentence="s", next_step="n", found=5, threshold=100)
+    sessions = [session.model_copy(update={"command": command}) for session in document.sessions]
+    study = document.study.model_copy(update={"requests": 32, "segment_seconds": 5})
+    update = {"sessions": tuple(sessions), "doubts": (few,), "answers": None, "study": study}
+    found = conclude(document.model_copy(update=update))
+    assert found.next == ("trio-profile endpoints --requests 640 --seconds 100 --questions FILE --out ANOTHER")
+
+
 KINDS = ("prefix cache", "few requests")
 
 

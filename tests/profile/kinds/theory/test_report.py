@@ -27,7 +27,7 @@ def test_there_is_a_page_for_each_claim_of_the_paper(document: TheoryDocument):
     report = pages.report(document)
     assert [page.id for page in report.pages] == ["bound", "agreement", "counts"]
     html = render(report)
-    assert "After layer 1" in html and "figure-bound" in html and "1.00 [1.00, 1.00]" in html
+    assert "after layer 1" in html and "figure-bound" in html and "1.00 [1.00, 1.00]" in html
 
 
 def test_each_benchmark_has_a_curve_a_column_and_its_questions():
