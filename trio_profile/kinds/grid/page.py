@@ -5,7 +5,6 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.judge.controls import CONTROL
-from trio_profile.judge.pairs import json_with_pairs
 from trio_profile.kinds.grid.document import CellTokens, GridDocument, TokenMaps
 from trio_profile.quantities.quantity import over_dense
 from trio_profile.records.schema import Cell, StageTokens
@@ -45,7 +44,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
         model=document.study.model,
         facts=facts,
         pages=[*(page for page in pages if page.blocks or page.id == "answers"), *last, numbers_page()],
-        data=json_with_pairs(document),
+        data=document.model_dump_json(),
         banner=unfinished(len(left), len(planned), "cell"),
     )
 
