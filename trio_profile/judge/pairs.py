@@ -1,4 +1,4 @@
-"""The raw pairs of a study, cell by cell: what a chart of single runs and `export --pairs` need."""
+"""The raw pairs of a study, cell by cell: what a chart of single runs, the page's data and `export --pairs` need."""
 
 import json
 from collections.abc import Sequence

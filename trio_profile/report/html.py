@@ -50,7 +50,7 @@ MOST_ROWS = 40
 
 
 def render(report: Report) -> str:
-    """The report as HTML text. The document itself stands in it as JSON, in `<script id="data">`; a long one is packed."""
+    """The report as HTML text. The document itself stands in it as JSON, in `<script id="data">`."""
     report = prepare(report)
     blocks = [block for page in report.pages for block in page.blocks]
     drawn = any(isinstance(block, Chart | Waterfall) for block in blocks)
@@ -130,7 +130,7 @@ def embeddable(text: str) -> str:
 
 
 def _held(name: str, text: str) -> Markup:
-    """The element that holds JSON for a button that saves it. Long text is packed: deflated, and in base64. Empty without."""
+    """The element of JSON that a button saves. A long text is packed: deflated, and in base64. Empty without text."""
     if not text:
         return Markup("")
     form, text = "application/json", embeddable(text)

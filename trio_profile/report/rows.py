@@ -90,7 +90,7 @@ def _drawing(entry: Entry, scale: _Scale) -> Markup:
 
 
 def _row(table: Table, row: Sequence[Entry], doubts: str, scales: Mapping[int, _Scale]) -> str:
-    """One row. Its entries' places in an order stand in one attribute: in each entry they would be a tenth of a page."""
+    """One row. What its entries are sorted by stands in one attribute, which is shorter than one in each entry."""
     fields = (_field(table, column, entry, doubts, scales.get(column)) for column, entry in enumerate(row))
     orders = ",".join("" if entry.order is None else f"{entry.order:.6g}" for entry in row)
     told = f' data-orders="{orders}"' if orders.strip(",") else ""
