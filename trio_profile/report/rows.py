@@ -111,7 +111,7 @@ def _field(table: Table, column: int, entry: Entry, doubts: str, scale: _Scale |
     if scale is not None and entry.order is not None:
         text = f'<span class="drawn">{_drawing(entry, scale)}<span>{text}</span></span>'
     text = f"<span>{text}</span>" if column < table.keys else text
-    return f"<{tag}{scope}{classes}{more}>{text}</{tag}>"
+    return f"<{tag}{scope}{classes}{more}>{text}{'' if tag == 'td' else '</th>'}"  # HTML ends a td by itself
 
 
 def _mark(entry: Entry, doubts: str) -> str:
