@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LONG_TASKS = """window.longTasks = [];
+new PerformanceObserver((seen) => window.longTasks.push(...seen.getEntries().map(({ duration }) => duration)))
+    .observe({ type: "longtask", buffered: true });"""
 MISSING = "no browser: apt-get install chromium, or put chromium, chromium-browser or google-chrome on the PATH"
 
 
@@ -66,6 +69,10 @@ class View:
             self.page.wait_for_timeout(50)
         raise TimeoutError(f"not true within {seconds} s: {expression}")
 
+    def longest_task(self) -> float:
+        """The milliseconds of the longest task so far: for so long the page did not react. 0 if none took 50."""
+        return self.page.evaluate("Math.max(0, ...window.longTasks)")
+
     def findings(self) -> list[str]:
         """All findings of axe: rule, help, and the first elements."""
         from axe_playwright_python.sync_playwright import Axe
@@ -93,6 +100,7 @@ def window(browser: Any, **settings: Any) -> Iterator[View]:
     context = browser.new_context(**settings)
     try:
         view = View(context.new_page())
+        view.page.add_init_script(LONG_TASKS)
         view.page.on("console", lambda said: view.errors.append(said.text) if said.type == "error" else None)
         view.page.on("pageerror", lambda error: view.errors.append(str(error)))
         view.page.on("request", lambda request: view.requests.append(request.url))

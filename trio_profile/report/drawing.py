@@ -202,8 +202,8 @@ def _series(series: Series) -> list[Trace]:
 
 
 def _numbers(values: Sequence[float]) -> list[float | None]:
-    """Numbers as JSON has them: it has no infinity, and nothing that is not a number."""
-    return [value if isfinite(value) else None for value in map(float, values)]
+    """Numbers as JSON has them, to six digits: it has no infinity, and nothing that is not a number."""
+    return [float(f"{value:.6g}") if isfinite(value) else None for value in values]
 
 
 def _markup(text: str) -> str:

@@ -5,6 +5,7 @@
 
 import json
 import re
+import zlib
 from base64 import b64encode
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from trio_profile.records.writing import require_regular, write_whole
 from trio_profile.report import drawing, rows
 from trio_profile.report.blocks import Chart, DrawnStage, Report, Sentences, Table, Terms, Tokens, Waterfall
 from trio_profile.report.columns import chosen_rows, doubted, first_columns, has_others
-from trio_profile.report.palette import hex_colour
+from trio_profile.report.palette import PALETTE, colour_class
 from trio_profile.report.preparing import prepare, unbroken
 from trio_profile.text import printable_json
 
@@ -42,6 +43,8 @@ _GENERATOR = re.compile(rf'<meta name="generator" content="{re.escape(FORMAT)} f
 """The signature of a page. A page without it is never overwritten."""
 DOUBTS = "doubts"
 """Id of the section that the marks of doubted entries link to."""
+LONGEST_PLAIN = 100_000
+"""Characters. Longer data stand in a page packed."""
 MOST_ROWS = 40
 """In a notebook a longer table is cut, and says so."""
 
@@ -55,10 +58,11 @@ def render(report: Report) -> str:
         report=report,
         format=f"{FORMAT} format {VERSION}",
         styles=[_file(_HERE / name) for name in STYLES],
+        palette=PALETTE,
         scripts=[_file(_HERE / name) for name in SCRIPTS if drawn or name != FIGURES],
         plotly=_file(PLOTLY) if drawn else "",
-        data=Markup(embeddable(report.data)),
-        csv=Markup(embeddable(json.dumps(report.csv, ensure_ascii=False))),
+        data=_held("data", report.data),
+        csv=_held("csv", json.dumps(report.csv, ensure_ascii=False) if report.csv else ""),
         heads={name: text for block in blocks if isinstance(block, Terms) for name, text in block.heads.items()},
         doubts=DOUBTS if any(page.id == DOUBTS for page in report.pages) else "",
     )
@@ -125,6 +129,16 @@ def embeddable(text: str) -> str:
     return printable_json(text).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def _held(name: str, text: str) -> Markup:
+    """The element of JSON that a button saves. A long text is packed: deflated, and in base64. Empty without text."""
+    if not text:
+        return Markup("")
+    form, text = "application/json", embeddable(text)
+    if len(text) > LONGEST_PLAIN:
+        form, text = "application/zlib", b64encode(zlib.compress(text.encode(), 9)).decode()
+    return Markup(f'<script type="{form}" id="{name}">{text}</script>')
+
+
 def _file(path: Path) -> Markup:
     """The text of a style or a script, as it is."""
     return Markup(path.read_text(encoding="utf-8"))
@@ -141,7 +155,7 @@ def _template(name: str) -> Template:
         "unbroken": _unbroken,
         "no_break": unbroken,
         "options": _options,
-        "hex": hex_colour,
+        "colour": colour_class,
         "dot": rows.dot,
         "head": rows.head,
         "body": rows.body,

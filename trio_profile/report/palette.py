@@ -40,6 +40,11 @@ def hex_colour(number: int | None) -> str:
     return INK if number is None else PALETTE[number % len(PALETTE)]
 
 
+def colour_class(number: int | None) -> str:
+    """The class that has this colour on a page. The quiet ink needs none."""
+    return "" if number is None else f"c{number % len(PALETTE)}"
+
+
 def symbol(number: int | None) -> str:
     """The symbol with this number; numbers past the last symbol begin again. None is a circle."""
     return SYMBOLS[0] if number is None else SYMBOLS[number % len(SYMBOLS)]

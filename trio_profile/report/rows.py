@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from trio_profile.records.estimate import Interval
 from trio_profile.report.blocks import Entry, Table
 from trio_profile.report.columns import MARK
-from trio_profile.report.palette import hex_colour, symbol
+from trio_profile.report.palette import colour_class, symbol
 
 _LEAST_TO_SORT = 3
 """Tables with fewer rows are not sorted."""
@@ -48,7 +48,7 @@ def body(table: Table, *, doubts: str = "") -> Markup:
 
 def dot(colour: int | None) -> Markup:
     """The symbol of a method in its colour."""
-    return Markup('<i class="dot {}" style="--colour: {}"></i>').format(symbol(colour), hex_colour(colour))
+    return Markup('<i class="dot {} {}"></i>').format(symbol(colour), colour_class(colour))
 
 
 @dataclass(frozen=True)
@@ -90,26 +90,28 @@ def _drawing(entry: Entry, scale: _Scale) -> Markup:
 
 
 def _row(table: Table, row: Sequence[Entry], doubts: str, scales: Mapping[int, _Scale]) -> str:
+    """One row. What its entries are sorted by stands in one attribute, which is shorter than one in each entry."""
     fields = (_field(table, column, entry, doubts, scales.get(column)) for column, entry in enumerate(row))
-    return f"<tr>{''.join(fields)}</tr>"
+    orders = ",".join("" if entry.order is None else f"{entry.order:.6g}" for entry in row)
+    told = f' data-orders="{orders}"' if orders.strip(",") else ""
+    return f"<tr{told}>{''.join(fields)}</tr>"
 
 
 def _field(table: Table, column: int, entry: Entry, doubts: str, scale: _Scale | None) -> str:
-    """One entry. An entry with more to tell can have the focus, so that keyboard and touch reach its title.
+    """One entry. What more it has to tell is its title: tips.js leads the keyboard and touch to it.
 
     scale: of a drawn column; None for any other.
     """
     tag, scope = ("th", ' scope="row"') if column < table.keys else ("td", "")
     classes = _classes(f"{entry.tone} {_place(table, column)}".strip())
-    more = f' tabindex="-1" title="{escape(entry.title)}"' if entry.title else ""
-    order = "" if entry.order is None else f' data-order="{entry.order:.9g}"'
+    more = f' title="{escape(entry.title)}"' if entry.title else ""
     mark = dot(entry.colour) if entry.colour is not None and scale is None else ""
     text = f"{mark}{escape(entry.text)}{_mark(entry, doubts)}"
     text += f" <small>{escape(entry.note)}</small>" if entry.note else ""
     if scale is not None and entry.order is not None:
         text = f'<span class="drawn">{_drawing(entry, scale)}<span>{text}</span></span>'
     text = f"<span>{text}</span>" if column < table.keys else text
-    return f"<{tag}{scope}{classes}{order}{more}>{text}</{tag}>"
+    return f"<{tag}{scope}{classes}{more}>{text}{'' if tag == 'td' else '</th>'}"  # HTML ends a td by itself
 
 
 def _mark(entry: Entry, doubts: str) -> str:

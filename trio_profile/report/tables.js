@@ -38,7 +38,8 @@ function sortBy(heading) {
 function keyOf(row, column) {
   const entry = row.cells[column];
   if (entry.classList.contains("absent")) return null;
-  if (entry.dataset.order !== undefined) return Number(entry.dataset.order);
+  const order = row.dataset.orders?.split(",")[column];
+  if (order) return Number(order);
   const text = entry.textContent.trim();
   return text === "" || text === "–" ? null : (numberIn(text) ?? text);
 }

@@ -11,7 +11,7 @@ let shown = null;
 
 for (const table of document.querySelectorAll(".table table")) {
   // Tab goes to the first of these entries, and arrows go on from there.
-  table.tBodies[0].querySelector("[tabindex='-1']")?.setAttribute("tabindex", "0");
+  table.tBodies[0].querySelectorAll("td[title], th[title]").forEach((entry, place) => { entry.tabIndex = place ? -1 : 0; });
 }
 
 document.addEventListener("pointerover", (event) => {

@@ -179,9 +179,12 @@ def write_report(directory: Path, out: Path | None = None, claims: str | None = 
 
     The document inside the page has no path, because pages are moved. The arguments are those of `write_report_again`.
     """
-    finished = replace(read(directory), claims=claims)
-    report = replace(findings(finished), csv=_csv(finished))
-    path = html.write_page(report, directory / REPORT if out is None else out)
+    return write_page(replace(read(directory), claims=claims), directory / REPORT if out is None else out)
+
+
+def write_page(finished: Finished, path: Path) -> Finished:
+    """Write the page of a study into a file, and return the study with the path of its page."""
+    html.write_page(replace(findings(finished), csv=_csv(finished)), path)
     return replace(finished, document=finished.document.model_copy(update={"report": str(path)}))
 
 

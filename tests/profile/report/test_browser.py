@@ -313,7 +313,9 @@ def test_the_head_of_a_column_tells_what_its_word_means(show: Open):
 # The data
 
 
-def test_the_keyboard_saves_the_rows_and_the_document_of_a_page(show: Open):
+@pytest.mark.parametrize("longest_plain", [0, html.LONGEST_PLAIN], ids=["packed", "plain"])
+def test_the_keyboard_saves_the_rows_and_the_document_of_a_page(show: Open, monkeypatch, longest_plain: int):
+    monkeypatch.setattr(html, "LONGEST_PLAIN", longest_plain)
     rows = f'method,note\ntrio,"{HOSTILE}\n"\n'
     report = replace(swept("trio"), csv=rows)
     view = show(report)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import zlib
+from base64 import b64decode
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -11,7 +13,7 @@ import pytest
 
 from tests.places import REPORTS
 from tests.profile.documents import with_tokens
-from tests.profile.examples import document, environment, failed, measurement, study
+from tests.profile.examples import answered, document, environment, failed, measurement, study
 from tests.profile.kinds.grid.test_sweep import with_failures
 from tests.profile.reading import sentences
 from trio_profile.errors import ProfileError, StoreError
@@ -21,6 +23,8 @@ from trio_profile.records.conclusion import Conclusion
 from trio_profile.report import html
 from trio_profile.report.blocks import Entry, Page, Report, Sentences, Table
 from trio_profile.report.definitions import by_spelling, definitions
+from trio_profile.study.kinds import find
+from trio_profile.study.running import Finished, write_page
 
 HOSTILE = "</script ><img src=x onerror=\"throw Error('in')\"><a href='http://x.test'>&amp;"
 
@@ -108,6 +112,32 @@ def test_a_default_sweep_has_at_most_1_6_megabytes():
     """With its picture, and with scores at three stages of each cell."""
     text = render(with_tokens(document()))
     assert "data:image/jpeg" in text and len(text.encode()) <= 1_600_000
+
+
+@pytest.fixture(scope="module")
+def long_pages(tmp_path_factory) -> dict[int, str]:
+    """Pages with their data, by the number of cells, of a study with answers."""
+    pages: dict[int, str] = {}
+    for cells in (100, 150):
+        asked = study(retentions=tuple((number + 1) / (cells + 1) for number in range(cells)))
+        unpruned, measured = answered([measurement(retention=cell.retention, pairs=60) for cell in asked.cells()])
+        path = tmp_path_factory.mktemp("page") / "report.html"
+        write_page(Finished(find("sweep"), document(asked, measured, unpruned=unpruned)), path)
+        pages[cells] = path.read_text(encoding="utf-8")
+    return pages
+
+
+def test_a_page_grows_by_at_most_4_500_bytes_a_cell(long_pages: dict[int, str]):
+    (few, less), (many, more) = ((cells, len(page.encode())) for cells, page in long_pages.items())
+    assert (more - less) / (many - few) <= 4_500
+
+
+def test_long_data_are_packed_without_raw_pairs(long_pages: dict[int, str]):
+    page = long_pages[100]
+    packed = re.search(r'<script type="application/zlib" id="data">(.*?)</script>', page)
+    assert packed and "as JSON, in the element with the id “data”, deflated and in base64." in text_of(page)
+    data = json.loads(zlib.decompress(b64decode(packed[1])))
+    assert len(data["cells"]) == 100 and "pairs" not in data
 
 
 # The head

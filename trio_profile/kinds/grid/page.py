@@ -16,6 +16,8 @@ from trio_profile.report.page import measured_facts, notes, study_page, unfinish
 from trio_profile.report.table import grid, table
 from trio_profile.text import listed
 
+MOST_PAIRS = 5000
+"""The page of a study with more raw pairs leaves them to `export --pairs`."""
 MOST_SHOWN = 4
 """Methods whose tokens are drawn side by side."""
 _HOW = (
@@ -39,13 +41,14 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
     refused = {summary.cell.id for summary in document.summaries if summary.status == "refused"}
     planned = {cell.id for cell in document.study.cells()} - refused
     left = planned - {summary.cell.id for summary in document.summaries}
+    has_pairs = sum(len(cell.session) for cell in document.pairs) <= MOST_PAIRS
     last = [*([tokens] if tokens else []), about, study_page(document)]
     return Report(
         subject=subject,
         model=document.study.model,
         facts=facts,
         pages=[*(page for page in pages if page.blocks), *last, numbers_page()],
-        data=json_with_pairs(document),
+        data=json_with_pairs(document) if has_pairs else document.model_dump_json(),
         banner=unfinished(len(left), len(planned), "cell"),
     )
 
