@@ -40,7 +40,8 @@ class Gpu:
     The device is found by its UUID, because CUDA may number devices differently. Raises NotAvailable for
     another device than CUDA's, and for one that NVML does not know.
 
-    full_clock_mhz: the highest SM clock: the one when nothing slows the GPU down.
+    full_clock_mhz: the highest SM clock: the one when nothing slows the GPU down. None if the GPU does not report it,
+        as a virtual one does not.
     """
 
     def __init__(self, device: torch.device):
@@ -54,9 +55,9 @@ class Gpu:
         try:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-            self.full_clock_mhz: int = pynvml.nvmlDeviceGetMaxClockInfo(self._handle, pynvml.NVML_CLOCK_SM)
         except pynvml.NVMLError as error:
             raise NotAvailable(f"NVML does not know {device}: {error}") from error
+        self.full_clock_mhz: int | None = self._answer(None, pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM)
 
     def energy_j(self) -> float:
         """Joules since the driver was loaded. The counter moves in steps of 10 to 100 ms.

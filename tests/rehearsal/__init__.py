@@ -1,0 +1,20 @@
+"""A rehearsal of the first GPU: the program on a CUDA device that is pretended, where a machine has none.
+
+cuda.py: the device. Tensors say `cuda` and hold data, work takes device time, events are asynchronous, memory is finite.
+nvml.py: what its driver reports.
+registration.cpp: what torch's own C++ asks of a CUDA device.
+startup/sitecustomize.py: installs them in every process that Python starts.
+test_rehearsal.py: compiles the C++, and runs the tests of `inside` in a process that has the device.
+
+The device contradicts: an event that is read too early, tensors of two devices in one operator, too large a tensor, and
+a context that a forked process takes over all raise. Each test sets up its machine by environment variables, which the
+processes of the program inherit:
+
+    REHEARSAL_LIBRARY      the compiled C++; without it nothing is pretended
+    REHEARSAL_DEVICES      how many devices there are (1)
+    REHEARSAL_MEMORY       bytes of each (80 GiB)
+    REHEARSAL_OPERATOR_MS  the device time of an operator (0.01)
+    REHEARSAL_NVML         `all` that a driver can report, `absent`, `virtual` or `no energy` (all)
+    REHEARSAL_MHZ          the clock under load (1980, which is the highest)
+    REHEARSAL_SLOWED       NVML's bits for why the clock is low (0)
+"""
