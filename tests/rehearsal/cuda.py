@@ -5,7 +5,6 @@ an operator is issued at once, and is done when all work before it is done and i
 waits for the device only where CUDA does.
 """
 
-import ctypes
 import os
 import sys
 import time
@@ -254,7 +253,7 @@ def execute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if target is None:
         return result
     owners = {id(tensor.held): tensor for tensor in ours} if func._schema.is_mutable else {}
-    return tree_map_only(Tensor, lambda made: owners.get(id(made)) or place(made, target), result)
+    return tree_map_only(Tensor, lambda made: owners[id(made)] if id(made) in owners else place(made, target), result)
 
 
 def _require_one_device(name: str, tensors: list[Tensor]) -> None:
@@ -448,9 +447,9 @@ PRETENDED: dict[str, Any] = {
 """What stands for the functions of `torch.cuda`."""
 
 
-def install() -> None:
-    """Pretend CUDA devices in this process, for good."""
-    _state.library = ctypes.CDLL(os.environ["REHEARSAL_LIBRARY"])
+def install(library: Any) -> None:
+    """Pretend CUDA devices in this process, for good. library: the compiled C++."""
+    _state.library = library
     for name, stand_in in PRETENDED.items():
         setattr(torch.cuda, name, stand_in)
     torch.version.cuda = "13.0"

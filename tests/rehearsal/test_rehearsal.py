@@ -27,9 +27,11 @@ def library(request: pytest.FixtureRequest) -> Path:
     made = request.config.cache.mkdir("rehearsal") / f"{digest}.so"
     if not made.exists():
         unfinished = made.with_suffix(f".{os.getpid()}")
-        include, abi = Path(torch.__file__).parent / "include", int(torch.compiled_with_cxx11_abi())
-        options = ["-std=c++17", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={abi}", "-I", str(include)]
-        subprocess.run([compiler, *options, str(SOURCE), "-o", str(unfinished)], check=True)
+        include, libraries = (Path(torch.__file__).parent / folder for folder in ("include", "lib"))
+        options = ["-std=c++20", "-shared", "-fPIC", f"-I{include}", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
+        subprocess.run(
+            [compiler, *options, str(SOURCE), "-ltorch_cpu", "-lc10", "-o", str(unfinished)], check=True
+        )
         unfinished.replace(made)  # several processes of the tests may compile at once
     return made
 
