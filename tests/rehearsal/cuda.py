@@ -277,6 +277,8 @@ def _target(args: Any, kwargs: dict[str, Any], ours: list[CudaTensor]) -> int | 
 
 def _waits(name: str, args: Any, kwargs: dict[str, Any], tensors: list[Tensor]) -> bool:
     """Whether CUDA lets the host wait in this operator: it reads a value, or copies from or to pageable memory."""
+    if name in COPIES and not args[0].numel():
+        return False
     if name == "_to_copy":
         wanted = kwargs.get("device")
         to_host = wanted is not None and torch.device(wanted).type == "cpu"

@@ -120,7 +120,8 @@ def test_the_delays_are_read_where_linux_shows_them(content, delays, tmp_path, m
 def test_the_clock_is_read_behind_work(tiny_workload, monkeypatch):
     """Before the first run the GPU may be idle, and its clock is low."""
     gpu, events, run = FakeGpu([2000]), list[str](), rounds._run
-    monkeypatch.setattr(gpu, "clock_mhz", lambda: events.append("clock") or 2000)
+    read = gpu.clock_mhz
+    monkeypatch.setattr(gpu, "clock_mhz", lambda: events.append("clock") or read())
     monkeypatch.setattr(rounds, "_run", lambda *arguments: events.append("run") or run(*arguments))
     measured(tiny_workload, gpu=gpu)
     assert events == ["run", "clock", "run", "run", "clock"]

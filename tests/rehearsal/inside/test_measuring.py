@@ -11,9 +11,8 @@ import torch
 
 from tests.profile.studying import make
 from tests.rehearsal import cuda
+from trio_core import methods
 from trio_core.methods.grid import Grid
-from trio_core.methods.random import Random
-from trio_core.methods.trio import Trio
 from trio_profile.cli import main
 from trio_profile.engine import measuring
 from trio_profile.engine.measuring import Timer, blocks_of, open_process
@@ -37,10 +36,10 @@ def workload() -> Workload:
     return build(study())
 
 
-def measured(methods) -> Round:
+def measured(cells) -> Round:
     """A round of prefills, with the readings of the GPU."""
     work = workload()
-    return rounds.measure(work, methods, "prefill", random.Random(0), clock_for(work.device), gpu.Gpu(work.device))
+    return rounds.measure(work, cells, "prefill", random.Random(0), clock_for(work.device), gpu.Gpu(work.device))
 
 
 def timer(**fields) -> Timer:
@@ -107,8 +106,8 @@ def test_a_driver_that_lacks_one_reading_gives_the_others(monkeypatch, kind, has
     monkeypatch.setenv("REHEARSAL_NVML", kind)
     monkeypatch.setattr(gpu, "SECONDS", 0.3)
     monkeypatch.setattr(gpu, "IDLE_SECONDS", 0.3)
-    measured = gpu.measure_energy(workload(), None)
-    assert (measured.prefill_j is not None) == has_energy, measured.reason
+    energy = gpu.measure_energy(workload(), None)
+    assert (energy.prefill_j is not None) == has_energy, energy.reason
     found = measured({})
     assert found.clock_mhz == 1980 and not found.discarded
 
@@ -122,16 +121,14 @@ def test_without_a_driver_library_a_study_has_no_readings(monkeypatch):
 
 
 def test_a_capped_card_measures_for_as_long_as_it_may(monkeypatch):
-    """Every round is slow. A part of the time goes to pauses, and then the rounds count."""
+    """Every round is slow. A quarter of 8 seconds goes to pauses, of a second each, and then the rounds count."""
     monkeypatch.setenv("REHEARSAL_MHZ", "1200")
     monkeypatch.setenv("REHEARSAL_SLOWED", "4")
-    begin = time.perf_counter()
     allowance = Allowance(left=8, whole=8, processes=1)
     records = [record for record in timer().measure(allowance) if isinstance(record, Round)]
-    assert time.perf_counter() - begin < 12
     assert not any(record.discarded for record in records if record.phase == "warm-up")
-    assert 1 <= sum(record.discarded for record in records) <= 3
-    assert sum(record.phase == "prefill" and not record.discarded for record in records) > 3
+    assert 1 <= sum(record.discarded for record in records) <= 2
+    assert {record.phase for record in records if not record.discarded} == {"warm-up", "generation", "prefill"}
 
 
 def test_the_clock_of_a_round_after_a_pause_is_that_of_its_work(monkeypatch):
@@ -203,11 +200,15 @@ def test_a_cell_without_memory_leaves_nothing_behind(monkeypatch):
 # --- the work of the host ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [None, Random(retention=0.4), Trio(retention=0.4)], ids=["dense", "random", "trio"])
-def test_waits_and_operators_are_those_of_a_cpu_and_waits_are_those_of_the_device(method):
+@pytest.mark.parametrize("name", ["", "random", "trio", "fastv", "dart", "visionzip"])
+def test_waits_and_operators_are_those_of_a_cpu_and_waits_are_those_of_the_device(name):
+    method = methods.find(name)(retention=0.4) if name else None
     there, here = workload(), build(study(device="cpu"))
     counted_there, counted_here = launches.measure(there, method), launches.measure(here, method)
-    assert counted_there == counted_here
+    if name == "trio":  # on a CPU Algorithm 1 compares few candidates at a time
+        assert counted_there.host_waits <= counted_here.host_waits
+    else:
+        assert counted_there == counted_here
     with there.pruned(method):
         there.prefill()
         before = cuda.card().waits
