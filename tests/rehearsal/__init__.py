@@ -1,6 +1,6 @@
 """A rehearsal of the first GPU: the program on a CUDA device that is pretended, where a machine has none.
 
-cuda.py: the device. Tensors say `cuda` and hold data, work takes device time, events are asynchronous, memory is finite.
+cuda.py: the device. Its tensors hold data, work takes device time, events are asynchronous, memory is finite.
 nvml.py: what its driver reports.
 registration.cpp: what torch's own C++ asks of a CUDA device.
 startup/sitecustomize.py: installs them in every process that Python starts.

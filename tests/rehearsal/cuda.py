@@ -12,8 +12,7 @@ import uuid as uuids
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,6 +84,7 @@ class Card:
         self.allocated -= taken
 
 
+@dataclass
 class _State:
     """The state of the pretended CUDA in this process.
 
@@ -97,12 +97,12 @@ class _State:
     """
 
     library: Any = None
-    pid = 0
-    attended = False
-    warns = False
-    cards: dict[int, Card] = {}
-    known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
-    pinned: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
+    pid: int = 0
+    attended: bool = False
+    warns: bool = False
+    cards: dict[int, Card] = field(default_factory=dict)
+    known: weakref.WeakSet[torch.UntypedStorage] = field(default_factory=weakref.WeakSet)
+    pinned: weakref.WeakSet[torch.UntypedStorage] = field(default_factory=weakref.WeakSet)
 
 
 _state = _State()
@@ -426,15 +426,15 @@ PRETENDED: dict[str, Any] = {
     "default_stream": Stream,
     "device_count": devices,
     "empty_cache": _empty_cache,
-    "get_device_capability": lambda device=None: (9, 0),
+    "get_device_capability": lambda *_: (9, 0),
     "get_device_name": lambda device=None: properties(device).name,
     "get_device_properties": properties,
-    "get_rng_state": lambda device=None: torch.get_rng_state(),
+    "get_rng_state": lambda *_: torch.get_rng_state(),
     "is_available": lambda: devices() > 0,
     "is_bf16_supported": lambda *_, **__: True,
     "is_initialized": lambda: _state.pid == os.getpid(),
-    "manual_seed": lambda seed: None,
-    "manual_seed_all": lambda seed: None,
+    "manual_seed": lambda *_: None,
+    "manual_seed_all": lambda *_: None,
     "max_memory_allocated": lambda device=None: card(device).peak_allocated,
     "max_memory_reserved": lambda device=None: card(device).peak_reserved,
     "mem_get_info": lambda device=None: (memory() - card(device).reserved, memory()),
@@ -442,7 +442,7 @@ PRETENDED: dict[str, Any] = {
     "memory_reserved": lambda device=None: card(device).reserved,
     "reset_peak_memory_stats": _reset_peaks,
     "set_device": _set_device,
-    "set_rng_state": lambda state, device=None: None,
+    "set_rng_state": lambda *_, **__: None,
     "set_sync_debug_mode": _set_sync_debug_mode,
     "synchronize": lambda device=None: card(device).wait(),
 }

@@ -29,9 +29,7 @@ def library(request: pytest.FixtureRequest) -> Path:
         unfinished = made.with_suffix(f".{os.getpid()}")
         include, libraries = (Path(torch.__file__).parent / folder for folder in ("include", "lib"))
         options = ["-std=c++20", "-shared", "-fPIC", f"-I{include}", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
-        subprocess.run(
-            [compiler, *options, str(SOURCE), "-ltorch_cpu", "-lc10", "-o", str(unfinished)], check=True
-        )
+        subprocess.run([compiler, *options, str(SOURCE), "-ltorch_cpu", "-lc10", "-o", str(unfinished)], check=True)
         unfinished.replace(made)  # several processes of the tests may compile at once
     return made
 
