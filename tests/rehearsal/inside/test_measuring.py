@@ -20,6 +20,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs import models
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.workload import Workload, build
+from trio_profile.kinds.grid import run as local
 from trio_profile.profilers import gpu, launches, rounds
 from trio_profile.profilers.clock import clock_for
 from trio_profile.records.schema import Measurement, Round, Study
@@ -143,7 +144,7 @@ def test_the_clock_of_a_round_after_a_pause_is_that_of_its_work(monkeypatch):
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def test_one_process_loads_the_model_once(monkeypatch, tmp_path):
+def test_one_process_loads_the_model_once(monkeypatch, tmp_path, without_fvcore):
     """The model fits once and a half. Without energy the test is shorter."""
     monkeypatch.setenv("REHEARSAL_NVML", "no energy")
     before = torch.cuda.memory_allocated()
@@ -151,9 +152,9 @@ def test_one_process_loads_the_model_once(monkeypatch, tmp_path):
     size = torch.cuda.memory_allocated() - before
     del model
     monkeypatch.setenv("REHEARSAL_MEMORY", str(before + size + max(size // 2, 100 * 2**20)))
-    words = ["--model", "pocket-deep", "--method", "grid", "--retention", "0.4", "--seconds", "1", "--processes", "1"]
     monkeypatch.setattr(measuring, "resolve", counted(measuring.resolve, calls := []))
-    assert program("sweep", *words, "--out", str(tmp_path / "out")) == 0
+    own = study(model="pocket-deep", methods=("grid",), retentions=(0.4,), seconds=1, processes=1)
+    assert [cell.status for cell in local.run(own, tmp_path).measurements] == ["done"]
     assert len(calls) == 1
 
 
