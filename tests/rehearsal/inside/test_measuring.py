@@ -224,14 +224,14 @@ def test_waits_and_operators_are_those_of_a_cpu_and_waits_are_those_of_the_devic
 def program(*words: str) -> int:
     """The exit code of a command."""
     with pytest.raises(SystemExit) as ended:
-        main([*words, "--device", os.environ.get("DEVICE", "cuda"), "--dtype", "bfloat16"])
+        main([*words, "--device", os.environ.get("DEVICE", "cuda")])
     return ended.value.code or 0
 
 
 @pytest.mark.slow
 def test_a_comparison_in_processes_of_its_own_measures_all_cells(tmp_path):
     words = ["--method", "trio", "--retention", "0.4", "--seconds", "4", "--out", str(tmp_path / "out")]
-    assert program("compare", *words) == 0
+    assert program("compare", "--dtype", "bfloat16", *words) == 0
     contents = Store(tmp_path / "out").read()
     assert [cell.status for cell in contents.measurements] == ["done"] * 3
     assert contents.sessions[0].environment.device_name.startswith("NVIDIA")
@@ -243,9 +243,9 @@ def test_every_kind_runs_on_the_device(monkeypatch, tmp_path, device):
     monkeypatch.setenv("REHEARSAL_DEVICES", "2")
     monkeypatch.setenv("DEVICE", device)
     for verb, more in (
-        ("sweep", ["--method", "trio", "--retention", "0.4", "--seconds", "4"]),
-        ("compare", ["--method", "trio", "--retention", "0.4", "--seconds", "4"]),
-        ("layers", ["--retention", "0.4", "--seconds", "2"]),
+        ("sweep", ["--dtype", "bfloat16", "--method", "trio", "--retention", "0.4", "--seconds", "4"]),
+        ("compare", ["--dtype", "bfloat16", "--method", "trio", "--retention", "0.4", "--seconds", "4"]),
+        ("layers", ["--dtype", "bfloat16", "--retention", "0.4", "--seconds", "2"]),
         ("flops", ["--retention", "0.4"]),
     ):
         assert program(verb, *more, "--out", str(tmp_path / verb)) == 0
