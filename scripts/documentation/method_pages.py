@@ -31,7 +31,7 @@ A [method](../glossary.md#method) acts before the decoder, between its layers, o
 [needs](../tutorials/your-method.md#signals) the signals that it reads besides the hidden states. The cost is the work
 of all its [selections](../glossary.md#selection), as the method declares it, as a share of one dense decoder layer of
 LLaVA-1.5-7B, with a third of the tokens kept. A [control](../glossary.md#control) is a rule of ours that methods are
-compared with. It is never recommended.
+compared with. It is never chosen.
 """
 PLACES = {
     "Methods that act before the decoder": Stage.ENCODER,

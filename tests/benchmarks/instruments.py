@@ -24,8 +24,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from statistics import geometric_mean, median, stdev
+from statistics import fmean, median, stdev
 from typing import Any
+
+from scipy.stats import t
 
 from tests.places import PYTHONPATH
 
@@ -169,32 +171,37 @@ def read(out: Path) -> list[Answer]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def truth(answers: list[Answer], question: str) -> float:
-    """Return the geometric mean of all tools' means on the quiet machine: no tool defines it alone."""
+def truth(answers: list[Answer], question: str) -> tuple[float, float, float]:
+    """Return the geometric mean of all tools' means on the quiet machine, and its 95 % interval: no tool defines it."""
     quiet = [a for a in answers if (a["question"], a["beside"]) == (question, "quiet")]
-    by_tool = [[a["ratio"] for a in quiet if a["tool"] == tool] for tool in TOOLS]
-    return geometric_mean(geometric_mean(ratios) for ratios in by_tool if ratios)
+    means = [fmean(math.log(a["ratio"]) for a in quiet if a["tool"] == tool) for tool in TOOLS]
+    middle, reach = fmean(means), t.ppf(0.975, len(means) - 1) * stdev(means) / math.sqrt(len(means))
+    return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
 
 
 def summary(out: Path) -> str:
     """Return the table of all tools in Markdown."""
-    lines = ["| question | machine | tool | answers | spread | holds the truth | claims a difference | ±5 % after |"]
+    lines = [
+        "| question | machine | tool | answers | spread | its interval meets all | claims a difference | ±5 % after |"
+    ]
     lines.append("|---|---|---|---|---|---|---|---|")
     every = read(out)
     for question, beside in product(QUESTIONS, BESIDE):
-        true = truth(every, question)
+        _, least, most = truth(every, question)
         for tool in TOOLS:
             own = [a for a in every if (a["question"], a["beside"], a["tool"]) == (question, beside, tool)]
             logs = [math.log(a["ratio"]) for a in own]
             spread = stdev(logs)
-            held = [a["ci95"][0] <= true <= a["ci95"][1] for a in own if "ci95" in a]
+            held = [a["ci95"][0] <= most and least <= a["ci95"][1] for a in own if "ci95" in a]
             cost = median(a["seconds"] for a in own) * (1.96 * spread / CLAIMED) ** 2
             ratios = [a["ratio"] for a in own]
             cells = [f"{min(ratios):.2f} to {max(ratios):.2f}×", f"{spread:.1%}"]
             cells += [f"{sum(held)} of {len(held)}" if held else "no interval"]
             cells += [f"{sum(a['differs'] for a in own)} of {len(own)}", f"{cost:.0f} s"]
             lines.append(f"| {question} | {beside} | {tool} | {' | '.join(cells)} |")
-    lines += ["", *(f"{question}: all tools together say {truth(every, question):.3f}×." for question in QUESTIONS)]
+    for question in QUESTIONS:
+        together, least, most = truth(every, question)
+        lines += ["", f"{question}: all tools together say {together:.2f}× [{least:.2f}, {most:.2f}]."]
     return "\n".join(lines)
 
 
@@ -202,13 +209,19 @@ def picture(out: Path) -> str:
     """Return an SVG with a row for each tool: its answers to A/B, quiet and beside the busy program."""
     every = [a for a in read(out) if a["question"] == "A/B"]
     low, high = (f(math.log(a["ratio"]) for a in every) for f in (min, max))
-    true = truth(every, "A/B")
+    together, least, most = truth(every, "A/B")
 
     def place(ratio: float) -> float:
         return 270 + 400 * (math.log(ratio) - low) / (high - low or 1)
 
-    marks = [f'<line x1="{place(true):.1f}" x2="{place(true):.1f}" y1="34" y2="{50 + 44 * len(TOOLS)}" stroke="#999"/>']
-    marks += [f'<text x="{place(true):.1f}" y="26" text-anchor="middle">{true:.2f}×</text>']
+    foot = 80 + 44 * len(TOOLS)
+    wide = place(most) - place(least)
+    marks = [f'<rect x="{place(least):.1f}" y="34" width="{wide:.1f}" height="{foot - 64}" fill="#eee"/>']
+    marks += [f'<line x1="{place(together):.1f}" x2="{place(together):.1f}" y1="34" y2="{foot - 30}" stroke="#999"/>']
+    label = f"all tools together, quiet: {together:.2f}× [{least:.2f}, {most:.2f}]"
+    marks += [f'<text x="{place(together):.1f}" y="26" text-anchor="middle">{label}</text>']
+    for ratio in (0.7, 1.0, 1.4, 2.0):
+        marks += [f'<text x="{place(ratio):.1f}" y="{foot - 12}" text-anchor="middle" fill="#666">{ratio:g}×</text>']
     for row, tool in enumerate(TOOLS):
         marks.append(f'<text x="0" y="{64 + 44 * row}">{tool}</text>')
         for line, (beside, colour) in enumerate((("quiet", "#0b6e4f"), ("busy", "#c8553d"))):
@@ -218,14 +231,14 @@ def picture(out: Path) -> str:
                 for a in every
                 if (a["tool"], a["beside"]) == (tool, beside)
             ]
-    foot = 80 + 44 * len(TOOLS)
+    foot += 12
     marks.append(f'<text x="270" y="{foot}" fill="#0b6e4f">quiet machine</text>')
     marks.append(f'<text x="400" y="{foot}" fill="#c8553d">beside a program that is busy half of the time</text>')
     size = f'viewBox="0 0 700 {foot + 12}" font-family="sans-serif" font-size="13"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    label = f"<title>Answers of {len(TOOLS)} tools: how many times as fast is the pruned prefill?</title>"
+    title = f"<title>Answers of {len(TOOLS)} tools: how many times as fast is the pruned prefill?</title>"
     ground = '<rect width="100%" height="100%" fill="white"/>'
-    return "\n".join([head, label, ground, *marks, "</svg>", ""])
+    return "\n".join([head, title, ground, *marks, "</svg>", ""])
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.scale [--largest]     CPU seconds and peak megabytes of each step, and their exponents
 
-One quantity grows at a time, the others stay small. An exponent is that of the two largest sizes: 1 is linear. Each size
-has a process of its own. `--largest` adds the sizes that take minutes.
+One quantity grows at a time, the others stay small. An exponent is that of the two largest sizes: 1 is linear. Each
+size has a process of its own. `--largest` adds the sizes that take minutes.
 """
 
 import argparse
@@ -31,10 +31,9 @@ STEPS = ("plan", "write", "read", "summarise", "draw")
 def measure(grows: str, size: int, directory: Path) -> dict[str, tuple[float, float]]:
     """Return CPU seconds and megabytes after each step, of a study in which one quantity has this size."""
     from tests.profile import examples
-    from tests.profile.documents import keep
     from trio_profile.records.schema import Dense, Fidelity
     from trio_profile.records.store import Store
-    from trio_profile.study.running import write_report
+    from trio_profile.study.running import read, write_report
 
     small = {"cells": 2, "processes": 4, "questions": 24, "records": 0} | {grows: size}
     cells = small["cells"] if grows != "records" else 10
@@ -59,12 +58,20 @@ def measure(grows: str, size: int, directory: Path) -> dict[str, tuple[float, fl
     seen = [
         one.model_copy(update={"cell": cell, "fidelity": told}) for one, cell in zip(made, study.cells(), strict=True)
     ]
-    step("plan", lambda: [block for block in study.blocks().values()])
-    store = step("write", lambda: keep(directory, study, seen))
-    store.append(Dense(**{**dict(examples.dense()), "correct": right, "session": examples.SESSION}))
-    step("read", lambda: Store(directory).read())
-    from trio_profile.study.running import read
+    step("plan", lambda: list(study.blocks().values()))
+    dense = Dense(**{**dict(examples.dense()), "correct": right})
 
+    def write() -> None:
+        """Write as a study does: all sessions, the counts, and then the rounds."""
+        store = Store(directory)
+        store.open(study, examples.session(id=examples.SESSION))
+        names = dict.fromkeys(timing.session for cell in seen for timing in cell.timings)
+        store.append(*(examples.session(id=name) for name in names))
+        for record in (dense, *map(examples.counted, seen), *examples.rounds_of(*seen)):
+            store.append(record)
+
+    step("write", write)
+    step("read", lambda: Store(directory).read())
     step("summarise", lambda: read(directory))
     step("draw", lambda: write_report(directory))
     steps["draw"] = (max(steps["draw"][0] - steps["summarise"][0], 0.0), steps["draw"][1])

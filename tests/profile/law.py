@@ -104,6 +104,11 @@ def numbers(pattern: str, text: str) -> list[float]:
     return [float(number.replace("−", "-")) for number in re.findall(pattern.replace("#", r"(−?\d+(?:\.\d+)?)"), text)]
 
 
+def about(conclusion: Conclusion) -> str:
+    """The part of a sentence that is about what it names, without the others that may be as fast."""
+    return conclusion.sentence.partition("It is not decided")[0]
+
+
 def check_deployed(case: Case) -> None:
     """Check a conclusion on whether to prune."""
     kind, conclusion, table, named, answers, unit, together = vars(case).values()

@@ -75,8 +75,13 @@ FAULTS = (
     ),
     Fault("guard left out: chance", "judge/evidence", "chance is not None and", "False and"),
     Fault("guard left out: random weights", "judge/evidence", "if random or dense is None:", "if dense is None:"),
-    Fault("a control recommended", "kinds/grid/verdict", "if cell.remark != CONTROL]", "]"),
-    Fault("each cell has a level of its own", "kinds/grid/verdict", "1 - 0.05 / max(len(cells), 1)", "0.95"),
+    Fault(
+        "a control recommended",
+        "kinds/grid/verdict",
+        "return [cell for cell in contents.done if cell.remark != CONTROL]",
+        "return contents.done",
+    ),
+    Fault("each cell has a level of its own", "kinds/grid/verdict", "= joint(len(cells)), level", "= 0.95, level"),
     Fault("guard left out: one process", "kinds/grid/verdict", "if len(cell.timings) < 2:", "if False:"),
     Fault(
         "others that are faster are not told",

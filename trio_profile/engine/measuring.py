@@ -18,12 +18,12 @@ import torch
 from trio_core.errors import MethodError, TrioError
 from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.engine.orders import Allowance, Order, Part, Share
-from trio_profile.engine.plan import Plan, PlannedCell, resolve
+from trio_profile.engine.plan import Plan, PlannedCell, deployable, resolve
 from trio_profile.engine.processes import Say
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
-from trio_profile.inputs.questions import pictures_of
+from trio_profile.inputs.questions import chance_of, pictures_of
 from trio_profile.inputs.workload import Workload, questions_of
 from trio_profile.judge.reach import reach_of
 from trio_profile.profilers import fidelity, gpu, rounds
@@ -179,6 +179,7 @@ def _dense_answers(workload: Workload, share: Share, reference: fidelity.Referen
     if share.first:
         further["kinds"] = tuple(question.kind for question in workload.questions)
         further["pictures"] = pictures_of(workload.questions)
+        further["chance"] = chance_of([(question.kind, question.answer) for question in workload.questions])
     return Answers(numbers=reference.numbers, correct=reference.correct, **further)
 
 
@@ -211,7 +212,7 @@ def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Referen
     is_own_input = any(value is not None for value in (study.image, study.video, study.prompt))
     if share.number == share.first == 0:
         known = sum(question.answer is not None for question in opened.workload.questions)
-        report(reach_of(known, len(opened.plan.cells)), 0, 0)
+        report(reach_of(known, deployable(opened.plan), is_first=study.verb != "ablate"), 0, 0)
     return fidelity.reference(
         opened.workload,
         1 if is_own_input else study.fidelity_inputs or 0,

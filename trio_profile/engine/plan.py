@@ -14,6 +14,7 @@ from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_profile.cost import formula
 from trio_profile.inputs.workload import Workload, build
+from trio_profile.judge.controls import CONTROL
 from trio_profile.records.schema import Cell, Measurement, Retention, Shape, Study
 
 
@@ -75,6 +76,11 @@ class Plan:
     cells: tuple[PlannedCell, ...]
     refused: tuple[Measurement, ...] = ()
     keep_refusals: bool = False
+
+
+def deployable(plan: Plan) -> int:
+    """Return how many of the cells that can run are of no control."""
+    return sum(planned.method.reference.remark != CONTROL for planned in plan.cells)
 
 
 def resolve(study: Study, *, keep_refusals: bool = False, weights: bool = True) -> Plan:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trio_profile.records.estimate import Accuracy, Difference, Estimate
 from trio_profile.records.schema import Dense, Measurement, Record
-from trio_profile.stats.intervals import Interval, difference_interval, share_interval
+from trio_profile.stats.intervals import Interval, difference_interval, loss_interval, share_interval
 from trio_profile.stats.resampling import draws, percentile_interval
 
 SHARES = (0.99, 0.97, 0.95)
@@ -122,7 +122,7 @@ def lost_answers(measurement: Measurement, dense: Dense | None, level: float) ->
     if shares is None or dense is None:
         return 0.0, None
     lost = _lost(shares, by_question(dense.correct, len(dense.correct)))
-    return float(lost.mean()), difference_interval(lost, dense.pictures[: len(lost)], level)
+    return float(lost.mean()), loss_interval(lost, dense.pictures[: len(lost)], level)
 
 
 def _lost(shares: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -34,14 +34,14 @@ def of_effects(
         return Conclusion(word="nothing to decide", sentence=f"{nothing}.")
     wrong = [name for name, (low, high) in answers.items() if not low <= 0 <= high]
     apart = [name for name, (low, high) in speeds.items() if not low <= 1 <= high]
-    compared = units.number_of(max(len(answers), len(speeds)), "comparison")
+    compared = units.number_of(len({*answers, *speeds}), "comparison")
     parts = [
         f"{len(names)} in {aspect}: {_named(names)}"
         for aspect, names in (("answers", wrong), ("speed", apart))
         if names
     ]
     silent = [Weakness("medium", f"nothing is said of answers: {no_answers}")] if no_answers else []
-    certainty = sureness([*weaknesses, *silent], [f"the level of 95 % is that of all {compared} together"])
+    certainty = sureness([*weaknesses, *silent], ["the level of 95 % is that of all their answers and speeds together"])
     if parts:
         return Conclusion(word="matters", sentence=f"of {compared} with the default, {'; '.join(parts)}.", **certainty)
     points = min(max((abs(end) for interval in answers.values() for end in interval), default=1.0), 1.0)
@@ -165,7 +165,7 @@ def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
     first = (slower or undecided or prefills)[0]
     weak = [Weakness("medium", ONE_PROCESS)] if any(prefill.processes < 2 for prefill in prefills) else []
     low, high = first.measured
-    claim = f"at {first.name} the formula claims {units.times(first.claimed)}, "
+    claim = f"the formula claims {units.times(first.claimed)} for {first.name}, "
     if slower:
         sentence = f"{claim}and the prefill is at most {units.at_most(high)} times as fast."
         return Conclusion(word="does not hold", sentence=sentence, gain=first.measured, **sureness(weak, ()))

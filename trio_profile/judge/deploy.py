@@ -109,7 +109,7 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
     sure = [candidate for candidate in hopeful if candidate.pays and not candidate.is_doubted]
     if not possible:
         word, best, text = "do not", max(candidates, key=_most), _against(candidates, words)
-        certainty = sureness(_weaknesses(candidates), ["the intervals exclude it"])
+        certainty = sureness(_weaknesses(candidates), ["the intervals exclude a gain that matters"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
         text = f"{_none_faster(candidates, words)}. The largest gain is possible with {_named(best, words)}: "
@@ -122,12 +122,13 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         text = f"with {_named(best, words)} {gain}, {_lost(best, words)}"
         certainty = sureness([Weakness("low", "the questions do not decide whether it keeps the answers")], ())
     else:
-        word, chosen = "do" if sure else "try", sure or hopeful
+        answered = [candidate for candidate in hopeful if candidate.loss is not None]
+        word, chosen = "do" if sure else "try", sure or answered or hopeful
         best = _together(chosen, words) if words.together else _best(chosen)
         text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
         certainty = sureness([*best.weaknesses, *_weak_answers(best, evidence)], _strengths(best))
         others = [other for other in candidates if other.gain[1] < 1] if words.together else hopeful
-        certainty["reasons"] += tuple(_slower(others, words) if words.together else _alike(best, others))
+        text += "".join(f". {_capital(more)}" for more in (_slower if words.together else _alike)(best, others, words))
     loss = None if best.loss is None else max(best.loss[1], 0.0)
     conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **certainty)
     return conclusion.model_copy(update={"next": words.next(word, best)}), best
@@ -201,7 +202,7 @@ def _lost(best: Candidate, words: Words) -> str:
 def _weak_answers(best: Candidate, evidence: Evidence) -> Iterator[Weakness]:
     """Yield what makes it unsure that a candidate keeps the answers."""
     if best.loss is None:
-        yield Weakness("medium", f"nothing is said of answers: {evidence.answers or 'none are known'}")
+        yield Weakness("medium", f"nothing is said of answers: {evidence.answers or 'its own are not known'}")
     elif best.loss[1] > TOLERATED:
         most = units.at_most(100 * best.loss[1])
         yield Weakness(
@@ -222,13 +223,13 @@ def _together(chosen: Sequence[Candidate], words: Words) -> Candidate:
     )
 
 
-def _slower(others: Sequence[Candidate], words: Words) -> Iterator[str]:
+def _slower(_: Candidate, others: Sequence[Candidate], words: Words) -> Iterator[str]:
     """Yield where pruning is shown to be slower."""
     if others:
         yield f"it is shown to be slower at {words.named.format(listed([other.name for other in others]))}"
 
 
-def _alike(best: Candidate, others: Sequence[Candidate]) -> Iterator[str]:
+def _alike(best: Candidate, others: Sequence[Candidate], _: Words) -> Iterator[str]:
     """Yield that other candidates may be as fast or faster."""
     alike = [other.name for other in others if other is not best and other.gain[1] > best.gain[0]]
     if alike:

@@ -17,6 +17,8 @@ class Contents:
     picture: the picture whose kept tokens the cells have; None before the first cell is counted.
     rounds: in the order of measurement.
     asking_seconds: that further questions took.
+    further_answers: how many answers were given to them, with those of the dense model.
+    question_counts: how many questions the dense model had answered after each time that some were asked.
     dropped: one sentence for each line that could not be read.
     """
 
@@ -26,6 +28,8 @@ class Contents:
     picture: Picture | None = None
     rounds: list[Round] = field(default_factory=list)
     asking_seconds: float = 0.0
+    further_answers: int = 0
+    question_counts: list[int] = field(init=False)
     dropped: list[str] = field(default_factory=list)
     _counted: dict[str, Measurement] = field(default_factory=dict, repr=False)
     _timed: dict[str, Measurement] | None = field(default=None, repr=False)
@@ -33,6 +37,7 @@ class Contents:
 
     def __post_init__(self) -> None:
         self._ids = {session.id for session in self.sessions}
+        self.question_counts = [len(self.dense.correct)] if self.dense else []
 
     @property
     def environment(self) -> Environment:
@@ -78,7 +83,7 @@ class Contents:
                 self.sessions.append(record)
                 self._ids.add(record.id)
             case Dense():
-                self.dense = record
+                self.dense, self.question_counts = record, [len(record.correct)]
             case Picture():
                 self.picture = record
             case Measurement():
@@ -100,8 +105,8 @@ class Contents:
         """Raise StoreError unless the pruned model answered the same questions as the dense model."""
         if self.dense is None or measurement.fidelity is None:
             return
-        answers, questions = len(measurement.fidelity.correct), len(self.dense.correct)
-        if answers > questions * measurement.fidelity.draws:
+        answers, questions = len(measurement.fidelity.correct), self.question_counts[0]
+        if answers and answers != questions * measurement.fidelity.draws:
             raise StoreError(f"measurement.fidelity.correct: {answers} answers, and the dense model gave {questions}")
 
     def _add_cell(self, record: Measurement) -> None:
@@ -122,13 +127,22 @@ class Contents:
                 raise StoreError(f"answers.cell: {record.cell!r} and the dense model did not answer these questions")
         if dense is None or record.numbers != tuple(range(known, known + len(record.numbers))):
             raise StoreError(f"answers.numbers: they do not follow the {known} answers before them")
+        self.further_answers += len(record.numbers)
         if record.cell and cell is not None and fidelity is not None and record.fidelity is not None:
-            update = {"fidelity": fidelity.followed_by(record.fidelity)}
+            try:
+                update = {"fidelity": fidelity.followed_by(record.fidelity)}
+            except ValueError as error:
+                raise StoreError(f"answers.fidelity: it is not like that of the first answers: {error}") from error
             self._counted[record.cell] = cell.model_copy(update=update)
         else:
+            for name in ("kinds", "pictures"):
+                if (values := getattr(record, name)) and len(values) != known + len(record.numbers):
+                    raise StoreError(f"answers.{name}: {len(values)} values, and more or fewer questions were asked")
             update = {"correct": (*dense.correct, *record.correct), "kinds": record.kinds, "pictures": record.pictures}
-            self.dense = Dense.model_validate(dict(dense.model_copy(update=update)))
+            update |= {} if record.chance is None else {"chance": record.chance}
+            self.dense = dense.model_copy(update=update)
             self.asking_seconds += record.seconds
+            self.question_counts.append(len(self.dense.correct))
 
     def _add_round(self, record: Round) -> None:
         for cell in record.cells:

@@ -10,6 +10,7 @@ Single slow runs and jumps count for less (Huber 1964).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 STEP = 3.0
 """The variance of a step of the drift over that of the noise. `python -m tests.benchmarks.drift DIR …` prints the
@@ -33,32 +34,59 @@ def drift_of(cells: Sequence[Sequence[str]], times: Sequence[Sequence[float]]) -
     """
     import numpy as np  # a table of records needs neither
     from scipy.linalg import solveh_banded
+    from scipy.sparse.linalg import LinearOperator, cg
 
     ends = np.cumsum([len(of_process) for of_process in times])
     names = [cell for of_process in cells for cell in of_process]
     logs = np.log([time for of_process in times for time in of_process])
-    design = np.array([[cell == name for name in sorted({*names} - {""})] for cell in names], dtype=float)
+    numbers = {cell: number for number, cell in enumerate(sorted({*names} - {""}))}
+    count, of_run = len(numbers), np.array([numbers.get(cell, len(numbers)) for cell in names])
     within = np.ones(len(names) - 1)
     within[[end - 1 for end in ends if 0 < end < len(names)]] = 0  # no step from one process to the next
-    noise, walk = np.ones(len(names)), within / STEP
+    noise, walk, effects = np.ones(len(names)), within / STEP, np.zeros(count)
     drift = rest = logs
     bands = np.zeros((2, len(names)))  # the normal equations of the drift: above the diagonal, and the diagonal
+
+    def by_run(effects: Any) -> Any:
+        """The effect of each run's cell; the dense model has none."""
+        return np.append(effects, 0.0)[of_run]
+
+    def by_cell(values: Any) -> Any:
+        """The sums over the runs of each cell."""
+        return np.bincount(of_run, values, minlength=count + 1)[:count]
+
+    def without_drift(values: Any) -> Any:
+        """The sums over each cell's runs of what the drift leaves of the values."""
+        return by_cell(noise * (values - solveh_banded(bands, noise * values)))
+
     for _ in range(_ITERATIONS):
         bands[0, 1:] = -walk
         bands[1] = noise + np.pad(walk, (1, 0)) + np.pad(walk, (0, 1))
-        weighted = noise[:, None] * np.column_stack([design, logs])
-        smooth = solveh_banded(bands, weighted)
-        equations = design.T @ (weighted - noise[:, None] * smooth)  # those of the cells, without the drift
-        effects = np.linalg.lstsq(equations[:, :-1], equations[:, -1], rcond=None)[0]
-        drift = smooth[:, -1] - smooth[:, :-1] @ effects
-        rest = logs - drift - design @ effects
+        equations = LinearOperator((count, count), lambda vector: without_drift(by_run(vector)))
+        scale = 1 / by_cell(noise)
+        condition = LinearOperator((count, count), lambda vector, scale=scale: scale * vector)
+        effects, _ = cg(equations, without_drift(logs), effects, rtol=1e-12, maxiter=20 * count + 20, M=condition)
+        drift = solveh_banded(bands, noise * (logs - by_run(effects)))
+        rest = logs - drift - by_run(effects)
         limit = _HUBER * _SPREAD_OF_MEDIAN_DEVIATION * float(np.median(np.abs(rest)))
         if limit == 0:
             break
         noise = limit / np.maximum(np.abs(rest), limit)
         walk = within * limit / np.maximum(np.abs(np.diff(drift)) / STEP**0.5, limit) / STEP
-    parts = np.split(np.arange(len(names)), ends[:-1])
-    inverses = [np.diagonal(solveh_banded(bands[:, part], np.eye(len(part)))) for part in parts if len(part)]
-    own = noise * np.concatenate(inverses)  # the share of a run in the drift at its place, which is taken out
+    own = noise * _inverse_diagonal(bands)  # the share of a run in the drift at its place, which is taken out
     others = np.exp(drift - own / (1 - own) * rest)
-    return [others[part].tolist() for part in parts]
+    return [others[part].tolist() for part in np.split(np.arange(len(names)), ends[:-1])]
+
+
+def _inverse_diagonal(bands: Any) -> list[float]:
+    """Return the diagonal of the inverse of a symmetric tridiagonal matrix, from its pivots of both directions.
+
+    bands: above the diagonal, the first one unused; and the diagonal.
+    """
+    squares, diagonal = (bands[0] ** 2).tolist(), bands[1].tolist()
+    down, up = diagonal[:], diagonal[:]
+    for row in range(1, len(diagonal)):
+        down[row] -= squares[row] / down[row - 1]
+    for row in range(len(diagonal) - 2, -1, -1):
+        up[row] -= squares[row + 1] / up[row + 1]
+    return [1 / (first + last - middle) for first, last, middle in zip(down, up, diagonal, strict=True)]

@@ -336,6 +336,7 @@ class Answers(Record):
         model, and without questions.
     correct: whether the dense model's answers are the known ones, in the same order; empty if none are known.
     kinds, pictures: of all questions up to the last one, as in `Dense`; only of the dense model's further answers.
+    chance: as in `Dense`, over all questions; only of the dense model's.
     seconds: that the further answers of all cells took; only of the dense model's.
     session: id of the session that asked.
     """
@@ -347,8 +348,18 @@ class Answers(Record):
     correct: tuple[bool, ...] = ()
     kinds: tuple[str, ...] = ()
     pictures: tuple[ZeroOrMore, ...] = ()
+    chance: Share | None = None
     seconds: Annotated[float, Field(ge=0)] = 0.0
     session: str = ""
+
+    @model_validator(mode="after")
+    def _require_one_value_for_each_question(self) -> "Answers":
+        answered = len(self.numbers)
+        if self.correct and len(self.correct) != answered:
+            raise ValueError(f"correct: {len(self.correct)} values for {answered} questions")
+        if self.fidelity is not None and self.fidelity.questions != answered:
+            raise ValueError(f"fidelity: {self.fidelity.questions} questions, and {answered} numbers")
+        return self
 
     def after(self, known: int) -> "Answers | None":
         """Return the answers to questions from a number on. None if there are none."""

@@ -219,8 +219,8 @@ class Study(Record):
     fidelity_inputs: Annotated[int, Field(ge=0, le=10_000)] | None = option(
         None,
         INPUT,
-        "How many questions both models answer, pruned and dense; the first ones of each file. Without questions: "
-        "how many drawn pictures.",
+        "How many questions both models answer, pruned and dense; the first ones of each file. sweep and compare ask "
+        "more of the cells that may be chosen. Without questions: how many drawn pictures.",
         flags=("--asked",),
         default_help="all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
     )

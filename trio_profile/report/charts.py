@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trio_profile import units
-from trio_profile.judge.front import CONTROL
+from trio_profile.judge.controls import CONTROL
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.estimate import Accuracy, Estimate
 from trio_profile.report import break_even

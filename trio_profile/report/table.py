@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trio_profile import units
-from trio_profile.judge.front import CONTROL
+from trio_profile.judge.controls import CONTROL
 from trio_profile.quantities.entries import NOTHING
 from trio_profile.quantities.quantity import Column
 from trio_profile.quantities.registry import COLUMNS, FURTHER

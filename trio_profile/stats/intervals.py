@@ -12,7 +12,7 @@ from math import comb, exp, hypot, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import betaincinv, ndtri, stdtrit
 
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.resampling import are_alone, cluster_spread
@@ -108,6 +108,31 @@ def difference_interval(
         spread = max(spread, cluster_spread(deviations, (*clusters, max(clusters) + 1, max(clusters) + 2)))
     reach = cluster_quantile(clusters, confidence) * spread / weights.sum()
     return max(float(middle - reach), -1.0), min(float(middle + reach), 1.0)
+
+
+def loss_interval(
+    lost: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = (), confidence: float = 0.95
+) -> Interval:
+    """The interval of the mean loss of paired scores, whose upper end excludes a loss even if few or none are lost.
+
+    `difference_interval` is normal, so it promises too much where hardly any pair differs, and more so at a high
+    level. The upper end is therefore never below the exact one (Clopper & Pearson 1934) of the lost pairs less the
+    gained ones, nor below that of as many pairs without a loss. Clusters count by their design effect.
+
+    lost: [n], of each pair, -1 to 1.
+    """
+    values = np.asarray(lost, dtype=float)
+    low, high = difference_interval(values, clusters, confidence)
+    effect = float(design_effect(values, clusters))
+    pairs, fell = len(values) / effect, float(np.maximum(values, 0).sum()) / effect
+    gained = float(np.maximum(-values, 0).mean())
+    exact = most_lost(fell, pairs, confidence) - gained
+    return low, min(max(high, exact, most_lost(0, pairs, confidence)), 1.0)
+
+
+def most_lost(lost: float, pairs: float, confidence: float = 0.95) -> float:
+    """The exact upper end of the share of pairs that are lost (Clopper & Pearson 1934)."""
+    return float(betaincinv(lost + 1, pairs - lost, (1 + confidence) / 2)) if lost < pairs else 1.0
 
 
 def mean_interval(values: Sequence[float] | NDArray[np.float64], clusters: Sequence[int] = ()) -> Interval:

@@ -4,7 +4,7 @@ import time
 
 import torch
 
-from trio_profile.engine.plan import Plan, PlannedCell, resolve
+from trio_profile.engine.plan import Plan, PlannedCell, deployable, resolve
 from trio_profile.errors import StudyError
 from trio_profile.inputs.environment import collect
 from trio_profile.inputs.models import LARGE, require_memory
@@ -89,7 +89,7 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
 
 def _reach(plan: Plan) -> str:
     known = sum(question.answer is not None for question in plan.workload.questions)
-    return reach_of(known, len(plan.cells))
+    return reach_of(known, deployable(plan), is_first=plan.study.verb != "ablate")
 
 
 def _plan(study: Study, kind: Kind) -> tuple[Plan, str | None]:

@@ -21,7 +21,7 @@ def test_the_prefill_that_is_not_decided_is_named():
     reached, open_ = (Prefill(name, 2.0, measured, processes=4) for name, measured in (("a", (2, 3)), ("b", (1, 3))))
     assert (
         of_prefills([reached, open_]).line
-        == "Not decided: at b the formula claims 2.00×, and the prefill is 1 to 3 times as fast."
+        == "Not decided: the formula claims 2.00× for b, and the prefill is 1 to 3 times as fast."
     )
     assert of_prefills([reached]).sureness == "high"
     assert of_prefills([reached._replace(processes=1)]).sureness == "medium"

@@ -78,7 +78,7 @@ def test_of_candidates_that_cannot_be_told_apart_the_one_that_loses_least_is_nam
     )
     found, best = decide([other, first], SEEN, WORDS)
     assert best is first
-    assert "it is not decided whether b is faster" in found.reasons
+    assert found.sentence.endswith(". It is not decided whether b is faster.")
 
 
 def test_a_faster_cell_that_loses_answers_is_told_beside_one_that_may_be_faster():
@@ -98,7 +98,7 @@ def test_a_loss_without_an_interval_is_told():
 # --- the law ---------------------------------------------------------------------------------------------------------
 
 ends = st.floats(0.3, 4.0)
-shares = st.floats(-0.2, 0.3)
+shares = st.floats(-0.2, 0.3).map(lambda share: share or 0.0)  # hypothesis tells -0.0 from 0.0
 
 
 @st.composite

@@ -15,10 +15,30 @@ def test_methods_say_what_they_do_where_they_act_and_what_they_cost():
     report = listing.methods(
         [
             MethodFacts(
-                "trio", "Keep some.", "decoder layers", "both", ("layers", "readout"), 9, 0.5143, {}, paper, "ours"
+                "trio",
+                "Keep some.",
+                "decoder layers",
+                "both",
+                ("layers", "readout"),
+                9,
+                0.5143,
+                {},
+                paper,
+                "ours",
+                None,
             ),
             MethodFacts(
-                "grid", "Keep others.", "before the decoder, then decoder layers", "videos", (), 0, 0.0, {}, rule, ""
+                "grid",
+                "Keep others.",
+                "before the decoder, then decoder layers",
+                "videos",
+                (),
+                0,
+                0.0,
+                {},
+                rule,
+                "",
+                None,
             ),
         ]
     )

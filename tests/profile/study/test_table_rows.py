@@ -83,7 +83,7 @@ def test_a_comparison_and_an_ablation_have_rows_too():
     asked = study(("trio", "random"), verb="compare", retentions=(0.11,))
     cells = [measurement(cell.method, cell.retention) for cell in asked.cells()]
     rows = cell_rows(compare(examples.contents_of(asked, cells, dense())))
-    assert {row["method"] for row in rows} == {"trio", "random"} and "pareto" in rows[0]
+    assert {row["method"] for row in rows} == {"trio", "random"} and "reference_difference" in rows[0]
     rows = cell_rows(examples.ablation())
     assert [(row["group"], row["variant"], row["options"]) for row in rows] == [
         ("k_pos", "1", "k_pos = 1"),

@@ -1,9 +1,9 @@
 """The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
 
+from trio_profile.judge.controls import CONTROL, licence
 from trio_profile.judge.deploy import Candidate, Words, decide
 from trio_profile.judge.doubts import cell_name
 from trio_profile.judge.evidence import Evidence, random_weights
-from trio_profile.judge.front import CONTROL, licence
 from trio_profile.judge.planned import Refusal
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.records.conclusion import Conclusion
@@ -175,7 +175,8 @@ class Evaluation(StudyDocument):
 
 def conclude(document: Evaluation) -> Conclusion:
     """Return whether to prune, and with which cell. A loss is that of the average, as a share of dense."""
-    rows = [row for row in document.cells if row.cell and row.prefill_speedup and row.remark != CONTROL]
+    methods = [row for row in document.cells if row.cell and row.remark != CONTROL]
+    rows = [row for row in methods if row.prefill_speedup]
     candidates = []
     for row in rows:
         assert row.cell is not None
@@ -201,6 +202,7 @@ def conclude(document: Evaluation) -> Conclusion:
         "the dense model scores nothing": dense is not None and any(score.value <= 0 for score in dense.benchmarks),
         "no average has an interval": all(candidate.loss is None for candidate in candidates),
     }
-    evidence = Evidence(answers=next((reason for reason, holds in reasons.items() if reason and holds), ""))
+    nothing = "no prefill was timed" if methods and not rows else ""
+    evidence = Evidence(nothing, answers=next((reason for reason, holds in reasons.items() if reason and holds), ""))
     words = Words("cell", "the prefill is {} times as fast", loss="points of the average score")
     return decide(candidates, evidence, words)[0]

@@ -14,7 +14,7 @@ from trio_profile.quantities.quantity import Column, over_dense
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
 from trio_profile.records.schema import Cell, Options, Record
-from trio_profile.report.blocks import Entry, Page, Report, Sentences, Table, Terms
+from trio_profile.report.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.report.table import Key, grid, table
 
 
@@ -135,22 +135,9 @@ def report(document: Ablation) -> Report:
 
 def verdict_page(document: Ablation) -> Page:
     """Which variants differ from the default, and a table of all variants."""
-    findings = [Sentences("", lines)] if (lines := list(_speeds(document))) else []
     how = "MACs and KV are relative to dense. Differences are paired by question."
     how += f" {_PRINTED}" if any(row.printed is not None for row in document.summaries) else ""
-    return Page("verdict", "Verdict", how, [*findings, _table(document), *reminders(document)])
-
-
-def _speeds(document: Ablation) -> Iterator[str]:
-    """Whether the variants differ in speed."""
-    for group in document.groups:
-        timed = [(row, row.prefill_speedup) for row in group.at(min(document.study.retentions)) if row.prefill_speedup]
-        if len(timed) < 2:
-            continue
-        (slow, least), (fast, most) = min(timed, key=lambda p: p[1].ci95[1]), max(timed, key=lambda p: p[1].ci95[0])
-        if most.ci95[0] > least.ci95[1]:
-            low, high = (units.times_within(speedup.value, speedup.ci95) for speedup in (least, most))
-            yield f"Prefill is faster with {group.name} {fast.variant}, {high}, than with {slow.variant}, {low}."
+    return Page("verdict", "Verdict", how, [_table(document), *reminders(document)])
 
 
 def _table(document: Ablation) -> Table:

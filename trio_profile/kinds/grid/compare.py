@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from trio_profile import units
 from trio_profile.judge.accuracy import paired_difference
+from trio_profile.judge.controls import CONTROL
 from trio_profile.judge.deploy import TOLERATED
-from trio_profile.judge.front import CONTROL, front, judged_cells, keeps_answers, loss
 from trio_profile.kinds.grid.document import CellSummary, GridDocument
 from trio_profile.kinds.grid.page import reminders, report_of
 from trio_profile.kinds.grid.sweep import summarise
@@ -23,13 +23,10 @@ from trio_profile.report.table import FURTHER_COLUMNS, by_kind, grid, table
 class Row(CellSummary):
     """One method at one retention.
 
-    pareto: whether the method is on the Pareto front: no other method at this retention is both faster in prefill and
-        better in its answers. Where no answers are known, closeness to the dense model counts instead (the mean KL).
     reference_difference: the method's accuracy minus the reference method's accuracy on the same questions. The
         difference to the dense model is `accuracy_difference`.
     """
 
-    pareto: bool = False
     reference_difference: Difference | None = None
 
 
@@ -65,15 +62,10 @@ def compare(contents: Contents) -> Comparison:
 
     cells = sorted(document.cells, key=lambda cell: (cell.nominal_retention, -cell.speed))
     done = [cell for cell in cells if cell.status == "done"]
-    best = {
-        retention: _pareto_methods([cell for cell in done if cell.nominal_retention == retention])
-        for retention in study.retentions
-    }
     ordered = [*done, *(cell for cell in document.cells if cell.status != "done")]
     rows = [
         Row(
             **dict(cell),
-            pareto=cell.status == "done" and cell.method in best[cell.nominal_retention],
             reference_difference=to_reference(cell),
         )
         for cell in ordered
@@ -82,10 +74,9 @@ def compare(contents: Contents) -> Comparison:
     return Comparison(**shared, reference=reference, rows=rows)
 
 
-def _pareto_methods(cells: Sequence[CellSummary]) -> set[str]:
-    """Return the methods on the Pareto front of prefill speed-up and of what is lost. Controls are not on it."""
-    points = [(cell.method, cell.speed, lost) for cell in judged_cells(cells) if (lost := loss(cell)) is not None]
-    return {points[index][0] for index in front([(gain, lost) for _, gain, lost in points])}
+def keeps_answers(cell: CellSummary) -> bool:
+    """Return whether a cell loses at most two points of right answers, or whether no answers are known."""
+    return cell.accuracy_difference is None or cell.accuracy_difference.value >= -TOLERATED - 1e-12
 
 
 _LICENCE = Column("licence", lambda row, _: _licence(row.method))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from trio_profile import units
-from trio_profile.judge.front import CONTROL
+from trio_profile.judge.controls import CONTROL
 from trio_profile.judge.pairs import json_with_pairs
 from trio_profile.kinds.grid.document import CellTokens, GridDocument, TokenMaps
 from trio_profile.quantities.quantity import over_dense

@@ -17,12 +17,10 @@ from trio_profile.engine.hosts import Engine, Host, ThisMachine, drive
 from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share
 from trio_profile.engine.processes import require_known_methods
 from trio_profile.engine.shares import Parts, shares_of, together
-from trio_profile.errors import MeasurementError
+from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.host import command_line
-from trio_profile.judge.deploy import TOLERATED
-from trio_profile.judge.reach import enough
 from trio_profile.judge.times import round_over_process, spent_seconds, widest
-from trio_profile.kinds.grid.verdict import undecided
+from trio_profile.kinds.grid.verdict import next_questions, undecided
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
 from trio_profile.records.differences import ONE_KIND, require_same, require_same_environment, require_same_inputs
@@ -30,10 +28,10 @@ from trio_profile.records.schema import Answers, Round, Session, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import MOST_PROCESSES, PROCESSES
 
-ASKING_SHARE = 0.5
+ASKING_SHARE = 1.0
 """Further questions take at most this share of the time that is for timing."""
-MOST_ASKED = 768
-"""More questions would exclude losses that are far below what is tolerated."""
+MOST_CELLS = 4
+"""So many cells are asked further questions at once."""
 WORTH_STARTING = 0.5
 """Another process begins if this share of what the last one took is left of the time."""
 
@@ -119,18 +117,18 @@ def whole_seconds(study: Study) -> float:
 def to_ask(study: Study, contents: Contents) -> tuple[list[str], int]:
     """Return the cells that are asked further questions, and how many each has then answered in all.
 
-    The cells are those that may be chosen, and the dense model is asked the same. First four times as many questions
-    show most losses, then as many are asked as exclude a loss that is not tolerated. No cell is left when the loss is
-    decided or the time is up.
+    The cells are those that may be chosen. If the time is not enough for all, those that lost least so far are asked.
+    The dense model is asked the same. There is no cell when the loss is decided, when the time is up, and after the
+    last look at the answers.
     """
-    known = len(contents.dense.correct) if contents.dense else 0
-    is_spent = contents.asking_seconds * 2 > ASKING_SHARE * whole_seconds(
-        study
-    )  # the next ones take as long, or longer
-    if study.verb == "ablate" or not 0 < known < MOST_ASKED or is_spent or len(study.question_files) > 1:
-        return [], known
-    needed = enough(len(contents.done), TOLERATED)
-    return undecided(contents), min(4 * known, needed if needed > known else 2 * known, MOST_ASKED)
+    number = None if study.verb == "ablate" or len(study.question_files) > 1 else next_questions(contents)
+    if number is None:
+        return [], 0
+    left = ASKING_SHARE * whole_seconds(study) - contents.asking_seconds
+    each = contents.asking_seconds / contents.further_answers if contents.further_answers else 0.0
+    more = number - contents.question_counts[-1]
+    fit = left / (each * more) - 1 if each else MOST_CELLS  # one share is the dense model's
+    return undecided(contents)[: max(int(min(fit, MOST_CELLS)), 0)], number
 
 
 @dataclass
@@ -256,7 +254,11 @@ class _Run:
                 return
             begin, whole = time.monotonic(), whole_seconds(self.study)
             self._show(f"asking {units.number_of(len(cells), 'cell')} up to {questions} questions", whole)
-            arrived = self._further(cells, questions)
+            try:
+                arrived = self._further(cells, questions)
+            except StudyError as error:  # a later question that cannot be asked takes nothing away
+                self.watch(Step(f"no more questions are asked: {error}"))
+                return
             answers = together(arrived.get("", ())).after(len(self.contents.dense.correct))
             if answers is None:
                 return  # there are no more questions

@@ -1,4 +1,4 @@
-"""The kind `sweep`: its document, with break-evens and a recommendation, and its report."""
+"""The kind `sweep`: its document, with break-evens, and its report."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -138,7 +138,7 @@ def report(document: SweepDocument) -> Report:
 
 
 def verdict_page(document: SweepDocument) -> Page:
-    """The recommendation, the speed-up over retention, each method in a table, and the break-even of every quantity."""
+    """The speed-up over retention, each method in a table, and the break-even of every quantity."""
     blocks: list[Block] = [Sentences("", _range(document))]
     if any(cell.status == "done" for cell in document.cells):
         chart = charts.speedups(document, "prefill", "Speed-up of the prefill", _picked(document))
@@ -149,14 +149,14 @@ def verdict_page(document: SweepDocument) -> Page:
 
 
 def _range(document: SweepDocument) -> list[str]:
-    """The range of retentions at which the recommended method, or the first one, pays."""
+    """The range of retentions at which the method of the conclusion, or the first one, pays."""
     method = _picked(document)
     pays = break_even.pays(document, method, "prefill_ms")
     return [f"By prefill time, {method} {pays}."] if document.cells else []
 
 
 def _picked(document: SweepDocument) -> str:
-    """The recommended method, or the first one."""
+    """The method of the conclusion, or the first one."""
     return document.study.methods[0] if document.pick is None else document.pick.method
 
 
@@ -177,8 +177,8 @@ def answers_page(document: SweepDocument) -> Page:
     return Page(
         "answers",
         "Answers",
-        "The same questions are asked at every retention, and answered by generation. A method that draws at random "
-        "has several seeds.",
+        "More questions are asked at the retentions that may be chosen. All are answered by generation. A method that "
+        "draws at random has several seeds.",
         [charts.accuracy(document), _kept_table(document), *by_kind(cells)] if cells.answered and cells.rows else [],
         empty="No question with a known answer was asked. `--questions FILE` asks them.",
         folded="Show the answers",

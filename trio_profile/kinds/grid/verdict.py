@@ -1,66 +1,111 @@
 """The conclusion of a sweep or a comparison: its cells as candidates, what they can show, and what comes next."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import ceil, log
 
 from trio_profile import units
-from trio_profile.judge.accuracy import lost_answers
+from trio_profile.judge.accuracy import correct_shares, lost_answers, paired_difference
 from trio_profile.judge.claims import of_effects
+from trio_profile.judge.controls import CONTROL, licence
 from trio_profile.judge.deploy import TOLERATED, Candidate, Words, decide
 from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
-from trio_profile.judge.front import CONTROL, licence
-from trio_profile.judge.reach import enough
+from trio_profile.judge.reach import level_of_loss, needed, next_number
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness
 from trio_profile.judge.times import speedup_centres
 from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference, Ratio
-from trio_profile.records.schema import Cell, Measurement
+from trio_profile.records.schema import Cell, Dense, Measurement
 from trio_profile.stats.intervals import joint, machine_spread, quotient_interval, widened
 from trio_profile.text import with_option
 
-MOST_ASKED = 4
-"""So many cells are asked further questions at once."""
 LONGEST = 30
 """A study that must be so many times as long is no advice."""
-_UNRELATED = ("sessions", TRANSPARENT)
-"""Kinds of doubt that say nothing of times, or that have a sentence of their own here."""
 
 
 def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, Cell | None]:
     """Return the conclusion of a study of cells, and the cell that it is about."""
     candidates = _candidates(contents, doubts)
     words = Words("cell", "the prefill is {} times as fast", next=_Next(contents).command)
-    conclusion, best = decide(list(candidates.values()), Evidence(answers=no_answers(contents)), words)
+    why_none = no_answers(contents)
+    conclusion, best = decide(list(candidates.values()), Evidence(answers=why_none), words)
+    if not why_none and (worse := _worse_than_control(contents, best)):
+        conclusion = conclusion.model_copy(update={"sentence": f"{conclusion.sentence} {worse}"})
     same = [name for name, candidate in candidates.items() if best is not None and _is_of(candidate, best)]
     return conclusion, contents.cells[same[0]].cell if same else None
 
 
-def undecided(contents: Contents) -> list[str]:
-    """Return the ids of the fastest cells that may be chosen, once more questions have shown what they lose.
+def _worse_than_control(contents: Contents, best: Candidate | None) -> str:
+    """Return where the one method of a study answers worse than a control at the same retention. Empty if nowhere.
 
-    It is empty if a cell is shown to pay, and if the study says nothing of answers.
+    best: of several methods, only this cell is compared.
+    """
+    own = _deployable(contents)
+    if len({cell.cell.method for cell in own}) != 1:
+        own = [cell for cell in own if best is not None and _name(cell) == best.name]
+    pairs = [
+        (cell, control, change)
+        for cell, control in product(own, contents.done)
+        if control.remark == CONTROL and control.cell.retention == cell.cell.retention
+        if (change := paired_difference(cell, control, contents.dense)) is not None
+    ]
+    worse = [
+        (change.value, cell, control, change.samples)
+        for cell, control, change in pairs
+        if widened(change.ci95, len(pairs), change.samples)[1] < 0
+    ]
+    if not worse:
+        return ""
+    _, cell, control, both = min(worse, key=lambda gap: gap[0])
+    right, other = (_right(answered, contents.dense, both) for answered in (cell, control))
+    return f"{_name(cell)} is worse than {control.cell.method}: {right} right against {other}."
+
+
+def _right(cell: Measurement, dense: Dense | None, questions: int) -> str:
+    """The share of right answers to the first questions, which another cell answered too."""
+    shares = correct_shares(cell, dense)
+    assert shares is not None
+    return units.percent(float(shares[:questions].mean()))
+
+
+def undecided(contents: Contents) -> list[str]:
+    """Return the ids of the cells that may be chosen, once more questions have shown what they lose.
+
+    Those that have lost least come first, and of them the fastest. It is empty if a cell is shown to pay, and if the
+    study says nothing of answers.
     """
     candidates = {} if no_answers(contents) else _candidates(contents, ())
     if any(candidate.pays for candidate in candidates.values()):
         return []
-    may = {
-        candidate.gain[0]: name
+    may = [
+        (max(candidate.lost, 0.0), -candidate.gain[0], name)
         for name, candidate in candidates.items()
         if candidate.may_pay and candidate.gain[0] > 1 and candidate.loss is not None
-    }
-    return [may[gain] for gain in sorted(may, reverse=True)[:MOST_ASKED]]
+    ]
+    return [name for *_, name in sorted(may)]
+
+
+def next_questions(contents: Contents) -> int | None:
+    """Return up to how many questions `undecided` cells are asked next; None if no more are asked."""
+    counts = [number for number in contents.question_counts if number]
+    return next_number(counts, len(_deployable(contents)), TOLERATED) if counts else None
+
+
+def _deployable(contents: Contents) -> list[Measurement]:
+    """Return the finished cells that are no controls."""
+    return [cell for cell in contents.done if cell.remark != CONTROL]
 
 
 def _candidates(contents: Contents, doubts: Sequence[Doubt]) -> dict[str, Candidate]:
     """Return what could be deployed, by the id of the cell. All intervals hold together."""
-    cells = [cell for cell in contents.done if cell.remark != CONTROL]
+    cells = _deployable(contents)
     study, dense = contents.study, contents.dense
-    level, machine = joint(len(cells)), machine_spread(study.device)
+    level, of_loss = joint(len(cells)), level_of_loss(len(cells))
+    machine = machine_spread(study.device)
     # Of all cells, as in the table: what a control shares in its spread belongs to the interval of each cell.
     prefills, wholes = (speedup_centres(contents.done, time, machine) for time in ("prefill_ms", "total_ms"))
     candidates: dict[str, Candidate] = {}
@@ -68,7 +113,7 @@ def _candidates(contents: Contents, doubts: Sequence[Doubt]) -> dict[str, Candid
         if (prefill := prefills.get(cell.cell.id)) is None:
             continue
         whole = wholes.get(cell.cell.id) if study.new_tokens > 1 else None
-        lost, loss = lost_answers(cell, dense, level)
+        lost, loss = lost_answers(cell, dense, of_loss)
         candidates[cell.cell.id] = Candidate(
             name=_name(cell),
             gain=prefill.interval(level),
@@ -131,8 +176,9 @@ def _weaknesses(cell: Measurement, doubts: Sequence[Doubt]) -> Iterator[Weakness
     if len(cell.timings) < 2:
         yield Weakness("low", ONE_PROCESS)
     for doubt in doubts:
-        if doubt.kind not in _UNRELATED and (doubt.cell is None or doubt.cell.id == cell.cell.id):
-            yield Weakness("low", doubt.sentence)
+        is_told = doubt.kind == "sessions" and doubt.cell is None  # that one process measured some cells
+        if not is_told and (doubt.cell is None or doubt.cell.id == cell.cell.id):
+            yield Weakness("medium" if doubt.kind == TRANSPARENT else "low", doubt.sentence)
 
 
 @dataclass(frozen=True)
@@ -144,20 +190,22 @@ class _Next:
     def command(self, word: str, best: Candidate) -> str:
         """Return the command that would decide, or that would make the word surer. Empty if nothing is left to do."""
         study, command = self.contents.study, self.contents.command
-        if not command or word == "do not":
+        if not command:
             return ""
         if best.is_doubted:
             return self.again()
+        if word == "do not":
+            return ""
         unknown = best.gain if best.gain[0] <= 1 or best.whole is None or best.whole[0] > 1 else best.whole
         if unknown[0] <= 1:
             factor = _rounds(unknown)
             return self._timed(with_option(command, "seconds", str(ceil(study.seconds * factor))), factor - 1)
         questions = len(self.contents.dense.correct) if self.contents.dense else 0
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
-            needed = enough(len(self.contents.done), TOLERATED)
-            factor = (
-                ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2 if best.lost > 0 else needed / questions
-            )
+            factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2
+            if best.lost <= 0:  # then the interval shrinks with the number of questions, not with its root
+                factor = needed(len(_deployable(self.contents)), TOLERATED) / questions
+            factor = max(factor, 2.0)
             more = with_option(self._elsewhere(), "asked", str(ceil(questions * factor)))
             return self._timed(more, factor)
         is_random = random_weights(study.model, self.contents.sessions)
@@ -170,7 +218,8 @@ class _Next:
 
     def _elsewhere(self) -> str:
         command = self.contents.command
-        return with_option(re.sub(r" --processes[ =]1(?!\S)", "", command), "out", "ANOTHER")
+        several = with_option(command, "processes", "") if self.contents.study.processes == 1 else command
+        return with_option(several, "out", "ANOTHER")
 
     def _timed(self, command: str, factor: float) -> str:
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)

@@ -233,5 +233,5 @@ def conclude(document: LayersDocument) -> Conclusion:
         )
     conclusion = of_prefills(prefills)
     command = next((session.command for session in document.sessions if session.command), "")
-    several = with_option(command.replace(" layers", " sweep", 1), "out", "ANOTHER")
+    several = with_option(with_option(command.replace(" layers", " sweep", 1), "gpu", ""), "out", "ANOTHER")
     return conclusion.model_copy(update={"next": several if command and conclusion.sureness else ""})

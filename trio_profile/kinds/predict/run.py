@@ -16,7 +16,7 @@ from trio_profile.inputs.sizes import sizes_of
 from trio_profile.judge.claims import of_predictions
 from trio_profile.kinds.predict.document import Against, PredictedCell, PredictionDocument, PredictStudy
 from trio_profile.progress import Watch, ignore
-from trio_profile.records.schema import Shape
+from trio_profile.records.schema import Cell, Shape
 from trio_profile.records.store import Store
 from trio_profile.study.kinds import find
 
@@ -124,7 +124,11 @@ def _measured(study: PredictStudy) -> tuple[Any, list[Any]]:
     if study.against is None:
         return None, []
     document = find("sweep").load("document")(Store(Path(study.against)).read())
-    timed = [cell for cell in document.cells if cell.method == study.method and cell.status == "done"]
+    timed = [
+        cell
+        for cell in document.cells
+        if cell.cell.id == Cell(method=study.method, retention=cell.cell.retention).id and cell.status == "done"
+    ]
     if document.study.model != study.model or not timed:
         wanted = f"no finished cell of {study.method} on {study.model}"
         raise StudyError(f"{study.against} holds {wanted}: it is a study of {document.study.model}")

@@ -14,7 +14,7 @@ from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Gain
-from trio_profile.stats.intervals import widened
+from trio_profile.stats.intervals import most_lost, widened
 from trio_profile.text import listed, with_option
 
 UNRELATED = (*FAILURES, "no right answers", TRANSPARENT)
@@ -73,7 +73,7 @@ def conclude(document: EndpointsDocument) -> Conclusion:
         Candidate(
             name=units.load(at.load) if len(loops) == 1 else f"a {load_word(at.loop)} of {units.load(at.load)}",
             gain=widened(gain.ci95, len(gains), gain.samples, of_ratio=True),
-            loss=None if lost is None else (-lost.ci95[1], -lost.ci95[0]),
+            loss=None if lost is None else (-lost.ci95[1], max(-lost.ci95[0], most_lost(0, lost.samples))),
             lost=0.0 if lost is None else -lost.value,
             weaknesses=tuple(_weaknesses(document)),
         )
@@ -105,6 +105,8 @@ def _weaknesses(document: EndpointsDocument) -> Iterator[Weakness]:
     if document.pairs_left:
         pairs = units.number_of(document.study.pairs, "pair")
         yield Weakness("low", f"{units.exact(document.pairs_left)} of {pairs} of segments are not measured yet")
+    if len(document.sessions) < 2:
+        yield Weakness("low", "the servers were started once, and another start may differ by more than the interval")
     for doubt in document.doubts:
         if doubt.kind not in UNRELATED:
             yield Weakness("low", doubt.sentence)
@@ -113,7 +115,7 @@ def _weaknesses(document: EndpointsDocument) -> Iterator[Weakness]:
 def _next(document: EndpointsDocument) -> Callable[[str, Candidate], str]:
     """Return what says the command that would decide."""
     command = next((session.command for session in document.sessions if session.command), "")
-    study = document.study
+    study, elsewhere = document.study, with_option(command, "out", "ANOTHER")  # another study has another directory
 
     def command_for(word: str, best: Candidate) -> str:
         if not command or word == "do not":
@@ -121,8 +123,8 @@ def _next(document: EndpointsDocument) -> Callable[[str, Candidate], str]:
         if document.pairs_left:
             return command
         if best.gain[0] <= 1:
-            return with_option(command, "rounds", str(2 * study.rounds))
-        return with_option(command, "questions", "FILE") if document.answers is None else ""
+            return with_option(elsewhere, "rounds", str(2 * study.rounds))
+        return with_option(elsewhere, "questions", "FILE") if document.answers is None else ""
 
     return command_for
 

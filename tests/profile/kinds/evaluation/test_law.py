@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.profile.kinds.evaluation import kept
-from tests.profile.law import Case, Row, around, check_deployed, law
+from tests.profile.law import Case, Row, about, around, check_deployed, law
 from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, conclude
 from trio_profile.records.estimate import Ratio
 
@@ -56,7 +56,7 @@ def cases(draw: st.DrawFn) -> Case:
     update = {"cells": cells, "dense": scores, "study": base.study.model_copy(update={"model": model})}
     document = base.model_copy(update=update)
     conclusion, rows = conclude(document), [row_of(row) for row in cells if row.prefill_speedup]
-    named = [row for row in rows if row.name in conclusion.sentence]
+    named = [row for row in rows if row.name in about(conclusion)]
     return Case("eval", conclusion, rows, named, answers=mean_something(document))
 
 

@@ -7,7 +7,6 @@ from tests.profile import examples
 from tests.profile.reading import in_terminal, too_wide
 from trio_profile.kinds.grid import ablate as pages
 from trio_profile.kinds.grid.ablate import Ablation, ablate
-from trio_profile.records.estimate import Ratio
 from trio_profile.records.schema import Cell, Dense
 from trio_profile.report.blocks import Table
 
@@ -51,18 +50,6 @@ def test_only_the_verdict_is_in_sight(known_answers: Ablation):
 def test_variants_that_differ_from_the_default_are_named(known_answers: Ablation):
     assert known_answers.conclusion is not None
     assert known_answers.conclusion.line == "Matters: of 2 comparisons with the default, 1 in answers: k_pos 1."
-
-
-def test_two_variants_that_differ_in_time_are_told_though_a_third_is_uncertain(known_answers: Ablation):
-    """The least median, 1.4×, is that of an interval which holds all others."""
-    speeds = [(2.2, (2.1, 2.3)), (1.5, (1.4, 1.6)), (1.4, (0.3, 2.3))]
-    rows = [
-        row.model_copy(update={"prefill_speedup": Ratio(median=middle, ci95=ci95, samples=20, stopped="budget")})
-        for row, (middle, ci95) in zip(known_answers.groups[0].rows, speeds, strict=True)
-    ]
-    [told] = pages._speeds(with_rows(known_answers, *rows))
-    assert "2.20× [2.10, 2.30]" in told and "1.5× [1.4, 1.6]" in told
-    assert not list(pages._speeds(with_rows(known_answers, *rows[1:])))
 
 
 def test_a_default_that_was_not_measured_is_not_compared_with():

@@ -207,9 +207,9 @@ def test_no_more_is_asked_when_the_loss_is_decided_or_the_time_is_up():
     cell = examples.answering({}, [True] * 24)
     found = contents(study, cell, dense=dense)
     assert local.to_ask(study, found) == ([cell.cell.id], 96)
-    found.asking_seconds = local.whole_seconds(study)
+    found.asking_seconds, found.further_answers = local.whole_seconds(study), 10
     assert local.to_ask(study, found)[0] == []
-    found.asking_seconds = 0.0
+    found.asking_seconds = found.further_answers = 0
     assert local.to_ask(study.model_copy(update={"verb": "ablate"}), found)[0] == []
     found.dense = Dense(**{**dict(dense), "correct": (False,) * 24})
     assert local.to_ask(study, found)[0] == [], "the dense model can lose none"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.profile.kinds.predict import kept
-from tests.profile.law import Case, Row, around, check_deployed, law, numbers
+from tests.profile.law import Case, Row, about, around, check_deployed, law, numbers
 from trio_profile import units
 from trio_profile.kinds.predict.document import PredictionDocument, conclude
 
@@ -28,7 +28,7 @@ def predictions(draw: st.DrawFn) -> PredictionDocument:
 def test_no_retention_refutes_the_conclusion(document: PredictionDocument):
     rows = [Row(f"trio at {units.percent(cell.layer_average)}", cell.gain, sureness="low") for cell in document.cells]
     found = conclude(document)
-    named = [row for row in rows if row.name in found.sentence]
+    named = [row for row in rows if row.name in about(found)]
     check_deployed(Case("predict", found, rows, named, answers=False, unit="times", together=True))
     assert found.word in ("try", "not decided", "do not") and found.sureness == "low"
     for low, high in zip(numbers("be # to", found.sentence), numbers(" to # times", found.sentence), strict=True):

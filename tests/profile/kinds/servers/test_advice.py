@@ -39,7 +39,7 @@ def test_only_a_load_whose_own_interval_does_not_contain_1_is_advised(gains, lin
     loads = tuple(at(load, *gain) for load, gain in zip(document.loads[:4], gains, strict=True))
     found = conclude(document.model_copy(update={"loads": loads}))
     assert found.line.startswith(line)
-    assert ("it is shown to be slower at a concurrency of 8" in found.reasons) == (found.word == "try")
+    assert found.line.endswith(". It is shown to be slower at a concurrency of 8.") == (found.word == "try")
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -92,3 +92,11 @@ def test_a_load_without_a_gain_is_not_promised():
     document = endpoints_document()
     nothing = document.model_copy(update={"loads": tuple(at.model_copy(update={"gains": {}}) for at in document.loads)})
     assert conclude(nothing).word == "nothing to decide"
+
+
+def test_servers_that_were_started_once_are_a_try_that_says_so():
+    document = endpoints_document()
+    found = conclude(document.model_copy(update={"sessions": document.sessions[:1]}))
+    assert (found.word, found.sureness) == ("try", "low")
+    assert found.reasons[0].startswith("the servers were started once")
+    assert not any(reason.startswith("the servers were started once") for reason in conclude(document).reasons)
