@@ -121,6 +121,7 @@ def test_without_a_driver_library_a_study_has_no_readings(monkeypatch):
 # --- a card with a power cap ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_capped_card_measures_for_as_long_as_it_may(monkeypatch):
     """Every round is slow. A quarter of 8 seconds goes to pauses, of a second each, and then the rounds count."""
     monkeypatch.setenv("REHEARSAL_MHZ", "1200")
@@ -144,6 +145,7 @@ def test_the_clock_of_a_round_after_a_pause_is_that_of_its_work(monkeypatch):
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_process_loads_the_model_once(monkeypatch, tmp_path, without_fvcore):
     """The model fits once and a half. Without energy the test is shorter."""
     monkeypatch.setenv("REHEARSAL_NVML", "no energy")
@@ -202,7 +204,10 @@ def test_a_cell_without_memory_leaves_nothing_behind(monkeypatch):
 # --- the work of the host ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["", "random", "trio", "fastv", "dart", "visionzip"])
+@pytest.mark.parametrize(
+    "name",
+    ["trio", *(pytest.param(name, marks=pytest.mark.slow) for name in ("", "random", "fastv", "dart", "visionzip"))],
+)
 def test_waits_and_operators_are_those_of_a_cpu_and_waits_are_those_of_the_device(name):
     method = methods.find(name)(retention=0.4) if name else None
     there, here = workload(), build(study(device="cpu"))
