@@ -17,7 +17,7 @@ from trio_profile.errors import ProfileError
 from trio_profile.inputs.workload import Workload
 from trio_profile.records.schema import Energy
 
-SECONDS = 2.0
+ENERGY_SECONDS = 2.0
 IDLE_SECONDS = 1.0
 
 SLOWED = {
@@ -110,7 +110,7 @@ def measure_energy(workload: Workload, method: Method | None, gpu: Gpu | None = 
         return Energy(reason=str(reason))
     tokens = workload.new_tokens - 1
     return Energy(
-        prefill_j=prefill_j, token_j=(whole_j - prefill_j) / tokens if tokens else None, idle_w=idle_w, seconds=SECONDS
+        prefill_j=prefill_j, token_j=(whole_j - prefill_j) / tokens if tokens else None, idle_w=idle_w, seconds=ENERGY_SECONDS
     )
 
 
@@ -126,7 +126,7 @@ def _joules(workload: Workload, run: Callable[[], object], gpu: Gpu, idle_w: flo
     run()
     _finish(workload)
     started, before, runs = time.perf_counter(), gpu.energy_j(), 0
-    while time.perf_counter() - started < SECONDS:
+    while time.perf_counter() - started < ENERGY_SECONDS:
         run()
         _finish(workload)
         runs += 1

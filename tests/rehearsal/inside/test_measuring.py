@@ -1,13 +1,17 @@
 """What a study measures and records on a pretended device."""
 
+import json
 import os
 import random
+import subprocess
+import sys
 import time
 from functools import cache
 
 import pytest
 import torch
 
+from tests.places import ROOT
 from tests.profile.studying import make
 from tests.rehearsal import cuda
 from trio_core import methods
@@ -105,7 +109,7 @@ def test_sessions_with_unlike_settings_of_cuda_do_not_merge(monkeypatch):
 @pytest.mark.parametrize(("kind", "has_energy"), [("all", True), ("virtual", True), ("no energy", False)])
 def test_a_driver_that_lacks_one_reading_gives_the_others(monkeypatch, kind, has_energy):
     monkeypatch.setenv("REHEARSAL_NVML", kind)
-    monkeypatch.setattr(gpu, "SECONDS", 0.3)
+    monkeypatch.setattr(gpu, "ENERGY_SECONDS", 0.3)
     monkeypatch.setattr(gpu, "IDLE_SECONDS", 0.3)
     energy = gpu.measure_energy(workload(), None)
     assert (energy.prefill_j is not None) == has_energy, energy.reason
@@ -254,3 +258,19 @@ def test_every_kind_runs_on_the_device(monkeypatch, tmp_path, device):
         ("flops", ["--retention", "0.4"]),
     ):
         assert program(verb, *more, "--out", str(tmp_path / verb)) == 0
+
+
+@pytest.mark.slow
+def test_all_questions_of_the_gpu_script_are_answered(tmp_path):
+    """A pretended device is slow, so each question may take five times its minutes."""
+    command = [sys.executable, ROOT / "scripts" / "gpu", tmp_path, "--model", "pocket", "--seconds", "3"]
+    done = subprocess.run([*map(str, command), "--minutes", "50"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + "".join(log.read_text() for log in tmp_path.glob("*.log"))
+    answers = {file.stem: json.loads(file.read_text()) for file in tmp_path.glob("*.json")}
+    assert len(answers) == 9
+    assert answers["order"]["before"] != answers["order"]["after"]
+    # No pretended device has CUDA's own kernels: `_sleep`, and the names that a profiler sees.
+    assert all("wait_of_known_length" in name or "flash" in name for name in answers["tests"]["failed"])
+    assert answers["clock"]["constants"] == {"records/timing.py LEAST_CLOCK": 0.95}
+    assert answers["energy"]["constants"] == {"profilers/gpu.py ENERGY_SECONDS": 2.0}
+    assert all(row["torch_waits"] == row["host_waits"] for row in answers["waits"].values())
