@@ -4,7 +4,9 @@ cuda.py: the device. Its tensors hold data, work takes device time, events are a
 nvml.py: what its driver reports.
 registration.cpp: what torch's own C++ asks of a CUDA device.
 startup/sitecustomize.py: installs them in every process that Python starts.
-test_rehearsal.py: compiles the C++, and runs the tests of `inside` in a process that has the device.
+building.py: compiles the C++, and makes the environment of a process that has the device.
+stages.py: operators, waits and bytes of a stage, as a table.
+test_rehearsal.py: runs the tests of `inside` in such a process.
 
 The device contradicts: an event that is read too early, tensors of two devices in one operator, too large a tensor, and
 a context that a forked process takes over all raise. Each test sets up its machine by environment variables, which the

@@ -11,7 +11,8 @@ import time
 import uuid as uuids
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 BLOCK = 512
 """Memory is allocated in multiples of so many bytes."""
+COMPUTES_NOTHING = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view")
 COPIES = ("_to_copy", "copy_")
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index")
 READS = (
@@ -92,6 +94,7 @@ class _State:
     pid: of the process that has the context; 0 before the first use.
     attended: whether an attention ran, which settles the order of its kernels.
     warns: whether each wait warns (`set_sync_debug_mode`).
+    watches: what is called for each operator, with its name and the bytes that it reads and writes.
     known: the storages that the devices' memory accounts for.
     pinned: storages of the host's pinned memory.
     """
@@ -100,12 +103,23 @@ class _State:
     pid: int = 0
     attended: bool = False
     warns: bool = False
+    watches: list[Callable[[str, int], None]] = field(default_factory=list)
     cards: dict[int, Card] = field(default_factory=dict)
     known: weakref.WeakSet[torch.UntypedStorage] = field(default_factory=weakref.WeakSet)
     pinned: weakref.WeakSet[torch.UntypedStorage] = field(default_factory=weakref.WeakSet)
 
 
 _state = _State()
+
+
+@contextmanager
+def watching(watch: Callable[[str, int], None]) -> Iterator[None]:
+    """Call a function for each operator: (name, bytes that it reads and writes)."""
+    _state.watches.append(watch)
+    try:
+        yield
+    finally:
+        _state.watches.remove(watch)
 
 
 def devices() -> int:
@@ -245,8 +259,10 @@ def execute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     plain_kwargs.pop("pin_memory", None)
     result = (_flash if name.startswith("_scaled_dot_product_flash") else func)(*plain_args, **plain_kwargs)
     source = ours[0].device.index if ours else target
-    if not func.is_view:
+    if not (func.is_view or name in COMPUTES_NOTHING):
         card(source).operators += 1
+        for watch in _state.watches:
+            watch(name, sum(value.nbytes for value in tree_leaves((args, kwargs, result)) if isinstance(value, Tensor)))
         card(source).work(float(os.environ.get("REHEARSAL_OPERATOR_MS", "0.01")) / 1e3)
     if waits:
         card(source).wait()
