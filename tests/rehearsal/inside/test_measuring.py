@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 import torch
 
+from tests import needs
 from tests.places import ROOT
 from tests.profile.studying import make
 from tests.rehearsal import cuda, stages
@@ -261,6 +262,28 @@ def test_every_kind_runs_on_the_device(monkeypatch, tmp_path, device):
         ("flops", ["--retention", "0.4"]),
     ):
         assert program(verb, *more, "--out", str(tmp_path / verb)) == 0
+    with pytest.raises(SystemExit) as ended:
+        main(["gate", str(tmp_path / "sweep"), str(tmp_path / "sweep")])
+    assert not ended.value.code
+
+
+@pytest.mark.slow
+def test_a_host_of_ray_measures_on_its_gpu(tmp_path):
+    """The node has one GPU, and its host measures there. The processes of Ray inherit the pretended device."""
+    needs.package("ray", "ray")
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1, "include_dashboard": False})
+    try:
+        words = ["--dtype", "bfloat16", "--method", "trio", "--retention", "0.4", "--seconds", "4"]
+        where = ["--engine", "ray", "--address", nodes.address, "--cores", "1", "--out", str(tmp_path / "out")]
+        assert program("sweep", *words, *where) == 0
+    finally:
+        nodes.shutdown()
+    contents = Store(tmp_path / "out").read()
+    assert [cell.status for cell in contents.measurements] == ["done"]
+    assert all(session.engine.startswith("ray") for session in contents.sessions)
+    assert all(session.environment.device_name.startswith("NVIDIA") for session in contents.sessions)
 
 
 @pytest.mark.slow
