@@ -110,7 +110,10 @@ def measure_energy(workload: Workload, method: Method | None, gpu: Gpu | None = 
         return Energy(reason=str(reason))
     tokens = workload.new_tokens - 1
     return Energy(
-        prefill_j=prefill_j, token_j=(whole_j - prefill_j) / tokens if tokens else None, idle_w=idle_w, seconds=ENERGY_SECONDS
+        prefill_j=prefill_j,
+        token_j=(whole_j - prefill_j) / tokens if tokens else None,
+        idle_w=idle_w,
+        seconds=ENERGY_SECONDS,
     )
 
 
