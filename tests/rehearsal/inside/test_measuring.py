@@ -263,7 +263,7 @@ def test_every_kind_runs_on_the_device(monkeypatch, tmp_path, device):
     ):
         assert program(verb, *more, "--out", str(tmp_path / verb)) == 0
     with pytest.raises(SystemExit) as ended:
-        main(["gate", str(tmp_path / "sweep"), str(tmp_path / "sweep")])
+        main(["gate", "--counts", str(tmp_path / "sweep"), str(tmp_path / "sweep")])
     assert not ended.value.code
 
 
@@ -287,16 +287,17 @@ def test_a_host_of_ray_measures_on_its_gpu(tmp_path):
 
 
 @pytest.mark.slow
-def test_all_questions_of_the_gpu_script_are_answered(tmp_path):
-    """A pretended device is slow, so each question may take five times its minutes."""
+def test_all_questions_of_the_gpu_script_are_answered(monkeypatch, tmp_path):
+    """A pretended device is slow: each question may take eight times its minutes, and runs few of the tests."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k 'wait_of_known_length or parts_of_a_prefill'")
     command = [sys.executable, ROOT / "scripts" / "gpu", tmp_path, "--model", "pocket", "--seconds", "3"]
-    done = subprocess.run([*map(str, command), "--minutes", "50"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*map(str, command), "--minutes", "80"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + "".join(log.read_text() for log in tmp_path.glob("*.log"))
     answers = {file.stem: json.loads(file.read_text()) for file in tmp_path.glob("*.json")}
     assert len(answers) == 9
     assert answers["order"]["before"] != answers["order"]["after"]
-    # No pretended device has CUDA's own kernels: `_sleep`, and the names that a profiler sees.
-    assert all("wait_of_known_length" in name or "flash" in name for name in answers["tests"]["failed"])
+    (failed,) = answers["tests"]["failed"]  # no pretended device has CUDA's own `_sleep`
+    assert "wait_of_known_length" in failed and answers["tests"]["passed"] == 2
     assert answers["clock"]["constants"] == {"records/timing.py LEAST_CLOCK": 0.95}
     assert answers["energy"]["constants"] == {"profilers/gpu.py ENERGY_SECONDS": 2.0}
     assert all(row["torch_waits"] == row["host_waits"] for row in answers["waits"].values())
