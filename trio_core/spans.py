@@ -7,6 +7,7 @@ The names in use:
     selection: all that one stage does to choose its tokens
     proxy_forward, proxy_loss, backward, nms: the parts of TRIO's selection
     compaction: the dropped tokens leave the sequence
+    order check: are the kept indices in order? It is no part of pruning
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 
 Listener = Callable[[str, bool], None]
 """(name of the region, whether it begins) → None."""
+
+ORDER_CHECK = "order check"
 
 _listeners: list[Listener] = []
 

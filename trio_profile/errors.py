@@ -7,6 +7,8 @@ ProfileError              an error that the user can fix; the command line print
 └── MeasurementError      the measurements do not suffice: too few samples, a missing quantity
 """
 
+import traceback
+
 from trio_profile.text import message_of
 
 
@@ -30,8 +32,9 @@ class MeasurementError(ProfileError, ValueError):
     """The measurements do not suffice for what is computed from them."""
 
 
-_FULL = ("DefaultCPUAllocator", "CUDA error: out of memory")
-"""Parts of the messages of torch where memory ran out and the error has no class of its own."""
+_FULL = ("DefaultCPUAllocator", "error: out of memory", "cudaErrorMemoryAllocation", "_ALLOC_FAILED")
+"""Parts of the messages of torch where memory ran out and the error has no class of its own. The last one is that of
+NVIDIA's libraries, such as CUBLAS_STATUS_ALLOC_FAILED."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -43,3 +46,11 @@ def is_out_of_memory(error: BaseException) -> bool:
         if isinstance(raised, RuntimeError) and any(words in message_of(raised) for words in _FULL):
             return True
     return False
+
+
+def release(error: BaseException) -> None:
+    """Let go of what the frames of an error and of its causes hold, such as the tensors of a run that failed."""
+    raised: BaseException | None = error
+    while raised is not None:
+        traceback.clear_frames(raised.__traceback__)
+        raised = raised.__cause__ or raised.__context__

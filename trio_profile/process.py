@@ -1,4 +1,4 @@
-"""Prepare this process for measuring: its waiting threads spin briefly and then sleep, and it keeps its memory.
+"""Prepare this process for measuring: how its threads wait, what it does with freed memory, which attention it runs.
 
 This module needs the standard library only. Call `prepare` before torch is imported: the OpenMP runtime that torch
 loads reads its variables once.
@@ -20,6 +20,9 @@ CPU from the thread that it waits for. A thread that sleeps at once is slow on a
 than a small operation. So a waiting thread checks for work 2,000 times, and then sleeps. docs/how-to/machine.md has the
 measured times.
 """
+_CUDNN_LAST = {"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}
+"""On Hopper torch prefers cuDNN's attention, which makes a new plan for every length of a cache. That takes seconds.
+torch reads this variable at its first attention."""
 _BRIEF = 10_000
 """A thread that looks no more often than this spins briefly."""
 
@@ -46,13 +49,15 @@ class _State:
 
 
 def prepare() -> None:
-    """Let waiting threads spin briefly and then sleep, and let malloc keep its memory. A second call changes nothing.
+    """Let waiting threads spin briefly and then sleep, let malloc keep its memory, and let cuDNN's attention come last.
 
-    If torch is imported already, its threads stay as they are. The processes that this one starts are prepared.
+    A second call changes nothing. If torch is imported already, its threads stay as they are. The processes that this
+    one starts are prepared.
     """
     if _State.is_prepared:
         return
     added = wait_variables(os.environ)
+    os.environ.update(_attention_variables(os.environ))
     _State.policy = _known_policy() if "torch" in sys.modules else _policy_of(os.environ | added)
     os.environ.update(added)
     _State.keeps_memory = _keep_memory()
@@ -82,7 +87,13 @@ def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
     environment: that of the new process. Variables that the user has set stay as they are.
     """
-    return wait_variables(environment) | ({} if _sets_malloc(environment) else _MALLOC)
+    malloc = {} if _sets_malloc(environment) else _MALLOC
+    return wait_variables(environment) | _attention_variables(environment) | malloc
+
+
+def _attention_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to add to an environment, so that cuDNN's attention comes last. The user's own stay."""
+    return {name: value for name, value in _CUDNN_LAST.items() if name not in environment}
 
 
 def _known_policy() -> str:

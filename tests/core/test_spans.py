@@ -5,7 +5,7 @@ import torch
 
 from tests.core import tiny
 from trio_core import Trio, prune
-from trio_core.spans import listening, span
+from trio_core.spans import ORDER_CHECK, listening, span
 
 
 class Ear(list[tuple[str, bool]]):
@@ -31,5 +31,6 @@ def test_trio_is_heard_stage_by_stage():
     parts = [
         (name, entering) for name in ("proxy_forward", "proxy_loss", "backward", "nms") for entering in (True, False)
     ]
-    stage = [("selection", True), *parts, ("selection", False), ("compaction", True), ("compaction", False)]
+    after = [(name, entering) for name in (ORDER_CHECK, "compaction") for entering in (True, False)]
+    stage = [("selection", True), *parts, ("selection", False), *after]
     assert ear == stage * 2

@@ -60,7 +60,7 @@ def test_the_policy_of_an_environment():
 
 def test_a_worker_keeps_what_the_user_has_set():
     added = process.worker_variables({"OMP_WAIT_POLICY": "active", "MALLOC_TRIM_THRESHOLD_": "1"})
-    assert added == {}
+    assert added == process._CUDNN_LAST
 
 
 @pytest.mark.parametrize("name", ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"])
@@ -94,3 +94,10 @@ faults(); print(faults())
     prefix = "import sys; sys.argv = ['', {!r}]\n"
     assert int(printed(prefix.format("keep") + code)) < 100
     assert int(printed(prefix.format("") + code)) > 1000
+
+
+def test_flash_attention_comes_before_cudnn_unless_the_user_decides():
+    name = "TORCH_CUDNN_SDPA_DEPRIORITIZED"
+    code = f"import os; from trio_profile import process; process.prepare(); print(os.environ['{name}'])"
+    assert (printed(code).strip(), printed(code, **{name: "0"}).strip()) == ("1", "0")
+    assert process.worker_variables({}).get(name) == "1" and name not in process.worker_variables({name: "0"})

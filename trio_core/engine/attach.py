@@ -66,8 +66,22 @@ def _interruptible(model: nn.Module, end_pass: Callable[[], None]) -> Replacemen
     return Replacement(model, "forward", interruptible)
 
 
+def _expect(setup: Setup, inputs: dict[str, Any]) -> None:
+    """Tell the tower of a generate(), which may run it before the forward. inputs: its arguments by name."""
+    if isinstance(setup.tower, ThinTower) and inputs["input_ids"] is not None:
+        _tell_tower(setup, read_prompt(setup, inputs, inputs))
+
+
+def _tell_tower(setup: Setup, prompt: Prompt) -> None:
+    setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
+
+
 class Attachment:
-    """The state behind one `prune` context."""
+    """The state behind one `prune` context.
+
+    Nothing that it holds holds it. A cycle would keep the tensors of a run until the garbage collector comes, which is
+    off while times are measured.
+    """
 
     def __init__(self, setup: Setup, trace: Trace, notes: tuple[str, ...] = ()):
         self.setup = setup
@@ -78,7 +92,7 @@ class Attachment:
         self.passes = 0
         self.order = OrderCheck()
         self.head = HeadAtPlaces(self.model)
-        self.guarded = GuardedGenerate(self.model, setup.tower, self._expect)
+        self.guarded = GuardedGenerate(self.model, setup.tower, partial(_expect, setup))
         self._handles: list[Any] = []
         self._inputs: dict[str, Any] = {}  # of the model's forward that runs
         self._owner: threading.Thread | None = None
@@ -251,7 +265,7 @@ class Attachment:
         encoded = bool(inputs.get("mm_encoder_outputs"))  # generate() ran the tower, and then repeated the samples
         video_inputs, copies = (self.guarded.inputs, self.guarded.copies) if encoded else (inputs, 1)
         prompt = read_prompt(self.setup, inputs, video_inputs, copies)
-        self._tell_tower(prompt)
+        _tell_tower(self.setup, prompt)
         if not prompt.pictures and self.guarded.pruned:
             # Guidance: beside each step that sees the picture, generate() runs one that does not. It brings a mask.
             if inputs["input_ids"].shape[1] == 1 and inputs.get("attention_mask") is None:
@@ -267,14 +281,6 @@ class Attachment:
             self.guarded.pruned = self.guarded.generating and bool(prompt.pictures)
         wanted = inputs.get("logits_to_keep") if "logits_to_keep" in self._parameters else 0
         return Prefill(self.setup, prompt, self.trace, self.order, wanted if isinstance(wanted, int) else 0)
-
-    def _expect(self, inputs: dict[str, Any]) -> None:
-        """Tell the tower of a generate(), which may run it before the forward. inputs: its arguments by name."""
-        if isinstance(self.setup.tower, ThinTower) and inputs["input_ids"] is not None:
-            self._tell_tower(read_prompt(self.setup, inputs, inputs))
-
-    def _tell_tower(self, prompt: Prompt) -> None:
-        self.setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
 
     def _forget_pass(self) -> None:
         self.running, self._inputs = None, {}

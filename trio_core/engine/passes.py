@@ -41,7 +41,8 @@ class Setup:
     @cached_property
     def schedule(self) -> Callable[[int], Schedule]:
         """The schedule of a sample by its number of visual tokens. Each is solved once."""
-        return cache(lambda visual_tokens: self.method.schedule(visual_tokens, self.num_layers))
+        method, num_layers = self.method, self.num_layers  # not `self`, which would be a cycle
+        return cache(lambda visual_tokens: method.schedule(visual_tokens, num_layers))
 
 
 class Pass(ABC):

@@ -23,7 +23,7 @@ from trio_core.methods.method import blamed
 from trio_core.methods.view import Embeddings, Picture, Selection, Signal, View, last_rows
 from trio_core.models.layer import extra_behaviour, gradients_checked
 from trio_core.rules.attention import LayerCall
-from trio_core.spans import span
+from trio_core.spans import ORDER_CHECK, span
 from trio_core.tensors import HiddenBSD, LeftBSD, differentiable
 from trio_core.trace import StageTrace, Trace
 
@@ -215,7 +215,8 @@ class Prefill(Pass):
             if len(kept) != picture.budget:
                 raise TrioError(f"{method} kept {len(kept)} of {count} tokens {place}; its budget is {picture.budget}")
             fault = f"{method} kept indices that do not ascend from 0 to {count - 1} {place}; sort them, each once"
-            held.append(self.order.hold(kept, count, fault))
+            with span(ORDER_CHECK):
+                held.append(self.order.hold(kept, count, fault))
         if selection.features is not None:
             shapes = [tuple(merged.shape) for merged in selection.features]
             if shapes != (expected := [(picture.budget, width) for picture in pictures]):

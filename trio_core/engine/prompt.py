@@ -54,7 +54,8 @@ def read_prompt(setup: Setup, inputs: dict[str, Any], video_inputs: dict[str, An
     """
     input_ids, valid = _ids_and_padding(inputs)
     visual = setup.adapter.visual_tokens(input_ids) & valid
-    video = torch.isin(input_ids, input_ids.new_tensor(setup.adapter.video_ids)) & valid
+    video_ids = to_device(torch.tensor(setup.adapter.video_ids, dtype=input_ids.dtype), input_ids.device)
+    video = torch.isin(input_ids, video_ids) & valid
     marks = {"visual": visual, "valid": valid, "video": video}
     marks |= {"begins": _documents(setup, inputs), "predicting": _predicting(inputs)}
     marks = {name: mask for name, mask in marks.items() if mask is not None}

@@ -20,7 +20,7 @@ from trio_core.models.layer import feed_forward, part, take_apart
 from trio_core.models.toy import ToyFamily
 from trio_core.rules.attention import AttentionLayer, Readout
 from trio_core.rules.cost import LayerShape
-from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS
+from trio_core.tensors import HiddenBSD, LogitsBPV, MaskBS, to_device
 
 adapters: dict[str, type["Adapter"]] = {}
 """The adapter of each model class, by the class's name."""
@@ -181,7 +181,7 @@ class Adapter(ToyFamily):
 
     def visual_tokens(self, input_ids: Tensor) -> MaskBS:
         """[B, S]: True at visual tokens."""
-        return torch.isin(input_ids, torch.tensor(self.placeholder_ids(), device=input_ids.device))
+        return torch.isin(input_ids, to_device(torch.tensor(self.placeholder_ids()), input_ids.device))
 
     @property
     def video_ids(self) -> tuple[int, ...]:

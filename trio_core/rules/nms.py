@@ -48,17 +48,21 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
         return torch.arange(count, device=scores.device)
     ranked, order = widened(scores).sort(descending=True, stable=True)
     spread = ranked[:1] - ranked[-1:]  # finite only if all scores are
-    kept, unit_kept, start = np.empty(0, dtype=np.int64), None, 0
+    kept, ranked_places, unit_kept, start = np.empty(0, dtype=np.int64), [], None, 0
     while len(kept) < budget and start < count:
         block = order[start : start + _block_size(budget, len(kept), start, on_cpu=features.is_cpu)]
         unit, finite = _unit_rows(features[block], spread)
         places = np.arange(start, start := start + len(block))
         if unit_kept is not None:  # an accelerator comes here only with more than _AT_ONCE candidates
-            free = _read((unit @ unit_kept.T).amax(dim=1, keepdim=True) < threshold, finite).nonzero()[0]
+            is_free, block_places = _read((unit @ unit_kept.T).amax(dim=1, keepdim=True) < threshold, finite, block)
+            free = is_free.nonzero()[0]
             if not len(free):
+                ranked_places.append(block_places)
                 continue
             places, unit = places[free], unit[to_device(torch.from_numpy(free), unit.device)]
-        new = _greedy(_read(unit @ unit.T >= threshold, finite), budget - len(kept))
+        near, block_places = _read(unit @ unit.T >= threshold, finite, block)
+        ranked_places.append(block_places)
+        new = _greedy(near, budget - len(kept))
         kept = np.concatenate([kept, places[new]])
         if len(kept) < budget and start < count:
             chosen = unit[to_device(torch.from_numpy(new), unit.device)]
@@ -67,7 +71,7 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
         left = np.ones(count, dtype=np.bool_)
         left[kept] = False
         kept = np.concatenate([kept, left.nonzero()[0][: budget - len(kept)]])
-    return order[to_device(torch.from_numpy(kept), order.device)].sort().values
+    return to_device(torch.from_numpy(np.sort(np.concatenate(ranked_places)[kept])), order.device)
 
 
 def _block_size(budget: int, kept: int, start: int, *, on_cpu: bool) -> int:
@@ -91,18 +95,23 @@ def _unit_rows(rows: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     return rows.div_(norm.clamp_min(1e-12)), torch.maximum(norm, spread) < torch.inf
 
 
-def _read(answers: Tensor, finite: Tensor) -> BoolBX:
-    """[B, X], the answers copied to the host. The host waits once.
+def _read(answers: Tensor, finite: Tensor, places: Tensor) -> tuple[BoolBX, PlacesK]:
+    """[B, X] and [C], the answers and the places copied to the host. The host waits once.
 
     answers: [B, X].
     finite: [C, 1], which rows are finite.
+    places: [C], of the tokens of a block.
 
     Raises OptionError if a row is not finite.
     """
-    read = torch.cat([answers.flatten(), finite.flatten()]).numpy(force=True)
-    if not read[answers.numel() :].all():
+    parts = (places, answers.flatten(), finite.flatten())
+    read = torch.cat([part.view(torch.uint8) for part in parts]).numpy(
+        force=True
+    )  # as bytes, so that one copy is enough
+    of_places, of_answers, of_finite = np.split(read, np.cumsum([8 * len(places), answers.numel()]))
+    if not of_finite.all():
         raise not_finite("scores or features")
-    return read[: answers.numel()].reshape(answers.shape)
+    return of_answers.view(np.bool_).reshape(answers.shape), of_places.view(np.int64)
 
 
 def _greedy(near: BoolBX, most: int) -> PlacesK:

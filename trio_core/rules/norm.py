@@ -68,7 +68,7 @@ class RmsNorm:
         slope = slope.mul_(gain)
         length = torch.hypot(torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=gain.dtype), floor)
         along = (values * slope).sum(dim=-1, keepdim=True).div_(length.square())
-        across = torch.linalg.vector_norm(slope.addcmul_(values.to(slope.dtype), along, value=-1), dim=-1)
+        across = torch.linalg.vector_norm(slope.addcmul_(values, along, value=-1), dim=-1)
         return across.div_(length[..., 0])
 
     def factors(self, values: Tensor) -> Factors:

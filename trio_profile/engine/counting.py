@@ -10,7 +10,7 @@ from trio_core.pruning import prune
 from trio_core.trace import StageTrace, Trace
 from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
-from trio_profile.errors import is_out_of_memory
+from trio_profile.errors import is_out_of_memory, release
 from trio_profile.inputs.picture import lay_out, shown_inputs
 from trio_profile.inputs.questions import chance_of, pictures_of
 from trio_profile.inputs.workload import Workload
@@ -103,9 +103,10 @@ def _stage(stage: StageTrace, visual_tokens: int, *, keep_maps: bool) -> StageTo
 
 
 def failure_of(cell: Cell, error: Exception) -> Measurement:
-    """Return the record of a cell that ran out of memory. Any other error is raised again."""
+    """Return the record of a cell that ran out of memory, and free what it holds. Any other error is raised again."""
     if not is_out_of_memory(error):
         raise error
+    release(error)
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     cause = error.__cause__ if isinstance(error, MethodError) and error.__cause__ else error

@@ -31,7 +31,7 @@ from trio_profile.profilers.clock import Clock, clock_for
 from trio_profile.progress import Step
 from trio_profile.records.schema import Answers, Dense, Measurement, Picture, Round, Session
 from trio_profile.records.study import PROCESSES
-from trio_profile.records.timing import Phase
+from trio_profile.records.timing import RunPhase
 
 MOST_ROUNDS = 200
 """A process measures at most so many rounds."""
@@ -41,8 +41,8 @@ SLOWED_PAUSE = 1.0
 """After a round that was discarded, the GPU gets so many seconds to cool."""
 SEND_SECONDS = 5.0
 """How often rounds are sent."""
-MOST_DISCARDED = 50
-"""If so many rounds of a process were discarded, all further ones count."""
+DISCARDED_SHARE = 0.25
+"""If discarded rounds and pauses took this share of a process's time, all further rounds count."""
 
 Report = Callable[[str, int, int], None]
 """Called with what is measured now, how much of it is done, and of how much."""
@@ -66,25 +66,35 @@ class Opened:
         return self.plan.workload
 
 
-class _Loaded:
-    """The study that the server has loaded; None before."""
+@dataclass
+class Loaded:
+    """The study that a process has loaded; None before."""
 
     plan: Plan | None = None
 
 
+_LOADED = Loaded()
+"""That of the server, and of the processes that it forks."""
+
+
 def load(order: Order) -> None:
     """Load the model of an order into this process, once. The processes that it forks have it."""
-    if _Loaded.plan is None:
-        _Loaded.plan = resolve(order.study, keep_refusals=order.keep_refusals)
+    if _LOADED.plan is None:
+        _LOADED.plan = resolve(order.study, keep_refusals=order.keep_refusals)
 
 
-def measure(orders: Iterable[Order], say: Say) -> None:
-    """Carry out orders, one after another, in one session. say: takes a list of events."""
+def measure(orders: Iterable[Order], say: Say, loaded: Loaded = _LOADED) -> None:
+    """Carry out orders, one after another, in one session.
+
+    say: takes a list of events.
+    loaded: the model, for all calls with the same one.
+    """
     opened: Opened | None = None
     for order in orders:
         if opened is None:
             say([Step(f"loading {order.study.model}")])
-            opened = open_process(order, _Loaded.plan)
+            opened = open_process(order, loaded.plan)
+            loaded.plan = opened.plan
             say([opened.session])
         if order.one_thread:
             torch.set_num_threads(1)
@@ -223,6 +233,7 @@ class Timer:
 
     blocks: the cells of each block.
     seed: of the orders. Each session has another one.
+    _lost, _most_lost: seconds of discarded rounds and pauses, and how many this process may spend on them.
     """
 
     opened: Opened
@@ -230,7 +241,8 @@ class Timer:
     seed: str
     report: Report = lambda *_: None
     _draw: random.Random = field(init=False)
-    _discarded: int = 0
+    _lost: float = 0.0
+    _most_lost: float = 0.0
 
     def __post_init__(self) -> None:
         self._draw = random.Random(self.seed)
@@ -243,13 +255,14 @@ class Timer:
         The first round is one of generations, while those have had less than their share of the time.
         """
         begin = time.perf_counter() - self.opened.session.load_seconds
+        usual, spent = allowance.whole / (allowance.processes or PROCESSES), allowance.whole - allowance.left
+        self._most_lost = DISCARDED_SHARE * usual
+        generates = allowance.generating <= GENERATION_SHARE * (spent + usual)
         with rounds.quiet():
             for cells in self._cells:
-                yield from self._warm_up(cells)
-            overhead, spent = time.perf_counter() - begin, allowance.whole - allowance.left
-            if allowance.generating <= GENERATION_SHARE * (
-                spent + allowance.whole / (allowance.processes or PROCESSES)
-            ):
+                yield from self._warm_up(cells, "generation" if generates else "prefill")
+            overhead = time.perf_counter() - begin
+            if generates:
                 for cells in self._cells:
                     yield from self._round(cells, "generation")
             start = last = time.perf_counter()
@@ -265,14 +278,22 @@ class Timer:
                     return
                 last = now
 
-    def _warm_up(self, cells: dict[str, PlannedCell]) -> Iterator[Round | Measurement]:
-        """Run the dense model and one cell of each method. What runs for the first time in a process takes longer."""
-        first = {planned.cell.method: name for name, planned in reversed(cells.items())}
-        yield from self._round({name: cells[name] for name in first.values()}, "warm-up")
+    def _warm_up(self, cells: dict[str, PlannedCell], phase: RunPhase) -> Iterator[Round | Measurement]:
+        """Run what the next round times. It takes longer for the first time in a process, and at a new length.
 
-    def _round(self, cells: dict[str, PlannedCell], phase: Phase) -> Iterator[Round | Measurement]:
+        For prefills on a CPU one cell of each method suffices: there a new length costs little.
+        """
+        if phase == "prefill" and self.opened.workload.device.type == "cpu":
+            first = {planned.cell.method: name for name, planned in reversed(cells.items())}
+            cells = {name: cells[name] for name in first.values()}
+        yield from self._round(cells, phase, is_warm_up=True)
+
+    def _round(
+        self, cells: dict[str, PlannedCell], phase: RunPhase, *, is_warm_up: bool = False
+    ) -> Iterator[Round | Measurement]:
         """Measure one round. A cell that fails is left out of all further ones, and the round is measured again."""
         while cells:
+            begin = time.perf_counter()
             methods = {name: planned.method for name, planned in cells.items()}
             try:
                 measured = rounds.measure(
@@ -285,12 +306,18 @@ class Timer:
                 for block in self._cells:
                     block.pop(failed.cell, None)
                 continue
-            if not measured.discarded or self._discarded >= MOST_DISCARDED:
-                yield measured.model_copy(update={"discarded": False})
+            if is_warm_up or not measured.discarded or self._lost >= self._most_lost:
+                recorded = "warm-up" if is_warm_up else phase
+                yield measured.model_copy(update={"phase": recorded, "discarded": False})
                 return
-            time.sleep(SLOWED_PAUSE)
-            self._discarded += 1
             yield measured
+            self._rest()
+            self._lost += time.perf_counter() - begin
+
+    def _rest(self) -> None:
+        """Let the GPU cool. Then it works until its clock is up again, which an idle GPU lowers."""
+        time.sleep(SLOWED_PAUSE)
+        rounds.run(self.opened.workload, self.opened.clock, "prefill")
 
 
 def blocks_of(plan: Plan, cells: Collection[str]) -> list[list[PlannedCell]]:

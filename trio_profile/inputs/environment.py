@@ -1,5 +1,6 @@
 """The description of the machine that is stored with every measurement."""
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,11 @@ from trio_profile.records.schema import Environment, FileDigest, Session
 
 _BUSY_SECONDS = 0.1
 """How long the CPUs are watched at the start of a session."""
+_CUDA_VARIABLES = (
+    *("CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING", "CUBLAS_WORKSPACE_CONFIG"),
+    *("NVIDIA_TF32_OVERRIDE", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"),
+)
+"""The variables of the environment that change a time on CUDA."""
 
 
 def open_session(device: str = "cpu", command: str = "", inputs: Mapping[str, FileDigest] | None = None) -> Session:
@@ -42,7 +48,8 @@ def collect(device: str = "cpu", *, fresh: bool = False) -> Environment:
         device_memory_bytes=properties.total_memory if properties else None,
         wait_policy=_wait_policy(fresh),
         allocator=process.allocator(fresh=fresh),
-        sdpa=_sdpa() if on_gpu else None,
+        sdpa=_sdpa(device) if on_gpu else None,
+        cuda_settings=_cuda_settings() if on_gpu else None,
     )
 
 
@@ -79,11 +86,24 @@ def _wait_policy(fresh: bool) -> str:
     return process.wait_policy()
 
 
-def _sdpa() -> str | None:
+def _cuda_settings() -> dict[str, str]:
+    """The variables and the switches of torch that change a time on CUDA. A variable that is not set is left out."""
+    return {name: os.environ[name] for name in _CUDA_VARIABLES if name in os.environ} | {
+        "float32 products": torch.get_float32_matmul_precision(),
+        "cudnn.allow_tf32": str(torch.backends.cudnn.allow_tf32),
+        "cudnn.benchmark": str(torch.backends.cudnn.benchmark),
+        "deterministic": str(torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic),
+    }
+
+
+def _sdpa(device: str) -> str | None:
     """SDPA's kernels in the order in which torch tries them.
 
-    It depends on the versions of torch and cuDNN, and on TORCH_CUDNN_SDPA_DEPRIORITIZED.
+    It depends on the versions of torch and cuDNN, and on TORCH_CUDNN_SDPA_DEPRIORITIZED. torch settles it at the first
+    attention of a process, so a small one runs here.
     """
+    rows = torch.zeros(1, 1, 8, 64, dtype=torch.float16, device=device)
+    torch.nn.functional.scaled_dot_product_attention(rows, rows, rows)
     names = {backend.value: name.lower() for name, backend in SDPBackend.__members__.items()}
     try:
         order = torch._C._get_sdp_priority_order()  # pyright: ignore[reportAttributeAccessIssue]

@@ -3,7 +3,8 @@
 Nothing here reaches the hub unless the user names one of its repositories.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import logging as transformers_logging
 
 from trio_profile import units
-from trio_profile.errors import StudyError
+from trio_profile.errors import StudyError, is_out_of_memory, release
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.large_weights import LARGE, with_large_weights
@@ -58,16 +59,44 @@ def load(study: Study, *, weights: bool = True) -> Loaded:
     builtin = BUILTIN.get(study.model)
     if builtin is None:
         catalogue.require_model(study.model)
-        return Loaded(*_trained(study.model, study, device_of(study.device)), None)
+        with _on_device(study) as device:
+            return Loaded(*_trained(study.model, study, device), None)
     if not weights:
         model = without_weights(builtin, study.attention)
-    elif builtin.checkpoint is None:
-        model = _random_weights(builtin, study, device_of(study.device))
     else:
-        model, _ = _trained(str(builtin.checkpoint), study, device_of(study.device))
-        if builtin.converted is not None:
-            model = builtin.converted(model).to(study.device)  # pyright: ignore[reportArgumentType]
+        with _on_device(study) as device:
+            model = _builtin_weights(builtin, study, device)
     return Loaded(model, builtin.processor and builtin.processor(), builtin)
+
+
+@contextmanager
+def _on_device(study: Study) -> Iterator[torch.device]:
+    """A context in which a model is loaded onto the study's device. On CUDA the device stays this thread's current one.
+
+    Raises StudyError if there is no such device, or if the model does not fit into its memory.
+    """
+    device = device_of(study.device)
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+    try:
+        yield device
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        release(error)
+        raise StudyError(
+            f"model {study.model!r} does not fit into the memory of {device}; choose a smaller --dtype or another "
+            "--device"
+        ) from error
+
+
+def _builtin_weights(builtin: Builtin, study: Study, device: torch.device) -> PreTrainedModel:
+    if builtin.checkpoint is None:
+        return _random_weights(builtin, study, device)
+    model, _ = _trained(str(builtin.checkpoint), study, device)
+    if builtin.converted is not None:
+        model = builtin.converted(model).to(device)  # pyright: ignore[reportArgumentType]
+    return model
 
 
 def _trained(checkpoint: str, study: Study, device: torch.device) -> tuple[PreTrainedModel, Any]:
@@ -150,12 +179,18 @@ def _random_weights(builtin: Builtin, study: Study, device: torch.device) -> Pre
 def require_memory(parameters: int, dtype: torch.dtype, device: torch.device, name: str) -> None:
     """Raise StudyError if the weights do not fit into the device's free memory."""
     needed = parameters * dtype.itemsize
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _free_host_memory()
+    free = _free_device_memory(device) if device.type == "cuda" else _free_host_memory()
     if free is not None and needed > free:
         raise StudyError(
             f"model {name!r} needs {units.size(needed)} for its weights in {str(dtype).removeprefix('torch.')}, and "
             f"{device} has {units.size(free)} free; choose a smaller --dtype or another --device"
         )
+
+
+def _free_device_memory(device: torch.device) -> int:
+    """Bytes that new tensors of a CUDA device can have: those that the driver has, and the cached blocks of torch."""
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + cached
 
 
 def _free_host_memory() -> int | None:

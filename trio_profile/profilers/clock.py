@@ -21,12 +21,18 @@ class HostClock:
 
 
 class CudaClock:
-    """CUDA events. They measure device time and need no synchronisation inside the timed work."""
+    """CUDA events. They measure device time and need no synchronisation inside the timed work.
+
+    device: the one that works. Another one may be current in this thread.
+    """
+
+    def __init__(self, device: torch.device):
+        self._device = device
 
     def mark(self) -> Any:
-        """An event recorded on the current stream."""
+        """An event recorded on the device's current stream."""
         event = torch.cuda.Event(enable_timing=True)
-        event.record()
+        event.record(torch.cuda.current_stream(self._device))
         return event
 
     def elapsed_ms(self, start: Any, end: Any) -> float:
@@ -42,7 +48,7 @@ Clock: TypeAlias = HostClock | CudaClock
 def clock_for(device: torch.device) -> Clock:
     """The right clock for a device. Raises StudyError if we have none for it."""
     if device.type == "cuda":
-        return CudaClock()
+        return CudaClock(device)
     if device.type == "cpu":
         return HostClock()
     raise StudyError(f"device {device} cannot be timed; choose cpu or cuda")

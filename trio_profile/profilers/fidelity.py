@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trio_core.methods.method import Method
-from trio_profile.errors import MeasurementError, is_out_of_memory
+from trio_profile.errors import MeasurementError, is_out_of_memory, release
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.workload import Workload, answer_tokens, padding, placed
 from trio_profile.records.schema import Fidelity
@@ -193,6 +193,7 @@ def _answer(workload: Workload, inputs: Inputs, method: Method | None, new_token
             raise MeasurementError(
                 f"a question does not fit into the memory of {workload.device}; choose a smaller --dtype"
             ) from error
+        release(error)
     torch.cuda.empty_cache()
     # Every sample has the same number of rows of a tensor, because a batch holds only inputs of one size.
     parts = [samples // 2, samples - samples // 2]

@@ -17,7 +17,7 @@ from trio_profile.errors import ProfileError
 from trio_profile.inputs.workload import Workload
 from trio_profile.records.schema import Energy
 
-SECONDS = 2.0
+ENERGY_SECONDS = 2.0
 IDLE_SECONDS = 1.0
 
 SLOWED = {
@@ -40,7 +40,8 @@ class Gpu:
     The device is found by its UUID, because CUDA may number devices differently. Raises NotAvailable for
     another device than CUDA's, and for one that NVML does not know.
 
-    full_clock_mhz: the highest SM clock: the one when nothing slows the GPU down.
+    full_clock_mhz: the highest SM clock: the one when nothing slows the GPU down. None if the GPU does not report it,
+        as a virtual one does not.
     """
 
     def __init__(self, device: torch.device):
@@ -54,9 +55,9 @@ class Gpu:
         try:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-            self.full_clock_mhz: int = pynvml.nvmlDeviceGetMaxClockInfo(self._handle, pynvml.NVML_CLOCK_SM)
         except pynvml.NVMLError as error:
             raise NotAvailable(f"NVML does not know {device}: {error}") from error
+        self.full_clock_mhz: int | None = self._answer(None, pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM)
 
     def energy_j(self) -> float:
         """Joules since the driver was loaded. The counter moves in steps of 10 to 100 ms.
@@ -109,7 +110,10 @@ def measure_energy(workload: Workload, method: Method | None, gpu: Gpu | None = 
         return Energy(reason=str(reason))
     tokens = workload.new_tokens - 1
     return Energy(
-        prefill_j=prefill_j, token_j=(whole_j - prefill_j) / tokens if tokens else None, idle_w=idle_w, seconds=SECONDS
+        prefill_j=prefill_j,
+        token_j=(whole_j - prefill_j) / tokens if tokens else None,
+        idle_w=idle_w,
+        seconds=ENERGY_SECONDS,
     )
 
 
@@ -125,7 +129,7 @@ def _joules(workload: Workload, run: Callable[[], object], gpu: Gpu, idle_w: flo
     run()
     _finish(workload)
     started, before, runs = time.perf_counter(), gpu.energy_j(), 0
-    while time.perf_counter() - started < SECONDS:
+    while time.perf_counter() - started < ENERGY_SECONDS:
         run()
         _finish(workload)
         runs += 1

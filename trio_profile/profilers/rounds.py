@@ -19,7 +19,7 @@ from trio_profile.profilers.clock import Clock
 from trio_profile.profilers.generation import timed
 from trio_profile.profilers.gpu import Gpu, NotAvailable
 from trio_profile.records.schema import Round, Timed
-from trio_profile.records.timing import LEAST_CLOCK, Disturbance, Phase
+from trio_profile.records.timing import LEAST_CLOCK, Disturbance, RunPhase
 
 THREADS = "/proc/self/task"
 
@@ -38,12 +38,14 @@ class CellFailed(Exception):
 def measure(
     workload: Workload,
     methods: Mapping[str, Method],
-    phase: Phase,
+    phase: RunPhase,
     draw: random.Random,
     clock: Clock,
     gpu: Gpu | None = None,
 ) -> Round:
     """Run one round, and return it. A round in which the GPU was slow, and gave a reason, is marked as discarded.
+
+    The clock is read behind the first run and behind the last one: before the first one the GPU may be idle.
 
     methods: of the cells, by their ids.
     draw: draws the order.
@@ -52,17 +54,22 @@ def measure(
     """
     order = [*[""] * dense_runs(len(methods)), *methods]
     draw.shuffle(order)
-    begin, before = time.perf_counter(), gpu.clock_mhz() if gpu else None
-    runs = tuple(_run(workload, cell, methods.get(cell), phase, clock) for cell in order)
-    after = gpu.clock_mhz() if gpu else None
-    mhz = None if before is None or after is None else min(before, after)
+    begin = time.perf_counter()
+    runs: list[Timed] = []
+    clocks: list[int | None] = []
+    for cell in order:
+        runs.append(_run(workload, cell, methods.get(cell), phase, clock))
+        if gpu and len(runs) in (1, len(order)):
+            clocks.append(gpu.clock_mhz())
+    mhz = min((reading for reading in clocks if reading is not None), default=None)
     slowed_by = gpu.slowed_by() if gpu else ()
-    is_slow = gpu is not None and mhz is not None and mhz < LEAST_CLOCK * gpu.full_clock_mhz
+    full = gpu.full_clock_mhz if gpu else None
+    is_slow = full is not None and mhz is not None and mhz < LEAST_CLOCK * full
     return Round(
         phase=phase,
-        runs=runs,
+        runs=tuple(runs),
         seconds=time.perf_counter() - begin,
-        discarded=bool(is_slow and slowed_by),  # without a reason it may have been idle between rounds
+        discarded=bool(is_slow and slowed_by),  # without a reason the GPU had too little to do
         clock_mhz=mhz,
         slowed_by=slowed_by,
         strangers=len(gpu.others()) if gpu else 0,
@@ -78,7 +85,7 @@ def dense_runs(cells: int) -> int:
     return max(round(cells**0.5), 1)
 
 
-def _run(workload: Workload, cell: str, method: Method | None, phase: Phase, clock: Clock) -> Timed:
+def _run(workload: Workload, cell: str, method: Method | None, phase: RunPhase, clock: Clock) -> Timed:
     before, begin = delays_ns(), time.perf_counter()
     try:
         with workload.pruned(method):
@@ -114,7 +121,7 @@ def longest_delay_ms(before: dict[str, int], after: dict[str, int]) -> float | N
     return max(delays) / 1e6 if before and delays else None
 
 
-def run(workload: Workload, clock: Clock, phase: Phase = "generation") -> Timed:
+def run(workload: Workload, clock: Clock, phase: RunPhase = "generation") -> Timed:
     """Return the times of one run of the model in its present state."""
     work = workload.generate if phase == "generation" else workload.prefill
     return timed(workload.model, workload.adapter, work, clock)

@@ -34,6 +34,7 @@ class Environment(Record):
     allocator: what the host's malloc does with freed memory: `keeps memory`, `returns memory`, `system`, or the name of
         another allocator.
     sdpa: on CUDA, the kernels of `scaled_dot_product_attention` in torch's order of preference.
+    cuda_settings: on CUDA, the variables and switches that change a time, by name.
     commit: commit of this repository; None outside a repository.
     """
 
@@ -53,6 +54,7 @@ class Environment(Record):
     wait_policy: str = ""
     allocator: str = ""
     sdpa: str | None = None
+    cuda_settings: dict[str, str] | None = None
     commit: str | None = None
 
     @property

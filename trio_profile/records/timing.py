@@ -11,8 +11,10 @@ from trio_profile.records.record import Record, ZeroOrMore
 
 Stopped = Literal["converged", "budget"]
 """Why sampling ended: every interval was as narrow as asked, or the time was spent."""
-Phase = Literal["warm-up", "prefill", "generation"]
-"""The sort of a round's runs: runs whose times do not count, prefills, or whole generations."""
+RunPhase = Literal["prefill", "generation"]
+"""The sort of a run: a prefill, or a whole generation."""
+Phase = Literal["warm-up"] | RunPhase
+"""The sort of a round's runs: runs of either sort whose times do not count, prefills, or whole generations."""
 SHORTEST_MS, LONGEST_MS = 1e-9, 1e12
 """The limits of the time of a whole run: a picosecond and thirty years."""
 RunMs = Annotated[float, Field(ge=SHORTEST_MS, le=LONGEST_MS)]
@@ -70,7 +72,7 @@ class Round(Record):
     runs: in the order in which they ran.
     seconds: how long the round took.
     discarded: whether its times do not count, because the GPU was slow.
-    clock_mhz: the GPU's clock before or after the round, whichever is lower.
+    clock_mhz: the GPU's clock after the first run or after the last one, whichever is lower.
     slowed_by: reasons that NVML gave for a lower clock.
     strangers: number of other processes on the GPU.
     session: id of the session.
@@ -96,6 +98,11 @@ class Round(Record):
         if self.phase == "generation" and any(run.total_ms is None for run in self.runs):
             raise ValueError("a generation has no total_ms")
         return self
+
+    @property
+    def generates(self) -> bool:
+        """Return whether its runs are whole generations, be it a warm-up or not."""
+        return self.runs[0].total_ms is not None
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -111,6 +111,7 @@ def environment_terms(where: Environment) -> list[tuple[str, str]]:
         ("device memory", units.size(where.device_memory_bytes) if where.device_memory_bytes else None),
         ("CUDA, driver", ", ".join(part for part in (where.cuda, where.driver) if part)),
         ("attention kernels", where.sdpa),
+        ("settings of CUDA", ", ".join(map(" ".join, (where.cuda_settings or {}).items()))),
         ("processor", f"{where.cpu}, {where.cpu_threads} threads" if where.cpu_threads else where.cpu),
         ("waiting threads", WAIT_POLICIES.get(where.wait_policy, where.wait_policy)),
         ("freed memory", ALLOCATORS.get(where.allocator, where.allocator)),

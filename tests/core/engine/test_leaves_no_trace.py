@@ -130,3 +130,22 @@ def test_a_cache_goes_when_its_last_user_does():
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("name", ["random", "trio", "visionzip", "fastv", "visionzip+trio"])
+def test_a_context_leaves_no_tensor_to_the_garbage_collector(name):
+    """It is off while times are taken. The first run makes what stays: the positions of a kernel, a cached draw."""
+    model, one = tiny.model("llava"), tiny.sample("llava")
+
+    def tensors_after_a_run() -> int:
+        with prune(model, name, retention=0.5):
+            tiny.generate(model, one, 2)
+        return sum(isinstance(thing, Tensor) for thing in gc.get_objects())
+
+    tensors_after_a_run()
+    gc.collect()
+    gc.disable()
+    try:
+        assert tensors_after_a_run() == tensors_after_a_run()
+    finally:
+        gc.enable()

@@ -1,3 +1,5 @@
+from functools import partial
+
 import torch
 
 from trio_core import prune
@@ -8,13 +10,18 @@ from trio_profile.profilers import launches
 
 
 def test_launches_and_waits_are_counted_exactly(tiny_workload):
-    counted = launches.count
     x = torch.arange(12.0).view(3, 4)
+    counted = partial(launches.count, held=[x])
     assert counted(lambda: (x @ x.T).view(9)[2:5].t()) == launches.Launches(1, 0)
     assert counted(lambda: (x + 1).tolist()) == launches.Launches(1, 1)
     assert counted(lambda: x[x > 3]).host_waits == 1
     assert counted(lambda: x[torch.tensor([0, 2])]).host_waits == 0
     assert counted(lambda: bool((x > 3).any()) and float(x[0, 0])).host_waits == 2
+    assert counted(lambda: x.cpu().tolist()) == launches.Launches(0, 1)
+    assert counted(lambda: torch.arange(3).tolist()) == launches.Launches(0, 0)
+    assert counted(lambda: torch.arange(3, device=x.device).tolist()) == launches.Launches(1, 1)
+    assert counted(lambda: (torch.arange(3).to(x.device) + 1).tolist()) == launches.Launches(1, 1)
+    assert counted(lambda: x[0].numpy().tolist()) == launches.Launches(0, 1)
     dense = launches.measure(tiny_workload, None)
     assert dense == launches.measure(tiny_workload, None)
     pruned = launches.measure(tiny_workload, Grid(retention=0.3))
@@ -38,5 +45,11 @@ def test_the_order_of_every_selection_is_checked_without_a_host_wait(tiny_worklo
     waits: list[int] = []
     for _ in range(2):
         with prune(model, chooses):
-            waits.append(launches.count(tiny_workload.prefill).host_waits)
+            waits.append(launches.count(tiny_workload.prefill, tiny_workload.inputs.values()).host_waits)
     assert waits[0] == waits[1]
+
+
+def test_a_method_that_draws_on_the_host_waits_no_more_than_the_dense_model(tiny_workload):
+    """Its draw and the check of its order are the host's own. Only the places of the pictures are read."""
+    dense, random = (launches.measure(tiny_workload, method) for method in (None, Random(retention=0.4)))
+    assert random.host_waits - dense.host_waits <= 3

@@ -44,7 +44,7 @@ def method(name: str, retention: float = 0.333) -> Method:
 
 @only_gpu
 def test_events_agree_with_the_host_over_a_wait_of_known_length():
-    clock, ratios = CudaClock(), []
+    clock, ratios = CudaClock(torch.device("cuda")), []
     for _ in range(10):
         torch.cuda.synchronize()
         began, start = time.perf_counter(), clock.mark()

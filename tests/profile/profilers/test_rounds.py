@@ -69,7 +69,7 @@ def test_modules_that_a_selection_calls_are_timed_as_the_selection(tiny_workload
 
 
 def test_a_round_on_a_slow_gpu_is_discarded_if_the_gpu_says_why(tiny_workload):
-    """The full clock is 2000 MHz. A clock that is low without a reason was idle between rounds."""
+    """The full clock is 2000 MHz. A clock that is low without a reason had too little to do."""
     for clocks, why, is_discarded in (
         ([2000, 1499], ("temperature",), True),
         ([1499, 2000], ("temperature",), True),
@@ -115,3 +115,19 @@ def test_the_delays_are_read_where_linux_shows_them(content, delays, tmp_path, m
         (tmp_path / "1" / "schedstat").write_bytes(content)
     assert rounds.delays_ns() == delays
     assert (rounds.longest_delay_ms(delays, delays) is None) == (delays == {})
+
+
+def test_the_clock_is_read_behind_work(tiny_workload, monkeypatch):
+    """Before the first run the GPU may be idle, and its clock is low."""
+    gpu, events, run = FakeGpu([2000]), list[str](), rounds._run
+    read = gpu.clock_mhz
+    monkeypatch.setattr(gpu, "clock_mhz", lambda: events.append("clock") or read())
+    monkeypatch.setattr(rounds, "_run", lambda *arguments: events.append("run") or run(*arguments))
+    measured(tiny_workload, gpu=gpu)
+    assert events == ["run", "clock", "run", "run", "clock"]
+
+
+@pytest.mark.parametrize("full", [None, 2000])
+def test_a_gpu_that_names_no_full_clock_discards_nothing(tiny_workload, monkeypatch, full):
+    monkeypatch.setattr(FakeGpu, "full_clock_mhz", full)
+    assert measured(tiny_workload, gpu=FakeGpu([1000])).discarded == (full is not None)

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -46,7 +47,8 @@ class prefill:
         self.workload = build(Study(model=model, **fields))
         pruner = None if method == "dense" else methods.find(method)(retention=retention)
         self.pruned = nullcontext if pruner is None else lambda: prune(self.workload.model, pruner)
-        self.wait = torch.cuda.synchronize if self.workload.device.type == "cuda" else lambda: None
+        device = self.workload.device
+        self.wait = partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
         with self.pruned() as trace:
             self.workload.prefill()
         kept = () if trace is None else [len(stage.kept[0]) for stage in trace.stages]

@@ -144,6 +144,7 @@ class _Run:
     watch: Watch
     engine: Engine | None
     keep_refusals: bool
+    _loaded: Any = None  # the model of this process, without an engine
     _begin: float = field(default_factory=time.monotonic)
     _counting_seconds: float = 0.0
 
@@ -217,7 +218,7 @@ class _Run:
             allowance = Allowance(
                 left=max(whole - spent_seconds(contents), 0.0) / len(rounds),
                 whole=whole,
-                generating=sum(measured.seconds for measured in contents.rounds if measured.phase == "generation"),
+                generating=sum(measured.seconds for measured in contents.rounds if measured.generates),
                 processes=self.study.processes,
                 ratio=round_over_process(contents) or USUAL_RATIO,
             )
@@ -313,8 +314,9 @@ class _Run:
             for event in events:
                 handle(order, event)
 
+        self._loaded = self._loaded or measuring.Loaded()
         while (order := next_order()) is not None:
-            measuring.measure([order], partial(say, order))
+            measuring.measure([order], partial(say, order), self._loaded)
             done(order)
 
     def _order(self, **fields: Any) -> Order:

@@ -231,7 +231,7 @@ def _sample(
     members = list(product((None, *range(len(cells))), (True, False)))
     for _ in range(WARMUPS):
         _round(workload, cells, clock, draw.sample(members, len(members)))
-        rounds.measure(workload, names, "warm-up", draw, clock)
+        rounds.measure(workload, names, "generation", draw, clock)
     begin, look = time.monotonic(), FIRST_LOOK
     while True:
         for number, measured in _round(workload, cells, clock, draw.sample(members, len(members))).items():

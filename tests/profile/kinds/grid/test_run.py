@@ -290,3 +290,13 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
     found = local.run(study.model_copy(update={"seconds": 0.1}), out)
     assert [len(cell.timings) for cell in found.measurements] == [2, 2]
     assert found.rounds[: len(kept.rounds)] == kept.rounds
+
+
+def test_a_study_of_one_process_loads_its_model_once(tiny_study, tmp_path, monkeypatch):
+    resolve, calls = measuring.resolve, []
+    monkeypatch.setattr(measuring, "resolve", lambda *args, **kwargs: calls.append(args) or resolve(*args, **kwargs))
+    for retention in (0.4, 0.8):  # another study loads its own
+        study = tiny_study.model_copy(update={"retentions": (retention,)})
+        contents = local.run(study, tmp_path / str(retention))
+        assert [cell.retention.nominal for cell in contents.measurements] == [retention]
+    assert len(calls) == 2
