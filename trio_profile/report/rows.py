@@ -93,8 +93,8 @@ def _row(table: Table, row: Sequence[Entry], doubts: str, scales: Mapping[int, _
     """One row. What its entries are sorted by stands in one attribute, which is shorter than one in each entry."""
     fields = (_field(table, column, entry, doubts, scales.get(column)) for column, entry in enumerate(row))
     orders = ",".join("" if entry.order is None else f"{entry.order:.6g}" for entry in row)
-    told = f' data-orders="{orders}"' if orders.strip(",") else ""
-    return f"<tr{told}>{''.join(fields)}</tr>"
+    attribute = f' data-orders="{orders}"' if orders.strip(",") else ""
+    return f"<tr{attribute}>{''.join(fields)}</tr>"
 
 
 def _field(table: Table, column: int, entry: Entry, doubts: str, scale: _Scale | None) -> str:
