@@ -102,7 +102,7 @@ def test_one_more_byte_fails_unless_the_quantity_is_left_out(tmp_path, capsys):
     assert run(["gate", str(base), str(new), "--markdown"]) == 1
     printed = capsys.readouterr().out.replace("\\", "")
     assert printed.startswith("## trio-profile gate")
-    assert "1 regressed, " in printed
+    assert ", 1 regression (kv_bytes of trio" in printed
     assert "| regression | kv_bytes | trio at 0.55 | " in printed
 
 
