@@ -1,6 +1,6 @@
 """How the instrument's own cost grows with cells, processes, questions and records. No model runs.
 
-    python -m tests.benchmarks.scale [--largest]     CPU seconds and peak megabytes of each step, and their exponents
+    python -m tests.benchmarks.scale [--largest] [--grows NAME]     CPU seconds of each step, and their exponents
 
 One quantity grows at a time, the others stay small. An exponent is that of the two largest sizes: 1 is linear. Each
 size has a process of its own. `--largest` adds the sizes that take minutes. `draw` is what follows the summary: the
@@ -98,6 +98,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--largest", action="store_true")
+    parser.add_argument("--grows", choices=SIZES, nargs="+", default=[*SIZES])
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -107,8 +108,8 @@ def main() -> None:
         return
     print(f"| grows | size | {' | '.join(f'{step}, s' for step in STEPS)} | peak, MB | page, MB |")
     print("|---|---|" + "---|" * (len(STEPS) + 2))
-    for grows, sizes in SIZES.items():
-        every = (*sizes, LARGEST[grows]) if options.largest and grows in LARGEST else sizes
+    for grows in options.grows:
+        every = (*SIZES[grows], LARGEST[grows]) if options.largest and grows in LARGEST else SIZES[grows]
         found = {size: in_a_process(grows, size) for size in every}
         for size, steps in found.items():
             seconds = " | ".join(f"{steps[step][0]:.2f}" for step in STEPS)
