@@ -1,6 +1,7 @@
 """Operators, waits and bytes of a stage on a pretended GPU.
 
-`python -m tests.rehearsal.stages [MODEL]` prints a table.
+`python -m tests.rehearsal.stages [MODEL]` prints a table. Its last two columns are what pruning adds to a prefill, by
+stage: selecting, and removing the tokens. `trio_profile/data/selections.yaml` has them.
 """
 
 import os
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-METHODS = ("trio", "random", "fastv", "dart", "visionzip")
+METHODS = ("trio", "trio-printed", "trio-released", "grid", "random", "fastv", "dart", "visionzip")
 
 
 class Stage(NamedTuple):
@@ -58,6 +59,19 @@ def stage(workload: Any, method: Any) -> Stage:
     return Stage(count, len(operators) / count, waits / count, size / count / 1e6, operators)
 
 
+def prefill(workload: Any, method: Any) -> tuple[int, int]:
+    """Return the operators and the waits of one prefill. method: None for the dense model."""
+    from tests.rehearsal import cuda
+
+    operators: list[str] = []
+    with workload.pruned(method):
+        workload.prefill()
+        waits = cuda.card().waits
+        with cuda.watching(lambda name, _: operators.append(name)):
+            workload.prefill()
+    return len(operators), cuda.card().waits - waits
+
+
 def main() -> None:
     """Print the table."""
     if "REHEARSAL_LIBRARY" not in os.environ:
@@ -72,10 +86,16 @@ def main() -> None:
 
     model = sys.argv[1] if len(sys.argv) > 1 else "pocket"
     workload = build(make(model=model, device="cuda", dtype="bfloat16", fidelity_inputs=0, new_tokens=2))
-    print(f"{'method':<12}{'stages':>8}{'operators':>11}{'waits':>7}{'MB':>8}   a stage of {model} at 33.3 %")
+    print(
+        f"{'method':<14}{'stages':>8}{'operators':>11}{'waits':>7}{'MB':>8}{'added':>7}{'waits':>7}   {model}, 33.3 %"
+    )
+    dense = prefill(workload, None)
     for name in METHODS:
-        found = stage(workload, methods.find(name)(retention=0.333))
-        print(f"{name:<12}{found.stages:>8}{found.operators:>11.0f}{found.waits:>7.1f}{found.megabytes:>8.2f}")
+        method = methods.find(name)(retention=0.333)
+        found, pruned = stage(workload, method), prefill(workload, method)
+        added = [(own - of_dense) / found.stages for own, of_dense in zip(pruned, dense, strict=True)]
+        print(f"{name:<14}{found.stages:>8}{found.operators:>11.0f}{found.waits:>7.1f}{found.megabytes:>8.2f}", end="")
+        print(f"{added[0]:>7.0f}{added[1]:>7.1f}")
 
 
 if __name__ == "__main__":
