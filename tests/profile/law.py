@@ -105,8 +105,8 @@ def numbers(pattern: str, text: str) -> list[float]:
 
 
 def about(conclusion: Conclusion) -> str:
-    """The part of a sentence that is about what it names, without the others that may be as fast."""
-    return conclusion.sentence.partition("It is not decided")[0]
+    """The part of a sentence that is about what it names, without the others that are or may be as fast."""
+    return re.split("It is not decided|Faster, but", conclusion.sentence)[0]
 
 
 def check_deployed(case: Case) -> None:
@@ -136,6 +136,7 @@ def check_deployed(case: Case) -> None:
             assert conclusion.sureness == "low"
             if "is shown to be faster" in sentence:
                 _check_none_faster(sentence, rows, losses)
+    _check_others(sentence, named, rows)
     if word == "do":
         assert conclusion.sureness != "low" and not any(row.sureness == "low" for row in named)
         assert all(row.whole is None or row.whole[0] > 1 for row in named)
@@ -146,6 +147,19 @@ def check_deployed(case: Case) -> None:
     if conclusion.sureness == "high":
         assert all(row.sureness == "high" for row in (rows if word == "do not" else named))
         assert word == "do not" or all(losses[row] is not None for row in named)
+
+
+def _check_others(sentence: str, named: Sequence[Row], rows: Sequence[Row]) -> None:
+    """Check what is said of rows that are not chosen: that they may be as fast, or that they are faster."""
+    _, _, alike = sentence.partition("It is not decided whether ")
+    alike, _, faster = f"{alike or sentence}".partition("Faster, but less sure in answers or times: ")
+    for name in {row.name for row in rows}:
+        same = [row for row in rows if row.name == name and row not in named]  # a name may stand for several options
+        if "It is not decided whether" in sentence and f"{name} is faster" in alike:
+            most = min(joint(other.gain, len(rows))[1] for other in named)
+            assert any(joint(row.gain, len(rows))[0] <= most for row in same), "this one is faster"
+        if name in re.split(r", | and |\.$", faster):
+            assert any(row.gain[0] > max(other.gain[1] for other in named) for row in same), "this one is not faster"
 
 
 def _check_bounds(

@@ -212,7 +212,7 @@ def _reference(opened: Opened, share: Share, report: Report) -> fidelity.Referen
     is_own_input = any(value is not None for value in (study.image, study.video, study.prompt))
     if share.number == share.first == 0:
         known = sum(question.answer is not None for question in opened.workload.questions)
-        report(reach_of(known, deployable(opened.plan), is_first=study.verb != "ablate"), 0, 0)
+        report(reach_of(known, deployable(opened.plan), is_first=study.asks_more), 0, 0)
     return fidelity.reference(
         opened.workload,
         1 if is_own_input else study.fidelity_inputs or 0,

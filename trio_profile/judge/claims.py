@@ -46,7 +46,7 @@ def of_effects(
     if parts:
         none = "" if effects["better in answers"] or effects["faster"] else " None is shown to be better."
         return Conclusion(
-            word="matters", sentence=f"of {compared}, beside the default {'; '.join(parts)}.{none}", **certainty
+            word="matters", sentence=f"of {compared}, compared with the default, {'; '.join(parts)}.{none}", **certainty
         )
     points = min(max((abs(end) for interval in answers.values() for end in interval), default=1.0), 1.0)
     factor = max((max(high, 1 / low) for low, high in speeds.values()), default=1.0)
@@ -74,7 +74,7 @@ def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
     if worst:
         tallies[word] += f" ({_named(worst)})"
     total = units.number_of(sum(counts.values()), "verdict")
-    sentence = f"of {total}, {listed([*tallies.values()])}."
+    sentence = f"of {total}, {listed([*tallies.values()])}." if tallies else "there is nothing to compare."
     return Conclusion(word=word.replace("improved", "improvement"), sentence=sentence)
 
 

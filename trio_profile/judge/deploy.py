@@ -111,7 +111,7 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
     among = f", for {units.number_of(len(candidates), words.noun)} together" if len(candidates) > 1 else ""
     if not possible:
         word, best, text = "do not", max(candidates, key=_most), _against(candidates, words)
-        certainty = sureness(_weaknesses(candidates), [f"the intervals show it{among}"])
+        certainty = sureness(_weaknesses(candidates), [f"these bounds hold{among}"])
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
         text = f"{_none_faster(candidates, words)}. The largest gain is possible with {_named(best, words)}: "
@@ -231,11 +231,15 @@ def _slower(_: Candidate, others: Sequence[Candidate], words: Words) -> Iterator
 
 
 def _alike(best: Candidate, others: Sequence[Candidate], _: Words) -> Iterator[str]:
-    """Yield that other candidates may be as fast or faster."""
+    """Yield which other candidates may be as fast, and which are faster."""
+    faster = [other.name for other in others if other.gain[0] > best.gain[1]]
     alike = [other.name for other in others if other is not best and other.gain[1] > best.gain[0]]
+    alike = [name for name in alike if name not in faster]
     if alike:
         named = alike[0] if len(alike) == 1 else f"one of {len(alike)} others"
         yield f"it is not decided whether {named} is faster"
+    if faster:
+        yield f"faster, but less sure in answers or times: {listed(faster)}"
 
 
 def _strength(best: Candidate) -> str:

@@ -27,14 +27,14 @@ def level_of_loss(cells: int) -> float:
 def reach_of(questions: int, cells: int, *, is_first: bool = False) -> str:
     """Return which loss so many questions can exclude for all of these cells, if none is lost.
 
-    is_first: whether more may be asked of some cells.
+    is_first: whether more may be asked of the cells that may be chosen.
     """
     if not questions:
         return "without questions, nothing is said of answers"
-    least, first = least_excluded(questions, cells), "the first " if is_first and questions < MOST else ""
+    least, first = least_excluded(questions, cells), "the first " if is_first else ""
     questions_asked = f"{first}{units.number_of(questions, 'question')}"
     excluded = "cannot exclude any loss" if least > _ANY else f"exclude a loss of {units.at_most(100 * least)} points"
-    more = f"; up to {MOST} are asked of the cells that may be chosen" if first else ""
+    more = "; more may be asked of the cells that may be chosen" if first else ""
     return f"{questions_asked} {excluded}{'' if least > _ANY else ' at best'}{more}"
 
 

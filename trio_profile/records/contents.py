@@ -145,9 +145,12 @@ class Contents:
                 raise StoreError(f"answers.fidelity: it is not like that of the first answers: {error}") from error
             self._counted[record.cell] = cell.model_copy(update=update)
         else:
+            if dense.correct and not record.correct:
+                raise StoreError("answers.correct: no values, and the first answers have some")
+            asked_in_all = known + len(record.numbers)
             for name in ("kinds", "pictures"):
-                if (values := getattr(record, name)) and len(values) != known + len(record.numbers):
-                    raise StoreError(f"answers.{name}: {len(values)} values, and more or fewer questions were asked")
+                if (values := getattr(record, name)) and len(values) != asked_in_all:
+                    raise StoreError(f"answers.{name}: {len(values)} values for {asked_in_all} questions")
             update = {"correct": (*dense.correct, *record.correct), "kinds": record.kinds, "pictures": record.pictures}
             update |= {} if record.chance is None else {"chance": record.chance}
             self.dense = dense.model_copy(update=update)

@@ -281,6 +281,12 @@ class Study(Record):
             return ()
         return (self.questions,) if isinstance(self.questions, str) else self.questions
 
+    @property
+    def asks_more(self) -> bool:
+        """Whether more questions may be asked of some cells. Without --asked, a file is asked whole at once."""
+        files = len(self.question_files)
+        return self.verb != "ablate" and (not files or (files == 1 and self.fidelity_inputs is not None))
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_other_runs(cls, fields: Any) -> Any:

@@ -89,7 +89,7 @@ def preview(study: Study, watch: Watch = ignore) -> Preview:
 
 def _reach(plan: Plan) -> str:
     known = sum(question.answer is not None for question in plan.workload.questions)
-    return reach_of(known, deployable(plan), is_first=plan.study.verb != "ablate")
+    return reach_of(known, deployable(plan), is_first=plan.study.asks_more)
 
 
 def _plan(study: Study, kind: Kind) -> tuple[Plan, str | None]:

@@ -11,7 +11,7 @@ def test_nothing_is_said_of_speeds_that_were_not_measured():
 def test_variants_that_are_worse_and_better_are_told_apart():
     answers, speeds = {"a": (-0.2, -0.1), "b": (0.1, 0.2), "c": (-0.1, 0.1)}, {"a": (1.1, 1.2), "c": (0.8, 0.9)}
     assert of_effects(answers, speeds, "", ()).line == (
-        "Matters: of 3 variants, beside the default 1 is worse in answers: a; 1 is better in answers: b; "
+        "Matters: of 3 variants, compared with the default, 1 is worse in answers: a; 1 is better in answers: b; "
         "1 is slower: c; 1 is faster: a."
     )
     assert of_effects({"a": (-0.2, -0.1)}, {}, "", ()).line.endswith(": a. None is shown to be better.")

@@ -59,7 +59,7 @@ def test_the_reasons_say_for_how_many_cells_a_bound_holds():
     assert concluded(keeps, slow).reasons == (f"{exclude}, for 2 cells together",)
     assert concluded(open_, slow).reasons == ("the questions do not exclude a loss of 4 points, for 2 cells together",)
     losing = candidate("d", (2.0, 2.2), (0.03, 0.2))
-    assert concluded(losing).reasons == ("the intervals show it",), "it is faster, so no gain is excluded"
+    assert concluded(losing).reasons == ("these bounds hold",), "it is faster, so no gain is excluded"
 
 
 def test_a_loss_that_the_questions_show_is_no_try_but_one_that_they_only_suggest_is_not_decided():
@@ -97,6 +97,13 @@ def test_of_candidates_that_cannot_be_told_apart_the_one_that_loses_least_is_nam
     found, best = decide([other, first], SEEN, WORDS)
     assert best is first
     assert found.sentence.endswith(". It is not decided whether b is faster.")
+
+
+def test_a_candidate_that_is_shown_to_be_faster_is_not_said_to_be_undecided():
+    kept, fast = candidate("a", (1.1, 1.2), (-0.01, 0.01)), candidate("b", (3.0, 3.2), (-0.01, 0.05))
+    found, best = decide([kept, fast], SEEN, WORDS)
+    assert (found.word, best) == ("do", kept)
+    assert found.sentence.endswith(". Faster, but less sure in answers or times: b.")
 
 
 def test_a_faster_cell_that_loses_answers_is_told_beside_one_that_may_be_faster():

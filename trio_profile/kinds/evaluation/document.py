@@ -10,7 +10,7 @@ from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record, first_command
-from trio_profile.stats.intervals import widened
+from trio_profile.stats.intervals import joint, most_lost, widened
 from trio_profile.text import with_option
 
 
@@ -185,13 +185,14 @@ def conclude(document: Evaluation) -> Conclusion:
         questions = sum(task.questions for task in row.tasks)
         low, high = row.average_ci95 or (0.0, 0.0)
         lost = widened((1 - high, 1 - low), len(rows), questions)
+        most = max(lost[1], most_lost(0, questions, joint(len(rows))))
         candidates.append(
             Candidate(
                 name=f"{cell_name(row.cell)}{licence(row.remark)}",
                 gain=widened(row.prefill_speedup.ci95, len(rows), row.prefill_speedup.samples, of_ratio=True),
                 whole=row.total_speedup
                 and widened(row.total_speedup.ci95, len(rows), row.total_speedup.samples, of_ratio=True),
-                loss=None if row.average_ci95 is None else (lost[0], min(lost[1], 1.0)),
+                loss=None if row.average_ci95 is None else (lost[0], min(most, 1.0)),
                 lost=1 - (row.average if row.average is not None else 1.0),
                 weaknesses=(Weakness("medium", ONE_PROCESS),),
             )

@@ -29,7 +29,8 @@ def verdicts_page(document: GateDocument) -> Page:
     """The verdicts that somebody may want to read, worst first, and notes."""
     verdicts = document.verdicts
     unmoved = sum(verdict.ci95 is None and verdict.verdict == "pass" for verdict in verdicts)
-    blocks: list[Block] = [Sentences("", [f"{units.number_of(unmoved, 'whole number')} did not change."])]
+    same = [f"{units.number_of(unmoved, 'whole number')} did not change."] if unmoved else []
+    blocks: list[Block] = [Sentences("", same)]
     if moved := [verdict for verdict in verdicts if verdict.ci95 is not None or verdict.verdict != "pass"]:
         moved.sort(key=lambda verdict: _WORST_FIRST.index(verdict.verdict))
         rows = [_row(verdict, document.inconclusive) for verdict in moved]

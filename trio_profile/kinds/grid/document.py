@@ -54,7 +54,7 @@ class GridDocument(StudyDocument):
     doubts: the reasons not to trust numbers of the study, as `trio-profile show --doubts` prints them.
     tokens: the tokens that each cell keeps of the picture; None if the study has no picture. `--json` leaves them out,
         because they have hundreds of numbers for each stage; measurements.jsonl has them (docs/reference/format.md).
-    pairs: the raw pairs of each cell. `export --pairs` has them, and the page's data have a few thousand.
+    pairs: the raw pairs of each cell. `export --pairs` has them, and the page's data if they are 5,000 at most.
     report: path of report.html.
     """
 

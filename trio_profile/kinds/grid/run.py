@@ -121,7 +121,7 @@ def to_ask(study: Study, contents: Contents) -> tuple[list[str], int]:
     The dense model is asked the same. There is no cell when the loss is decided, when the time is up, and after the
     last look at the answers.
     """
-    number = None if study.verb == "ablate" or len(study.question_files) > 1 else next_questions(contents)
+    number = next_questions(contents) if study.asks_more else None
     if number is None:
         return [], 0
     left = ASKING_SHARE * whole_seconds(study) - contents.asking_seconds
@@ -256,7 +256,7 @@ class _Run:
             self._show(f"asking {units.number_of(len(cells), 'cell')} up to {questions} questions", whole)
             try:
                 arrived = self._further(cells, questions)
-            except StudyError as error:  # a later question that cannot be asked takes nothing away
+            except (StudyError, MeasurementError) as error:  # what a later question lacks takes nothing away
                 self.watch(Step(f"no more questions are asked: {error}"))
                 return
             answers = together(arrived.get("", ())).after(len(self.contents.dense.correct))

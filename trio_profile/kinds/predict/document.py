@@ -1,14 +1,13 @@
 """The study and the document of `trio-profile predict`: ranges of milliseconds that nothing measured."""
 
-from pathlib import Path
 from typing import Literal
 
 from trio_profile import units
+from trio_profile.inputs.catalogue import is_model
 from trio_profile.judge.claims import of_predictions
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Interval
-from trio_profile.records.facts import models
 from trio_profile.records.option import INPUT, METHOD, MODEL, option
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share
@@ -101,5 +100,4 @@ def conclude(document: PredictionDocument) -> Conclusion:
     gains = {f"{study.method} at {units.percent(cell.layer_average)}": cell.gain for cell in document.cells}
     retentions = ",".join(units.plain(retention) for retention in study.retentions)
     command = f"trio-profile sweep --model {study.model} --method {study.method} --retention {retentions} --device cuda"
-    is_runnable = study.model in models() or Path(study.model).is_dir()
-    return of_predictions(gains, command if is_runnable else "")
+    return of_predictions(gains, command if is_model(study.model) else "")

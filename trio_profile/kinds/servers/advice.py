@@ -131,6 +131,8 @@ def _next(document: EndpointsDocument) -> Callable[[str, Candidate], dict[str, A
             options["seconds"] = str(ceil(longer * study.segment_seconds))
         if document.answers is None:
             options["questions"] = "FILE"
+        if len(document.sessions) < 2 and not options:  # each start of the servers is a session then
+            options["session-rounds"] = str(ceil(study.rounds / 2))
         if not options:
             return {}
         options["out"] = "ANOTHER"  # another study has another directory

@@ -50,7 +50,7 @@ def test_only_the_verdict_is_in_sight(known_answers: Ablation):
 def test_variants_that_differ_from_the_default_are_named(known_answers: Ablation):
     assert known_answers.conclusion is not None
     assert known_answers.conclusion.line == (
-        "Matters: of 2 variants, beside the default 1 is worse in answers: k_pos 1. None is shown to be better."
+        "Matters: of 2 variants, compared with the default, 1 is worse in answers: k_pos 1. None is shown to be better."
     )
 
 

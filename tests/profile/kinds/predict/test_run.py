@@ -38,7 +38,10 @@ def test_a_measured_study_is_divided_by_its_prediction():
 
 
 REFUSED = [
-    ({"method": "divprune"}, "'divprune' declares no operators of its selection: choose dart, fastv, grid, random, trio"),
+    (
+        {"method": "divprune"},
+        "'divprune' declares no operators of its selection: choose dart, fastv, grid, random, trio",
+    ),
     ({"model": "pocket"}, "the operators of model 'pocket' are not known: choose llava-1.5-7b"),
     ({"model": "qwen3"}, "qwen2.5-vl-7b, qwen3-vl-2b, qwen3-vl-32b, qwen3-vl-8b"),
     ({"tp": 3}, "--tp 3 does not divide the 32 heads"),
