@@ -3,7 +3,6 @@
 from typing import Literal
 
 from trio_profile import units
-from trio_profile.inputs.catalogue import is_model
 from trio_profile.judge.claims import of_predictions
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import Document
@@ -96,6 +95,8 @@ class PredictionDocument(Document):
 
 def conclude(document: PredictionDocument) -> Conclusion:
     """Return whether pruning is worth a trial on this GPU."""
+    from trio_profile.inputs.catalogue import is_model  # help imports no yaml
+
     study = document.study
     gains = {f"{study.method} at {units.percent(cell.layer_average)}": cell.gain for cell in document.cells}
     retentions = ",".join(units.plain(retention) for retention in study.retentions)
