@@ -153,18 +153,13 @@ def require_device(name: str) -> None:
         raise StudyError(f"device {name!r} is none that can be timed; choose cpu or cuda")
 
 
-def is_model(name: str) -> bool:
-    """Return whether a name is a built-in model, a directory, or the name of a hub repository."""
-    # The empty path would mean the working directory.
-    return name in models() or bool(name and Path(name).is_dir()) or _is_hub_name(name)
-
-
 def require_model(name: str, more: Iterable[str] = ()) -> None:
     """Raise StudyError unless a name is a built-in model, a directory, or the name of a hub repository.
 
     more: further models whose sizes are built in.
     """
-    if not is_model(name):
+    # The empty path would mean the working directory.
+    if name not in models() and not (name and Path(name).is_dir()) and not _is_hub_name(name):
         raise StudyError(
             f"unknown model {name!r}: built in are {', '.join(sorted({*models(), *more}))}; "
             "otherwise name a checkpoint directory or a hub repository (owner/name)"

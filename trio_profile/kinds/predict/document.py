@@ -7,6 +7,7 @@ from trio_profile.judge.claims import of_predictions
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import Document
 from trio_profile.records.estimate import Interval
+from trio_profile.records.facts import models
 from trio_profile.records.option import INPUT, METHOD, MODEL, option
 from trio_profile.records.record import Record
 from trio_profile.records.study import Share
@@ -95,10 +96,11 @@ class PredictionDocument(Document):
 
 def conclude(document: PredictionDocument) -> Conclusion:
     """Return whether pruning is worth a trial on this GPU."""
-    from trio_profile.inputs.catalogue import is_model  # help imports no yaml
+    from trio_profile.records.decoders import known  # help imports no yaml
 
     study = document.study
     gains = {f"{study.method} at {units.percent(cell.layer_average)}": cell.gain for cell in document.cells}
     retentions = ",".join(units.plain(retention) for retention in study.retentions)
     command = f"trio-profile sweep --model {study.model} --method {study.method} --retention {retentions} --device cuda"
-    return of_predictions(gains, command if is_model(study.model) else "")
+    has_sizes_alone = study.model in known() and study.model not in models()
+    return of_predictions(gains, "" if has_sizes_alone else command)
