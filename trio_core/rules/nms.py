@@ -105,10 +105,9 @@ def _read(answers: Tensor, finite: Tensor, places: Tensor) -> tuple[BoolBX, Plac
     Raises OptionError if a row is not finite.
     """
     parts = (places, answers.flatten(), finite.flatten())
-    read = torch.cat([part.view(torch.uint8) for part in parts]).numpy(
-        force=True
-    )  # as bytes, so that one copy is enough
-    of_places, of_answers, of_finite = np.split(read, np.cumsum([8 * len(places), answers.numel()]))
+    # As bytes, so that one copy is enough.
+    read = torch.cat([part.view(torch.uint8) for part in parts]).numpy(force=True)
+    of_places, of_answers, of_finite = np.split(read, np.cumsum([places.nbytes, answers.nbytes]))
     if not of_finite.all():
         raise not_finite("scores or features")
     return of_answers.view(np.bool_).reshape(answers.shape), of_places.view(np.int64)

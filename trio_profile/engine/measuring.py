@@ -315,7 +315,7 @@ class Timer:
             self._lost += time.perf_counter() - begin
 
     def _rest(self) -> None:
-        """Let the GPU cool. Then it works until its clock is up again, which an idle GPU lowers."""
+        """Let the GPU cool. Then it runs one prefill, because an idle GPU lowers its clock."""
         time.sleep(SLOWED_PAUSE)
         rounds.run(self.opened.workload, self.opened.clock, "prefill")
 

@@ -17,7 +17,7 @@ from trio_profile.text import listed
 
 _MOST_NAMED = 3
 """A sentence names so many cases, and counts the others."""
-_JOINT = "its intervals hold at 95 % for {} together, those of the table for one each"
+_JOINT = "its intervals hold at 95 % for {} together; each interval of the table holds alone"
 
 
 def of_effects(

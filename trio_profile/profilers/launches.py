@@ -110,9 +110,8 @@ class _Waits(TorchFunctionMode):
             was_named, self.device.is_named = self.device.is_named, before
         if was_named:
             self.device.add(result)
-        if reads and result is next(
-            iter(args), None
-        ):  # on a CPU `cpu` returns the tensor itself, whose later reads would count again
+        # On a CPU `cpu` returns the tensor itself, whose later reads would count again.
+        if reads and result is next(iter(args), None):
             with _disable_current_modes():
                 return result.clone()
         return result
@@ -136,10 +135,9 @@ class _Operators(TorchDispatchMode):
 
 def _names_a_device(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     """Return whether a function is told where its result is to be. `to` may be given a device by position."""
-    to_device = getattr(func, "__name__", "") == "to" and any(
-        isinstance(arg, (torch.device, str, Tensor)) for arg in args[1:]
-    )
-    return to_device or kwargs.get("device") is not None
+    is_to = getattr(func, "__name__", "") == "to"
+    by_position = is_to and any(isinstance(arg, (torch.device, str, Tensor)) for arg in args[1:])
+    return by_position or kwargs.get("device") is not None
 
 
 def _reads(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:

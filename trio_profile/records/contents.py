@@ -149,7 +149,7 @@ class Contents:
                 raise StoreError("answers.correct: no values, and the first answers have some")
             asked_in_all = known + len(record.numbers)
             for name in ("kinds", "pictures"):
-                if (values := getattr(record, name)) and len(values) != asked_in_all:
+                if (values := getattr(record, name) or getattr(dense, name)) and len(values) != asked_in_all:
                     raise StoreError(f"answers.{name}: {len(values)} values for {asked_in_all} questions")
             update = {"correct": (*dense.correct, *record.correct), "kinds": record.kinds, "pictures": record.pictures}
             update |= {} if record.chance is None else {"chance": record.chance}

@@ -21,6 +21,9 @@ def test_launches_and_waits_are_counted_exactly(tiny_workload):
     assert counted(lambda: torch.arange(3).tolist()) == launches.Launches(0, 0)
     assert counted(lambda: torch.arange(3, device=x.device).tolist()) == launches.Launches(1, 1)
     assert counted(lambda: (torch.arange(3).to(x.device) + 1).tolist()) == launches.Launches(1, 1)
+    assert counted(lambda: (torch.arange(3).to(str(x.device)) + 1).tolist()) == launches.Launches(1, 1)
+    assert counted(lambda: (torch.arange(3).to(x) + 1).tolist()).host_waits == 1
+    assert counted(lambda: torch.nonzero(input=x)).host_waits == 1
     assert counted(lambda: x[0].numpy().tolist()) == launches.Launches(0, 1)
     dense = launches.measure(tiny_workload, None)
     assert dense == launches.measure(tiny_workload, None)

@@ -115,9 +115,24 @@ def test_answers_that_do_not_follow_are_refused():
     for wrong in (further.model_copy(update={"numbers": (3,)}), further.model_copy(update={"numbers": (1,)})):
         with pytest.raises(StoreError, match="do not follow the 2 answers"):
             found.add(wrong)
+    for update, says in (
+        ({"correct": ()}, "answers.correct: no values"),
+        ({"kinds": ("",) * 2}, "answers.kinds: 2 values for 3 questions"),
+    ):
+        with pytest.raises(StoreError, match=says):
+            found.add(further.model_copy(update=update))
     found.add(further)
     found.add(own)
     assert found.dense is not None and found.dense.correct == (True, True, False)
     assert found.cells[cell.cell.id].fidelity.questions == 3
     with pytest.raises(StoreError, match="do not follow"):
         found.add(own)
+
+
+def test_answers_without_the_pictures_that_the_first_ones_have_are_refused():
+    """Answers about one picture depend on each other, so without it the interval would be too narrow."""
+    first = Dense(**{**dict(dense()), "correct": (True,) * 2, "kinds": ("",) * 2, "pictures": (0, 0)})
+    found = Contents(study(), sessions=[session()], dense=first)
+    further = Answers(numbers=(2,), correct=(False,), kinds=("",) * 3, session=SESSION)
+    with pytest.raises(StoreError, match=r"answers\.pictures: 2 values for 3 questions"):
+        found.add(further)

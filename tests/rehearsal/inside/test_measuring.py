@@ -141,7 +141,7 @@ def test_a_capped_card_measures_for_as_long_as_it_may(monkeypatch):
 def test_the_clock_of_a_round_after_a_pause_is_that_of_its_work(monkeypatch):
     """An idle device has 345 MHz. Its driver names the power cap all the time."""
     monkeypatch.setenv("REHEARSAL_SLOWED", "4")
-    time.sleep(0.4)
+    time.sleep(0.4)  # the pretended device is idle by then; a longer pause changes nothing
     assert gpu.Gpu(workload().device).clock_mhz() == 345
     found = measured({"a": Grid(retention=0.4)})
     assert (found.clock_mhz, found.discarded) == (1980, False)

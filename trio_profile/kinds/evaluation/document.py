@@ -206,12 +206,13 @@ def conclude(document: Evaluation) -> Conclusion:
     }
     nothing = "no prefill was timed" if methods and not rows else ""
     evidence = Evidence(nothing, answers=next((reason for reason, holds in reasons.items() if reason and holds), ""))
-    command = with_option(with_option(first_command(document.sessions), "limit", ""), "out", "ANOTHER")
-    is_limited = bool(first_command(document.sessions)) and document.study.limit is not None
+    command = first_command(document.sessions)
+    is_limited = bool(command) and document.study.limit is not None
+    whole = with_option(with_option(command, "limit", ""), "out", "ANOTHER")
     words = Words(
         "cell",
         "the prefill is {} times as fast",
         loss="points of the average score",
-        next=lambda word, _: {"next": command} if is_limited and word != "do not" else {},
+        next=lambda word, _: {"next": whole} if is_limited and word != "do not" else {},
     )
     return decide(candidates, evidence, words)[0]
