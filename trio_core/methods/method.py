@@ -318,6 +318,15 @@ class Method(ABC):
         available = tuple(min(budget, visual_tokens) for budget in self.budgets)
         return Schedule(self.layers, available, visual_tokens, num_layers)
 
+    def schedule_in(self, shape: LayerShape, visual_tokens: int, num_layers: int) -> Schedule:  # noqa: ARG002
+        """The schedule of one sample in a decoder of these widths: that of `schedule`, unless a method says otherwise.
+
+        shape: the widths of a decoder layer and of the vision tower.
+
+        The other arguments and the errors are those of `schedule`.
+        """
+        return self.schedule(visual_tokens, num_layers)
+
     @abstractmethod
     def select(self, view: View) -> Selection:
         """Which visual tokens stay: for each sample exactly `budget` indices, ascending.

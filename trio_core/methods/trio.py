@@ -15,8 +15,10 @@ The equations stand in `rules/equations.py`; `rules/saliency.py` computes the sa
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import ClassVar, Literal
 
+from trio_core.errors import RetentionError
 from trio_core.methods.combined import TwoParts
 from trio_core.methods.method import Method, Positions, Reference
 from trio_core.methods.probing import Probing
@@ -26,6 +28,7 @@ from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
 from trio_core.rules.cost import LayerShape, Sizes
 from trio_core.rules.saliency import tail_saliency
+from trio_core.rules.schedule import Schedule, stretched
 from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at
 
 _SHARED = (
@@ -48,6 +51,9 @@ class Trio(Probing):
 
     saliency: Literal["tail", "autograd"] = "tail"
 
+    leaves_out_stages: ClassVar[bool] = True
+    """Whether the default schedule has only the stages that save more than they cost. The paper's has all."""
+
     name: ClassVar[str] = "trio"
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.LAYERS, Signal.READOUT})
     reference: ClassVar[Reference] = Reference(
@@ -66,6 +72,43 @@ class Trio(Probing):
     def needs_layer_parts(self) -> bool:
         """Whether it calls the modules of a layer one by one. Only `autograd` runs the whole layer."""
         return self.saliency != "autograd"
+
+    def schedule_in(self, shape: LayerShape, visual_tokens: int, num_layers: int) -> Schedule:
+        """The schedule without the stages that cost more than they save. The layer average stays what was asked.
+
+        That is for the default layers only. A stage saves the layers' products for the tokens that it drops, and costs
+        `overhead`. Both are counted for visual tokens alone. A stage stays if the others could not keep the average.
+
+        The arguments and the errors are those of `Method.schedule_in`.
+        """
+        schedule = self.schedule(visual_tokens, num_layers)
+        if not self.leaves_out_stages or self.layers is not None or self.budget_rule != "average":
+            return schedule
+        assert self.retention is not None
+        layers, proportion = list(schedule.layers), stretched(len(schedule.layers), self.proportion)
+        while len(layers) > 1 and max(losses := self._losses(shape, schedule)) > 0:
+            worst = losses.index(max(losses))
+            del layers[worst], proportion[worst]
+            try:
+                schedule = Schedule.average(
+                    retention=self.retention,
+                    visual_tokens=visual_tokens,
+                    num_layers=num_layers,
+                    layers=layers,
+                    proportion=proportion,
+                )
+            except RetentionError:
+                break
+        return schedule
+
+    def _losses(self, shape: LayerShape, schedule: Schedule) -> list[int]:
+        """By how many MACs each stage costs more than it saves."""
+        ladder = pairwise((schedule.visual_tokens, *schedule.budgets))
+        return [
+            self.overhead(shape, layer, Sizes(before, before, kept, 0, schedule.visual_tokens))
+            - (before - kept) * (schedule.num_layers - layer) * shape.token_macs
+            for layer, (before, kept) in zip(schedule.layers, ladder, strict=True)
+        ]
 
     def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
@@ -107,6 +150,7 @@ class TrioPrinted(Trio):
 
     probe: Probe = "current"
 
+    leaves_out_stages: ClassVar[bool] = False
     name: ClassVar[str] = "trio-printed"
     reference: ClassVar[Reference] = replace(
         Trio.reference,
@@ -127,6 +171,7 @@ class TrioReleased(Trio):
     rows: Rows = "shifted"
     positions: Positions = "compact"
 
+    leaves_out_stages: ClassVar[bool] = False
     name: ClassVar[str] = "trio-released"
     reference: ClassVar[Reference] = replace(
         Trio.reference,
@@ -158,6 +203,7 @@ class TrioVe(TwoParts, Trio):
 
     alpha: float = 1.0
 
+    leaves_out_stages: ClassVar[bool] = False
     name: ClassVar[str] = "trio-ve"
     needs: ClassVar[frozenset[Signal]] = Trio.needs | Scope.needs
     proportion: ClassVar[tuple[int, ...]] = (96, 32)

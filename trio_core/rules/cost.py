@@ -54,6 +54,12 @@ class LayerShape:
         return (self.patches,) * max(1, round(visual / self.patches)) if self.patches else ()
 
     @property
+    def token_macs(self) -> int:
+        """MACs of the linear layers of one decoder layer for one token."""
+        attention = 2 * self.hidden * (self.query_width + self.kv_width)
+        return attention + self.ffn_matrices * self.hidden * self.intermediate
+
+    @property
     def of_video(self) -> "LayerShape":
         """The shape for a video. Where its frames are not known, it has as many as the released methods take: 32."""
         return replace(self, frames=self.frames or 32)

@@ -9,7 +9,7 @@ events.
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.engine.orders import Allowance, Order, Part, Share
 from trio_profile.engine.plan import Plan, PlannedCell, deployable, resolve
 from trio_profile.engine.processes import Say
+from trio_profile.errors import StoreError
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
@@ -131,11 +132,13 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
     """Load the model of an order and describe this process.
 
     plan: the loaded study, if this process was forked from one that has loaded it.
-    Raises StudyError or a TrioError if the study cannot be measured.
+    Raises StudyError or a TrioError if the study cannot be measured. Raises StoreError if a cell that was counted
+    before would now be pruned elsewhere.
     """
     study = order.study
     session, start = open_session(study.device, order.command), time.perf_counter()
     plan = plan or resolve(study, keep_refusals=order.keep_refusals)
+    _require_same_stages(plan, order.stages)
     if plan.study.fidelity_inputs != study.fidelity_inputs:  # it was loaded to ask fewer questions
         questions = questions_of(study, plan.workload.processor)
         plan = replace(plan, study=study, workload=replace(plan.workload, questions=questions))
@@ -143,6 +146,16 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
     # The digests come after loading, because a model of the hub may have no files before.
     opened = {"load_seconds": time.perf_counter() - start, "inputs": input_digests(study), "engine": order.engine}
     return Opened(session.model_copy(update=opened), plan, clock)
+
+
+def _require_same_stages(plan: Plan, before: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+    for planned in plan.cells:
+        now = planned.schedule.layers, planned.schedule.budgets
+        if (then := before.get(planned.cell.id, now)) != now:
+            raise StoreError(
+                f"{planned.cell.variant} at {planned.cell.retention:g} was counted with {then[1]} tokens after layers "
+                f"{then[0]}, and this version keeps {now[1]} after {now[0]}: choose another --out"
+            )
 
 
 # Counts and answers

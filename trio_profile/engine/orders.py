@@ -5,6 +5,8 @@ Nothing here imports torch.
 
 from math import sqrt
 
+from pydantic import Field
+
 from trio_profile.progress import Step
 from trio_profile.records.record import Record
 from trio_profile.records.schema import Answers, Dense, Measurement, Picture, Round, Session, Study
@@ -86,6 +88,7 @@ class Order(Record):
     times: ids of the cells that it times after that. Those that fail while they are counted are left out.
     allowance: for how long it times them.
     number: of the order among those of one command. That of an order that times is also for its random orders.
+    stages: of the cells that were counted before, by id: the layers and the budgets.
     """
 
     study: Study
@@ -97,3 +100,4 @@ class Order(Record):
     times: tuple[str, ...] = ()
     allowance: Allowance | None = None
     number: int = 0
+    stages: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = Field(default_factory=dict)

@@ -107,7 +107,7 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     """
     method = method_of(cell, study)
     with blamed(type(method)):
-        schedule = method.schedule(shape.visual_tokens, shape.num_layers)
+        schedule = method.schedule_in(widths(shape), shape.visual_tokens, shape.num_layers)
         method.selection_macs(widths(shape), schedule, prompt_sizes(shape))  # a fault is raised before a measurement
     return PlannedCell(cell, method, schedule)
 

@@ -118,7 +118,10 @@ def test_selection_of_a_sample_does_not_depend_on_the_batch(family, side):
         logits, together = tiny.run(model, tiny.batch(samples, side), method)
         for b, (its_own, trace) in enumerate(alone):
             kept = {stage.layer: stage.kept[b].tolist() for stage in together.stages}
-            assert kept == {stage.layer: stage.kept[0].tolist() for stage in trace.stages}, name
+            own = {stage.layer: stage.kept[0].tolist() for stage in trace.stages}
+            for layer in sorted(kept.keys() - own.keys()):  # of another sample alone: this one keeps what it has
+                own[layer] = own[max(earlier for earlier in own if earlier < layer)]
+            assert kept == own, name
             assert apart(logits[b, together.places[b][-1]], its_own[0, -1]) < 5 * CLOSE, name
 
 

@@ -11,11 +11,12 @@ from transformers import PreTrainedModel
 from tests.core import tiny
 from tests.core.methods import towers
 from tests.core.models.test_families import LAYERS, stages_of, walk
-from trio_core import Trio, UnsupportedModel, methods
+from trio_core import LayerShape, Schedule, Trio, UnsupportedModel, methods
 from trio_core.methods.scope import Scope
 from trio_core.methods.trio import TrioVe
 from trio_core.models import adapter_for
 from trio_core.rules import equations
+from trio_core.rules.cost import PromptSizes
 from trio_core.trace import Trace
 
 VARIANTS = ("trio", "trio-printed", "trio-released")
@@ -115,3 +116,63 @@ def test_neighbours_in_a_batch_do_not_change_how_many_rows_are_supervised(salien
         for stage, own in zip(together.stages, alone.stages, strict=True):
             assert torch.equal(stage.kept[b], own.kept[0])
     assert sum("supervised" in note for note in together.notes) == 1
+
+
+# --- the default schedule ---------------------------------------------------------------------------------------------
+
+VICUNA = LayerShape(4096, 11008, 4096, 4096, 32, 32064, 3)
+QWEN = LayerShape(3584, 18944, 3584, 512, 28, 152064, 3)
+
+
+def worth(shape: LayerShape, method: Trio, schedule: Schedule) -> list[float]:
+    """Of each stage: what the later layers save by its dropped tokens, over what it costs. Whole layers, by hand."""
+    width, kv, inner = shape.hidden, shape.kv_width, shape.intermediate
+    token = 2 * width * width + 2 * width * kv + 3 * width * inner
+    before, saved = schedule.visual_tokens, []
+    for layer, kept in zip(schedule.layers, schedule.budgets, strict=True):
+        own = Schedule((layer,), (kept,), before, schedule.num_layers)
+        cost = method.selection_macs(shape, own, PromptSizes(before, 0, 0))
+        saved.append((before - kept) * (schedule.num_layers - layer) * token / cost if cost else 0.0)
+        before = kept
+    return saved
+
+
+@pytest.mark.parametrize(("shape", "tokens", "layers"), [(VICUNA, 576, 32), (VICUNA, 2928, 32), (QWEN, 1296, 28)])
+def test_a_stage_that_costs_more_than_it_saves_is_left_out_and_the_average_stays(shape, tokens: int, layers: int):
+    left_out = 0
+    for retention in (0.11, 0.33, 0.5, 0.6, 0.66, 0.75, 0.88, 0.95, 0.98):
+        method = Trio(retention=retention)
+        whole, schedule = method.schedule(tokens, layers), method.schedule_in(shape, tokens, layers)
+        assert min(worth(shape, method, schedule)) >= 1
+        assert abs(schedule.layer_average - retention) <= 0.5 * (layers - schedule.layers[-1]) / (layers * tokens)
+        if min(worth(shape, method, whole)) >= 1:
+            assert schedule == whole
+        left_out += len(whole.layers) - len(schedule.layers)
+    assert left_out
+
+
+def test_two_selections_that_drop_six_tokens_of_qwen_are_left_out():
+    assert Trio(retention=0.88).schedule(1296, 28).budgets == (1295, 1290, 988)
+    schedule = Trio(retention=0.88).schedule_in(QWEN, 1296, 28)
+    assert (schedule.layers, schedule.budgets) == ((14,), (985,))
+
+
+@pytest.mark.parametrize("options", [{"layers": (1, 10, 15)}, {"budget_rule": "final"}])
+def test_stages_that_were_asked_for_stay(options):
+    method = Trio(retention=0.88, **options)
+    assert method.schedule_in(VICUNA, 576, 32) == method.schedule(576, 32)
+
+
+@pytest.mark.parametrize("name", ["trio-printed", "trio-released", "trio-ve"])
+def test_the_papers_variants_keep_their_stages(name: str):
+    method = methods.find(name)(retention=0.88)
+    assert method.schedule_in(VICUNA, 576, 32) == method.schedule(576, 32)
+
+
+def test_a_prefill_has_the_stages_that_are_worth_it():
+    model, one, method = tiny.model("llava"), tiny.sample("llava"), Trio(retention=0.95)
+    tokens, depth = len(tiny.visual_rows(one)), model.config.get_text_config().num_hidden_layers
+    schedule = method.schedule_in(adapter_for(model).layer_shape, tokens, depth)
+    trace = tiny.prefill(model, [one], method)
+    assert trace.schedules == (schedule,) != (method.schedule(tokens, depth),)
+    assert tuple(stage.layer for stage in trace.stages) == schedule.layers

@@ -10,7 +10,7 @@ from trio_core.errors import MethodError, OptionError, RetentionError, Unsupport
 from trio_core.methods.combined import split
 from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_profile.cost.formula import fastv_overhead
-from trio_profile.engine.plan import resolve
+from trio_profile.engine.plan import resolve, widths
 
 SHAPE = shape()
 
@@ -24,11 +24,16 @@ def test_plan_has_the_published_schedule_and_the_papers_work():
 
 
 def test_a_stage_that_drops_nothing_costs_nothing():
-    (cell,) = plan(make(retentions=(0.88,)), SHAPE)
+    (cell,) = plan(make(methods=("trio-printed",), retentions=(0.88,)), SHAPE)
     assert cell.schedule.budgets[0] == 576
     assert len(cell.stage_tokens) == 2
     (full,) = plan(make(retentions=(1.0,)), SHAPE)
     assert full.stage_tokens == ()
+
+
+def test_a_plan_has_the_stages_that_a_prefill_runs():
+    (cell,) = plan(make(retentions=(0.88,)), SHAPE)
+    assert cell.schedule.layers == (10, 15) and cell.schedule == cell.method.schedule_in(widths(SHAPE), 576, 32)
 
 
 def test_a_retention_below_the_lowest_says_what_is_the_lowest():

@@ -320,7 +320,14 @@ class _Run:
             done(order)
 
     def _order(self, **fields: Any) -> Order:
-        usual = {"study": self.study, "command": command_line(), "keep_refusals": self.keep_refusals}
+        cells = self.contents.cells.items()
+        stages = {name: (cell.layers, cell.budgets) for name, cell in cells if cell.counted is not None}
+        usual = {
+            "study": self.study,
+            "command": command_line(),
+            "keep_refusals": self.keep_refusals,
+            "stages": stages,
+        }
         return Order(**{**usual, **fields})
 
     def _open(self, session: Session) -> None:

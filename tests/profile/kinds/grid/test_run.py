@@ -230,6 +230,24 @@ def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph,
     assert local.run(study, out).measurements == found.measurements
 
 
+def test_a_cell_that_was_counted_with_another_schedule_is_not_timed(tiny_study, tmp_path):
+    """As by an earlier version: its counts and these times would belong to two methods."""
+    study = tiny_study.model_copy(update={"retentions": (0.4,)})
+    found = local.run(study, tmp_path)
+    (cell,) = found.measurements
+    file = tmp_path / "measurements.jsonl"
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    left = [record for record in records if record.get("record") != "round"]
+    for record in left:
+        if record.get("record") == "measurement":
+            record["budgets"][-1] += 1
+    file.write_text("".join(json.dumps(record) + "\n" for record in left))
+    there, here = (str((*cell.budgets[:-1], cell.budgets[-1] + more)) for more in (1, 0))
+    with pytest.raises(StoreError) as refused:
+        local.run(study, tmp_path)
+    assert there in str(refused.value) and here in str(refused.value) and "choose another --out" in str(refused.value)
+
+
 def test_a_private_picture_is_in_no_file_and_in_no_document(tiny_study, tmp_path):
     asked = {"methods": ("trio", "tome"), "retentions": (0.4,)}
     found = running.run(tiny_study.model_copy(update={**asked, "picture": False}), tmp_path)
