@@ -8,7 +8,7 @@ from torch import Tensor
 from trio_core.methods.method import Method, within
 from trio_core.methods.view import Probe, Rows, Selection, View, supervised_count
 from trio_core.rules.attention import LayerCall
-from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.cost import LayerShape, Sizes, suppression_macs
 from trio_core.rules.nms import nms_select
 from trio_core.rules.selection import top_k
 from trio_core.spans import span
@@ -70,4 +70,4 @@ class Probing(Method):
 
     def suppression_macs(self, shape: LayerShape, sizes: Sizes) -> int:
         """MACs of a suppression that compares each pair of tokens once."""
-        return sizes.visual * sizes.visual * shape.hidden if self.nms else 0
+        return suppression_macs(shape, sizes) if self.nms else 0

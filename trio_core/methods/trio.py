@@ -15,10 +15,8 @@ The equations stand in `rules/equations.py`; `rules/saliency.py` computes the sa
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import ClassVar, Literal
 
-from trio_core.errors import RetentionError
 from trio_core.methods.combined import TwoParts
 from trio_core.methods.method import Method, Positions, Reference
 from trio_core.methods.probing import Probing
@@ -26,9 +24,9 @@ from trio_core.methods.scope import Scope
 from trio_core.methods.view import Probe, Rows, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
-from trio_core.rules.cost import LayerShape, Sizes
+from trio_core.rules.cost import LayerShape, Sizes, paying, tail_macs
 from trio_core.rules.saliency import tail_saliency
-from trio_core.rules.schedule import Schedule, stretched
+from trio_core.rules.schedule import Schedule
 from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at
 
 _SHARED = (
@@ -74,10 +72,7 @@ class Trio(Probing):
         return self.saliency != "autograd"
 
     def schedule_in(self, shape: LayerShape, visual_tokens: int, num_layers: int) -> Schedule:
-        """The schedule without the stages that cost more than they save. The layer average stays what was asked.
-
-        That is for the default layers only. A stage saves the layers' products for the tokens that it drops, and costs
-        `overhead`. Both are counted for visual tokens alone. A stage stays if the others could not keep the average.
+        """The schedule without the default stages that cost more than they save (`rules.cost.paying`).
 
         The arguments and the errors are those of `Method.schedule_in`.
         """
@@ -85,30 +80,7 @@ class Trio(Probing):
         if not self.leaves_out_stages or self.layers is not None or self.budget_rule != "average":
             return schedule
         assert self.retention is not None
-        layers, proportion = list(schedule.layers), stretched(len(schedule.layers), self.proportion)
-        while len(layers) > 1 and max(losses := self._losses(shape, schedule)) > 0:
-            worst = losses.index(max(losses))
-            del layers[worst], proportion[worst]
-            try:
-                schedule = Schedule.average(
-                    retention=self.retention,
-                    visual_tokens=visual_tokens,
-                    num_layers=num_layers,
-                    layers=layers,
-                    proportion=proportion,
-                )
-            except RetentionError:
-                break
-        return schedule
-
-    def _losses(self, shape: LayerShape, schedule: Schedule) -> list[int]:
-        """By how many MACs each stage costs more than it saves."""
-        ladder = pairwise((schedule.visual_tokens, *schedule.budgets))
-        return [
-            self.overhead(shape, layer, Sizes(before, before, kept, 0, schedule.visual_tokens))
-            - (before - kept) * (schedule.num_layers - layer) * shape.token_macs
-            for layer, (before, kept) in zip(schedule.layers, ladder, strict=True)
-        ]
+        return paying(schedule, self.retention, self.proportion, shape, self.overhead)
 
     def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""
@@ -123,22 +95,14 @@ class Trio(Probing):
         """MACs of the scores, forward and backward, and of a suppression that compares each pair of tokens once.
 
         The weights are frozen, so the backward pass of a linear layer costs as much as its forward pass.
-        tail: each token costs its key, and for each supervised row and head a score and a share of the row's sum, all
-            of it forward and backward. Each visual token costs the sums once more. Each supervised row costs its query,
-            output, FFN and head, and one whole value projection for each head. Where a norm follows the values, each
-            token costs its value too, forward and backward, and no sums.
+        tail: see `rules.cost.tail_macs`.
         autograd: the whole layer. Attention multiplies two matrices forward and four backward.
         """
-        d, tokens, visual, rows = shape.hidden, sizes.tokens, sizes.visual, self.supervised(sizes)
-        feed_forward, suppression = shape.ffn_matrices * d * shape.intermediate, self.suppression_macs(shape, sizes)
+        d, tokens, rows = shape.hidden, sizes.tokens, self.supervised(sizes)
+        suppression = self.suppression_macs(shape, sizes)
         if self.saliency != "autograd":
-            scores, sums = rows * shape.query_width, rows * shape.heads * d
-            each_row = 3 * d * shape.query_width + 2 * feed_forward + 2 * d * shape.vocabulary
-            if shape.values_normed:
-                return tokens * (4 * d * shape.kv_width + 5 * scores) + rows * each_row + suppression
-            each_token = 2 * (d * shape.kv_width + scores + sums)
-            each_row += 2 * (shape.heads * d * shape.kv_width)
-            return tokens * each_token + visual * sums + rows * each_row + suppression
+            return tail_macs(shape, sizes, rows) + suppression
+        feed_forward = shape.ffn_matrices * d * shape.intermediate
         each_token = 2 * d * shape.query_width + 2 * d * shape.kv_width + feed_forward
         attention = 2 * tokens * tokens * shape.query_width
         return 2 * tokens * each_token + 3 * attention + 2 * rows * d * shape.vocabulary + suppression

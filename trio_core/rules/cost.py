@@ -1,8 +1,11 @@
 """The cost of a selection: the widths and counts that a method's `overhead` is computed from. No torch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from trio_core.rules.schedule import shares
+from trio_core.errors import RetentionError
+from trio_core.rules.schedule import Proportion, Schedule, shares, stretched
 
 
 @dataclass(frozen=True)
@@ -154,3 +157,65 @@ class Sizes:
     budget: int
     text_after: int
     picture: int = 0
+
+
+Overhead = Callable[[LayerShape, int, Sizes], int]
+"""The MACs of a selection: of a layer's widths, the layer that the stage follows, and its token counts."""
+
+
+def tail_macs(shape: LayerShape, sizes: Sizes, rows: int) -> int:
+    """MACs of TRIO's scores by `tail`, forward and backward.
+
+    The weights are frozen, so the backward pass of a linear layer costs as much as its forward pass. Each token costs
+    its key, and for each supervised row and head a score and a share of the row's sum, all of it forward and backward.
+    Each visual token costs the sums once more. Each supervised row costs its query, output, FFN and head, and one whole
+    value projection for each head. Where a norm follows the values, each token costs its value too, forward and
+    backward, and no sums.
+
+    rows: number of supervised rows.
+    """
+    d, scores, sums = shape.hidden, rows * shape.query_width, rows * shape.heads * shape.hidden
+    each_row = 3 * d * shape.query_width + 2 * shape.ffn_matrices * d * shape.intermediate + 2 * d * shape.vocabulary
+    if shape.values_normed:
+        return sizes.tokens * (4 * d * shape.kv_width + 5 * scores) + rows * each_row
+    each_token = 2 * (d * shape.kv_width + scores + sums)
+    each_row += 2 * (shape.heads * d * shape.kv_width)
+    return sizes.tokens * each_token + sizes.visual * sums + rows * each_row
+
+
+def suppression_macs(shape: LayerShape, sizes: Sizes) -> int:
+    """MACs of a suppression that compares each pair of visual tokens once."""
+    return sizes.visual * sizes.visual * shape.hidden
+
+
+def paying(
+    schedule: Schedule, retention: float, proportion: Proportion, shape: LayerShape, overhead: Overhead
+) -> Schedule:
+    """A schedule without the stages that cost more than they save. The layer average stays.
+
+    A stage costs its selection. It saves the linear layers' products of the tokens that it drops, in all layers behind
+    it. Both are counted for visual tokens alone. A stage stays if the others could not keep the average.
+
+    schedule: of all stages.
+    retention, proportion: which it was solved for.
+    """
+    layers, left = list(schedule.layers), stretched(len(schedule.layers), proportion)
+    while len(layers) > 1 and max(losses := _losses(schedule, shape, overhead)) > 0:
+        worst = losses.index(max(losses))
+        del layers[worst], left[worst]
+        sizes = {"visual_tokens": schedule.visual_tokens, "num_layers": schedule.num_layers}
+        try:
+            schedule = Schedule.average(retention=retention, layers=layers, proportion=left, **sizes)
+        except RetentionError:
+            break
+    return schedule
+
+
+def _losses(schedule: Schedule, shape: LayerShape, overhead: Overhead) -> list[int]:
+    """By how many MACs each stage costs more than it saves."""
+    ladder = pairwise((schedule.visual_tokens, *schedule.budgets))
+    return [
+        overhead(shape, layer, Sizes(before, before, kept, 0, schedule.visual_tokens))
+        - (before - kept) * (schedule.num_layers - layer) * shape.token_macs
+        for layer, (before, kept) in zip(schedule.layers, ladder, strict=True)
+    ]

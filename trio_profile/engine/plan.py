@@ -1,6 +1,6 @@
 """The plan of a study: its model and input, each cell with its method and schedule, and the refused cells."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,9 +10,10 @@ from trio_core.errors import OptionError, TrioError, UnsupportedInput
 from trio_core.methods.combined import Combined
 from trio_core.methods.method import Method, Stage, blamed
 from trio_core.methods.view import Signal
-from trio_core.rules.cost import LayerShape, PromptSizes
+from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_profile.cost import formula
+from trio_profile.inputs.sizes import layer_shape
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.judge.controls import CONTROL
 from trio_profile.records.schema import Cell, Measurement, Retention, Shape, Study
@@ -39,7 +40,7 @@ class PlannedCell:
 
     def selection_macs(self, shape: Shape) -> int:
         """Return the MACs of all selections by the method's own formula, for the batch."""
-        return shape.batch * self.method.selection_macs(widths(shape), self.schedule, prompt_sizes(shape))
+        return shape.batch * self.method.selection_macs(layer_shape(shape), self.schedule, prompt_sizes(shape))
 
     def retention(self, realised: float) -> Retention:
         """Return all four retentions. realised: the share that really ran, averaged over the decoder's layers."""
@@ -107,8 +108,9 @@ def plan_cell(cell: Cell, study: Study, shape: Shape) -> PlannedCell:
     """
     method = method_of(cell, study)
     with blamed(type(method)):
-        schedule = method.schedule_in(widths(shape), shape.visual_tokens, shape.num_layers)
-        method.selection_macs(widths(shape), schedule, prompt_sizes(shape))  # a fault is raised before a measurement
+        widths = layer_shape(shape)
+        schedule = method.schedule_in(widths, shape.visual_tokens, shape.num_layers)
+        method.selection_macs(widths, schedule, prompt_sizes(shape))  # a fault is raised before a measurement
     return PlannedCell(cell, method, schedule)
 
 
@@ -134,11 +136,6 @@ def method_of(cell: Cell, study: Study) -> Method:
     layers = study.layers if in_decoder or len(study.methods) == 1 else None
     with blamed(cls):
         return cls(retention=cell.retention, layers=options.pop("layers", layers), **options)
-
-
-def widths(shape: Shape) -> LayerShape:
-    """Return the widths of a decoder layer and of the vision tower."""
-    return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
 
 
 def prompt_sizes(shape: Shape) -> PromptSizes:

@@ -117,6 +117,7 @@ def _selection(cls: "type[Method]") -> dict[str, Any]:
     """The work of a selection, and where it acts. Empty for a method that does not say it in `data/selections.yaml`."""
     stated = yaml.safe_load(SOURCE.with_name("selections.yaml").read_text(encoding="utf-8"))
     places = {"layers": cls.paper_layers, "scales_layers": cls.scales_layers, "proportion": cls.proportion}
+    places["leaves_out_stages"] = getattr(cls, "leaves_out_stages", False)
     return {**stated[cls.name], "source": stated["source"], **places} if cls.name in stated else {}
 
 

@@ -1,7 +1,8 @@
 """The sizes of a model for a prediction, from its config.json and `data/sizes.yaml`. Nothing here imports torch."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +13,18 @@ from trio_profile.records.decoders import known, widths
 from trio_profile.records.facts import models
 from trio_profile.records.schema import Shape
 
+if TYPE_CHECKING:
+    from trio_core.rules.cost import LayerShape
+
 # The `model_type` of the configurations whose operators are known.
 FAMILIES = ("llava", "llava_next", "llava_onevision", "internvl", "qwen2_5_vl", "qwen3_vl")
+
+
+def layer_shape(shape: Shape) -> "LayerShape":
+    """Return the widths of a decoder layer and of the vision tower."""
+    from trio_core.rules.cost import LayerShape
+
+    return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
 
 
 def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int) -> tuple[Shape, list[Operator]]:

@@ -10,7 +10,8 @@ from trio_core.errors import MethodError, OptionError, RetentionError, Unsupport
 from trio_core.methods.combined import split
 from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_profile.cost.formula import fastv_overhead
-from trio_profile.engine.plan import resolve, widths
+from trio_profile.engine.plan import resolve
+from trio_profile.inputs.sizes import layer_shape
 
 SHAPE = shape()
 
@@ -33,7 +34,7 @@ def test_a_stage_that_drops_nothing_costs_nothing():
 
 def test_a_plan_has_the_stages_that_a_prefill_runs():
     (cell,) = plan(make(retentions=(0.88,)), SHAPE)
-    assert cell.schedule.layers == (10, 15) and cell.schedule == cell.method.schedule_in(widths(SHAPE), 576, 32)
+    assert cell.schedule.layers == (10, 15) and cell.schedule == cell.method.schedule_in(layer_shape(SHAPE), 576, 32)
 
 
 def test_a_retention_below_the_lowest_says_what_is_the_lowest():

@@ -22,6 +22,8 @@ from trio_profile.study.kinds import find
 
 # The retentions among which the break-even is searched.
 TRIED = [share / 100 for share in range(1, 100)]
+ROWS = 4
+"""That `trio` supervises."""
 
 
 def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignore) -> PredictionDocument:  # noqa: ARG001
@@ -73,12 +75,23 @@ def declared(method: str) -> dict[str, Any]:
 
 def _schedule(retention: float, selection: Mapping[str, Any], shape: Shape) -> Any:
     """Return the schedule of a retention. Raises RetentionError if the layers cannot reach it."""
+    from trio_core.rules.cost import paying, suppression_macs, tail_macs
     from trio_core.rules.schedule import Schedule, default_layers
+    from trio_profile.inputs.sizes import layer_shape
 
-    layers, depth = tuple(selection["layers"]), shape.num_layers
+    layers, depth, proportion = tuple(selection["layers"]), shape.num_layers, selection["proportion"]
     layers = default_layers(depth, layers) if selection["scales_layers"] else layers
-    options = {"layers": layers, "proportion": selection["proportion"]}
-    return Schedule.average(retention=retention, visual_tokens=shape.visual_tokens, num_layers=depth, **options)
+    sizes = {"visual_tokens": shape.visual_tokens, "num_layers": depth}
+    schedule = Schedule.average(retention=retention, layers=layers, proportion=proportion, **sizes)
+    if not selection["leaves_out_stages"]:
+        return schedule
+    return paying(
+        schedule,
+        retention,
+        proportion,
+        layer_shape(shape),
+        lambda widths, _, sizes: tail_macs(widths, sizes, ROWS) + suppression_macs(widths, sizes),
+    )
 
 
 def cell_of(retention: float, prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> PredictedCell:

@@ -7,6 +7,7 @@ from tests.profile.command import complaint
 from tests.profile.kinds.predict.kept import predicted
 from tests.profile.reading import sentences
 from trio_profile.errors import StudyError
+from trio_profile.inputs.sizes import layer_shape, sizes_of
 from trio_profile.kinds.predict.document import conclude
 from trio_profile.kinds.predict.report import report
 from trio_profile.records.documents import write_document
@@ -18,10 +19,22 @@ def test_each_retention_has_a_range_and_a_word_that_follows_from_it():
     document = predicted(retentions=(0.11, 0.33, 0.99))
     assert [cell.budgets for cell in document.cells[:2]] == [(89, 52, 23), (344, 200, 83)]
     for cell in document.cells:
-        assert cell.word == ("try" if cell.gain[0] > 1 else "do not" if cell.gain[1] <= 1.05 else "not decided")
+        assert cell.word == ("do not" if cell.gain[1] <= 1.05 else "try" if cell.gain[0] > 1 else "not decided")
         assert document.dense_ms[0] / cell.pruned_ms[0] == pytest.approx(cell.gain[1])
     assert document.cap[1] > document.cells[0].gain[1] and sum(document.shares) == pytest.approx(1)
-    assert 0.33 < document.break_even[0] <= document.break_even[1] < 0.99
+    assert 0.33 < document.break_even[0] <= document.break_even[1] <= 0.99
+
+
+@pytest.mark.parametrize("model", ["llava-1.5-7b", "qwen2.5-vl-7b"])
+def test_the_schedules_are_those_that_the_method_would_run(model: str):
+    from trio_core import methods
+
+    for name in ("trio", "trio-printed", "fastv"):
+        for cell in predicted(model=model, method=name, retentions=(0.33, 0.6, 0.88, 0.97)).cells:
+            shape, _ = sizes_of(model, None, 60, 1)
+            method = methods.find(name)(retention=cell.retention)
+            schedule = method.schedule_in(layer_shape(shape), shape.visual_tokens, shape.num_layers)
+            assert (cell.layers, cell.budgets) == (schedule.layers, schedule.budgets)
 
 
 def test_the_conclusion_is_never_do_and_says_that_nothing_was_measured():
