@@ -29,7 +29,7 @@ def missing_extra(who: str, extra: str, why: object) -> str:
 
 def install_command(extra: str) -> str:
     """Return the command that adds an extra to this installation."""
-    return f"{_pip('install')} {_requirement(f'[{extra}]')}"
+    return f"{pip('install')} {_requirement(f'[{extra}]')}"
 
 
 def core_fault() -> str:
@@ -43,7 +43,7 @@ def core_fault() -> str:
     is_own = origin is not None and own.is_file() and own.samefile(origin)
     if stranger := next(filter(_is_removable, distributions(name=STRANGER)), None):
         folder = _folder(stranger)
-        mend = [f"{_pip('uninstall')} {STRANGER}"] + ([_repair_command()] if folder == HOME.resolve() else [])
+        mend = [f"{pip('uninstall')} {STRANGER}"] + ([_repair_command()] if folder == HOME.resolve() else [])
         return (
             f"{STRANGER} {stranger.version} in {folder} and trio-profile both install a package trio_core, so one "
             f"replaces the other: {' && '.join(mend)}"
@@ -70,10 +70,10 @@ def _repair_command() -> str:
     """The command that brings the files of this installation back."""
     if _is_clone():
         return f"git -C {shlex.quote(str(HOME))} checkout -- {CORE.name}"
-    return f"{_pip('install')} --force-reinstall --no-deps {_requirement()}"
+    return f"{pip('install')} --force-reinstall --no-deps {_requirement()}"
 
 
-def _pip(verb: str) -> str:
+def pip(verb: str) -> str:
     """The words that call a verb of pip, or of uv, for the environment of this program."""
     python = shlex.quote(sys.executable)
     if find_spec("pip") is None and shutil.which("uv"):

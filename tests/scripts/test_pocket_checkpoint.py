@@ -15,7 +15,7 @@ from pocket_training.recipe import Recipe
 from tests.profile.studying import make
 from trio_core import methods
 from trio_profile.inputs.builtin import BUILTIN
-from trio_profile.inputs.pocket import RECIPE, grammar
+from trio_profile.inputs.pocket import grammar
 from trio_profile.inputs.pocket.scenes import render, scene
 from trio_profile.inputs.workload import ask, build
 from trio_profile.judge.accuracy import by_kind, by_question
@@ -26,7 +26,7 @@ QUESTIONS = 10
 
 @pytest.fixture(scope="module")
 def directory() -> Path:
-    checkpoint = BUILTIN["pocket"].checkpoint
+    checkpoint = BUILTIN["pocket"].checkpoint()
     assert checkpoint is not None
     return checkpoint
 
@@ -38,7 +38,7 @@ def against() -> fidelity.Reference:
 
 def test_the_checkpoint_is_small_and_keeps_its_recipe(directory: Path):
     assert (directory / "model.safetensors").stat().st_size < 20e6
-    recipe = json.loads((directory / RECIPE).read_text())
+    recipe = json.loads((directory / "recipe.json").read_text())
     known = {field.name: recipe[field.name] for field in fields(Recipe)}
     made = Recipe(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
     assert made == Recipe(seed=made.seed) and recipe["minutes"] is None  # the script's own, whole

@@ -3,11 +3,11 @@
 The paper and its public code (ocy1/TRIO at ec85d99) differ, and our default differs from both. H^l is the residual
 stream that leaves layer l, and a stage stands after layer l.
 
-| name          | layer that is probed | X, the probed input | supervised rows         | positions |
-|---------------|----------------------|---------------------|-------------------------|-----------|
-| trio          | l + 1                | H^l                 | the last k_pos          | original  |
-| trio-printed  | l                    | H^(l − 1)           | the last k_pos          | original  |
-| trio-released | l + 1                | H^l                 | k_pos, without the last | compact   |
+| name          | layer that is probed | X, the probed input | supervised rows         | positions | default stages  |
+|---------------|----------------------|---------------------|-------------------------|-----------|-----------------|
+| trio          | l + 1                | H^l                 | the last k_pos          | original  | those that pay  |
+| trio-printed  | l                    | H^(l − 1)           | the last k_pos          | original  | all             |
+| trio-released | l + 1                | H^l                 | k_pos, without the last | compact   | all             |
 
 `trio-ve` is TRIO with the vision encoder: SCOPE before the decoder, then `trio` inside it.
 The equations stand in `rules/equations.py`; `rules/saliency.py` computes the same scores faster.
@@ -24,7 +24,7 @@ from trio_core.methods.scope import Scope
 from trio_core.methods.view import Probe, Rows, Signal, View
 from trio_core.rules import equations
 from trio_core.rules.attention import LayerCall, Readout
-from trio_core.rules.cost import LayerShape, Sizes, paying, tail_macs
+from trio_core.rules.cost import LayerShape, Sizes, tail_macs, without_losing_stages
 from trio_core.rules.saliency import tail_saliency
 from trio_core.rules.schedule import Schedule
 from trio_core.tensors import HiddenBSD, LogitsBPV, Places, ScoresBN, differentiable, rows_at
@@ -62,7 +62,7 @@ class Trio(Probing):
         licence="none stated",
         note="This variant is neither the printed equations (trio-printed) nor the public code (trio-released). It "
         "probes the next layer, as the code does. It supervises the last rows, as the paper does. It keeps the "
-        f"position ids. {_SHARED}",
+        f"position ids. It leaves out default stages that cost more than they save. {_SHARED}",
         caution="ours: probes the next layer, last rows, original positions",
     )
 
@@ -72,15 +72,18 @@ class Trio(Probing):
         return self.saliency != "autograd"
 
     def schedule_in(self, shape: LayerShape, visual_tokens: int, num_layers: int) -> Schedule:
-        """The schedule without the default stages that cost more than they save (`rules.cost.paying`).
+        """The schedule without the default stages that cost more than they save (`rules.cost.without_losing_stages`).
 
         The arguments and the errors are those of `Method.schedule_in`.
         """
         schedule = self.schedule(visual_tokens, num_layers)
-        if not self.leaves_out_stages or self.layers is not None or self.budget_rule != "average":
+        is_default = self.layers is None and self.budget_rule == "average" and type(self).schedule is Method.schedule
+        if not (self.leaves_out_stages and is_default):
             return schedule
         assert self.retention is not None
-        return paying(schedule, self.retention, self.proportion, shape, self.overhead)
+        return without_losing_stages(
+            schedule, self.retention, self.profile(schedule.layers, num_layers), shape, self.overhead
+        )
 
     def rate(self, view: View, probed: LayerCall, rows: Places) -> tuple[ScoresBN, tuple[str, ...]]:
         """[B, N], the saliency of the visual tokens: s_i of Eq. 5. Also notes for the trace."""

@@ -188,31 +188,40 @@ def suppression_macs(shape: LayerShape, sizes: Sizes) -> int:
     return sizes.visual * sizes.visual * shape.hidden
 
 
-def paying(
+def without_losing_stages(
     schedule: Schedule, retention: float, proportion: Proportion, shape: LayerShape, overhead: Overhead
 ) -> Schedule:
     """A schedule without the stages that cost more than they save. The layer average stays.
 
     A stage costs its selection. It saves the linear layers' products of the tokens that it drops, in all layers behind
-    it. Both are counted for visual tokens alone. A stage stays if the others could not keep the average.
+    it. Both are counted for visual tokens alone. A stage stays if the others could not keep the average, and a stage
+    that drops nothing counts as if it selected.
 
     schedule: of all stages.
     retention, proportion: which it was solved for.
     """
-    layers, left = list(schedule.layers), stretched(len(schedule.layers), proportion)
-    while len(layers) > 1 and max(losses := _losses(schedule, shape, overhead)) > 0:
-        worst = losses.index(max(losses))
-        del layers[worst], left[worst]
+    layers, shares_left = list(schedule.layers), stretched(len(schedule.layers), proportion)
+    needed: set[int] = set()
+    while len(layers) > 1:
+        losses = _losses(schedule, shape, overhead)
+        removable = [(losses[i], i) for i, layer in enumerate(layers) if layer not in needed]
+        loss, worst = max(removable, default=(0, 0))
+        if loss <= 0:
+            break
+        others = layers[:worst] + layers[worst + 1 :]
+        of_others = shares_left[:worst] + shares_left[worst + 1 :]
         sizes = {"visual_tokens": schedule.visual_tokens, "num_layers": schedule.num_layers}
         try:
-            schedule = Schedule.average(retention=retention, layers=layers, proportion=left, **sizes)
+            schedule = Schedule.average(retention=retention, layers=others, proportion=of_others, **sizes)
         except RetentionError:
-            break
+            needed.add(layers[worst])
+            continue
+        layers, shares_left = others, of_others
     return schedule
 
 
 def _losses(schedule: Schedule, shape: LayerShape, overhead: Overhead) -> list[int]:
-    """By how many MACs each stage costs more than it saves."""
+    """By how many MACs each stage costs more than it saves, if it selects."""
     ladder = pairwise((schedule.visual_tokens, *schedule.budgets))
     return [
         overhead(shape, layer, Sizes(before, before, kept, 0, schedule.visual_tokens))

@@ -16,11 +16,13 @@ from typing import Any
 import torch
 
 from trio_core.errors import MethodError, TrioError
+from trio_core.rules.schedule import Schedule
 from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.engine.orders import Allowance, Order, Part, Share
 from trio_profile.engine.plan import Plan, PlannedCell, deployable, resolve
 from trio_profile.engine.processes import Say
 from trio_profile.errors import StoreError
+from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
@@ -136,6 +138,8 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
     before would now be pruned elsewhere.
     """
     study = order.study
+    if (builtin := BUILTIN.get(study.model)) is not None and builtin.checkpoint is not None:
+        builtin.checkpoint()  # to make it takes none of the study's time
     session, start = open_session(study.device, order.command), time.perf_counter()
     plan = plan or resolve(study, keep_refusals=order.keep_refusals)
     _require_same_stages(plan, order.stages)
@@ -149,12 +153,14 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
 
 
 def _require_same_stages(plan: Plan, before: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+    """Raise StoreError if a cell would be pruned otherwise. A stage that drops nothing makes no difference."""
     for planned in plan.cells:
-        now = planned.schedule.layers, planned.schedule.budgets
-        if (then := before.get(planned.cell.id, now)) != now:
+        now = planned.schedule
+        layers, budgets = before.get(planned.cell.id, (now.layers, now.budgets))
+        if Schedule(layers, budgets, now.visual_tokens, now.num_layers).tokens_by_layer != now.tokens_by_layer:
             raise StoreError(
-                f"{planned.cell.variant} at {planned.cell.retention:g} was counted with {then[1]} tokens after layers "
-                f"{then[0]}, and this version keeps {now[1]} after {now[0]}: choose another --out"
+                f"{planned.cell.variant} at {planned.cell.retention:g} was counted with {budgets} tokens after layers "
+                f"{layers}, and would now keep {now.budgets} after {now.layers}: choose another --out"
             )
 
 

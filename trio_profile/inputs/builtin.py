@@ -33,10 +33,12 @@ from transformers import (
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from trio_profile.inputs.pocket import TRAINED, clips
+from trio_profile.inputs.pocket import clips
 from trio_profile.inputs.pocket import video as pocket_video
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.questions import Question
+from trio_profile.inputs.smol import shapes
+from trio_profile.inputs.trained import TRAINED
 
 Inputs = dict[str, Tensor]
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
@@ -54,7 +56,7 @@ class Builtin:
         batch size and a generator.
     visual_tokens: number of tokens that the vision tower and the projector make of that picture.
     processor: makes its processor. None if the model has no tokenizer; real pictures then need a checkpoint.
-    checkpoint: directory of its trained weights. None if the weights are random.
+    checkpoint: returns the directory of its trained weights, and may have to make it. None if the weights are random.
     converted: makes the model from that of the checkpoint, if the two have different classes.
     questions: returns the first n questions that a trained model can answer.
     """
@@ -65,7 +67,7 @@ class Builtin:
     picture: Callable[[int, torch.Generator], Inputs]
     visual_tokens: int
     processor: Callable[[], Any] | None = None
-    checkpoint: Path | None = None
+    checkpoint: Callable[[], Path] | None = None
     converted: Callable[[PreTrainedModel], PreTrainedModel] | None = None
     questions: Callable[[int], list[Question]] = exam
 
@@ -161,7 +163,6 @@ def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
 # --- configurations and processors ------------------------------------------------------------------------------
 
 _POCKET = TRAINED["pocket"]
-"""Directory of the trained pocket model. `scripts/train_pocket` made it; its README.md is the model card."""
 _SIZES = _POCKET.parent / "models.yaml"
 
 
@@ -203,6 +204,18 @@ def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcess
     )
 
 
+def _smol_checkpoint() -> Path:
+    from trio_profile.inputs.smol.assembly import checkpoint
+
+    return checkpoint()
+
+
+def _smol_processor() -> LlavaProcessor:
+    from trio_profile.inputs.smol.assembly import processor
+
+    return processor()
+
+
 BUILTIN: dict[str, Builtin] = {
     "pocket": Builtin(
         "a small trained LLaVA: 576 visual tokens, questions with known answers; the embedded default",
@@ -211,7 +224,7 @@ BUILTIN: dict[str, Builtin] = {
         partial(_llava_picture, 192),
         576,
         partial(AutoProcessor.from_pretrained, _POCKET),
-        _POCKET,
+        lambda: _POCKET,
     ),
     "pocket-video": Builtin(
         "pocket's weights in LLaVA-OneVision's form: clips of 8 frames, 1153 visual tokens",
@@ -220,9 +233,19 @@ BUILTIN: dict[str, Builtin] = {
         partial(_clip, clips.FRAMES, 192),
         pocket_video.VISUAL_TOKENS,
         pocket_video.processor,
-        _POCKET,
+        lambda: _POCKET,
         pocket_video.from_pocket,
         clips.exam,
+    ),
+    "smol": Builtin(
+        "SmolLM2-135M and DINOv2-S, both pretrained, joined by us: 576 visual tokens; of packages that it names",
+        LlavaForConditionalGeneration,
+        _config(LlavaConfig, "smol"),
+        partial(_llava_picture, 336),
+        576,
+        _smol_processor,
+        _smol_checkpoint,
+        questions=shapes.exam,
     ),
     "pocket-deep": Builtin(
         "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",
@@ -289,4 +312,4 @@ BUILTIN: dict[str, Builtin] = {
         1296,
     ),
 }
-"""The built-in models by name. All but `pocket` and `pocket-video` have random weights."""
+"""The built-in models by name. Those of TRAINED have trained weights, the others random ones."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from trio_profile.errors import StudyError
-from trio_profile.inputs.pocket import RECIPE, TRAINED
+from trio_profile.inputs.trained import trained_as
 from trio_profile.installation import CORE
 from trio_profile.reading import is_regular, parse_json, read_text
 from trio_profile.records.facts import SOURCE, MethodFacts, models, stored
@@ -243,15 +243,9 @@ def read_config(name: str) -> dict[str, Any]:
 
 
 def has_own_questions(study: Study) -> bool:
-    """Whether the model was trained to answer questions that we have, and the study sets no picture, video or prompt.
-
-    Only pocket models were: the built-in one, and those that scripts/train_pocket made. The recipe file in their
-    directory identifies them.
-    """
+    """Whether the model was trained on questions that we have, and the study sets no picture, video or prompt."""
     has_own_input = any(value is not None for value in (study.image, study.video, study.prompt))
-    if has_own_input or (study.model in models() and study.model not in TRAINED):
-        return False
-    return (TRAINED.get(study.model, Path(study.model)) / RECIPE).exists()
+    return not has_own_input and trained_as(study.model) is not None
 
 
 def _is_hub_name(name: str) -> bool:

@@ -10,8 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from trio_profile.inputs.matching import file_of
-from trio_profile.inputs.pocket import TRAINED
 from trio_profile.inputs.questions import SUFFIXES, is_transparent
+from trio_profile.inputs.trained import TRAINED
 from trio_profile.reading import open_regular, parse_json, read_bytes
 from trio_profile.records.facts import models
 from trio_profile.records.files import WRITTEN

@@ -20,9 +20,9 @@ from trio_profile.errors import StudyError, is_out_of_memory, release
 from trio_profile.inputs import catalogue
 from trio_profile.inputs.builtin import BUILTIN, Builtin
 from trio_profile.inputs.large_weights import LARGE, with_large_weights
-from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.processors import load_processor, load_with_pixels
 from trio_profile.inputs.questions import Question
+from trio_profile.inputs.trained import trained_as
 from trio_profile.records.schema import Study
 from trio_profile.text import first_line
 
@@ -93,7 +93,7 @@ def _on_device(study: Study) -> Iterator[torch.device]:
 def _builtin_weights(builtin: Builtin, study: Study, device: torch.device) -> PreTrainedModel:
     if builtin.checkpoint is None:
         return _random_weights(builtin, study, device)
-    model, _ = _trained(str(builtin.checkpoint), study, device)
+    model, _ = _trained(str(builtin.checkpoint()), study, device)
     if builtin.converted is not None:
         model = builtin.converted(model).to(device)  # pyright: ignore[reportArgumentType]
     return model
@@ -140,9 +140,8 @@ def own_questions(study: Study) -> Callable[[int], list[Question]] | None:
 
     None if the model has no such questions, or if the study sets a picture or a prompt of its own.
     """
-    if not catalogue.has_own_questions(study):
-        return None
-    return BUILTIN[study.model].questions if study.model in BUILTIN else exam
+    name = trained_as(study.model)
+    return BUILTIN[name].questions if name is not None and catalogue.has_own_questions(study) else None
 
 
 def without_weights(builtin: Builtin, attention: str = "sdpa") -> PreTrainedModel:

@@ -50,7 +50,7 @@ def try_checkpoint(study: Study) -> list[TrialStep]:
 def _seen_in_trial(study: Study) -> Iterator[str]:
     """Yield what each of STEPS sees. The processor is loaded alone first, so that a missing file of it is named."""
     builtin = BUILTIN.get(study.model)
-    processor = load_processor(str(builtin.checkpoint) if builtin is not None else study.model)
+    processor = load_processor(str(builtin.checkpoint()) if builtin and builtin.checkpoint else study.model)
     if not hasattr(processor, "image_processor") or not hasattr(processor, "tokenizer"):
         raise StudyError(f"{type(processor).__name__} is no processor with a tokenizer and an image processor")
     _require_words(processor)

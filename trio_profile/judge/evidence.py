@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trio_profile import units
-from trio_profile.inputs.pocket import TRAINED
+from trio_profile.inputs.trained import TRAINED
 from trio_profile.records.estimate import Accuracy
 from trio_profile.records.facts import models
 from trio_profile.records.schema import Session

@@ -222,7 +222,7 @@ class Study(Record):
         "How many questions both models answer, pruned and dense; the first ones of each file. sweep and compare ask "
         "more of the cells that may be chosen. Without questions: how many drawn pictures.",
         flags=("--asked",),
-        default_help="all questions of a file; 24 for pocket; otherwise 8 drawn pictures (sweep: none)",
+        default_help="all questions of a file; 24 for pocket and smol; otherwise 8 drawn pictures (sweep: none)",
     )
     ablations: dict[str, dict[str, Options]] = option(
         {},

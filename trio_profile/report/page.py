@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from trio_profile import units
-from trio_profile.inputs.pocket import TRAINED
+from trio_profile.inputs.trained import WARNINGS
 from trio_profile.judge.evidence import random_weights
 from trio_profile.records.schema import Record, Session, Study
 from trio_profile.report.blocks import Entry, Page, Report, Table, Terms
@@ -44,8 +44,8 @@ def with_banner(report: Report, model: str, sessions: Sequence[Session]) -> Repo
 
 def banner(model: str, sessions: Sequence[Session]) -> str:
     """The warning about a built-in model: that it is a toy, or that its weights are random. Else empty."""
-    if model in TRAINED:
-        return f"{model} is a toy model that answers questions about drawn shapes: this says nothing of your model."
+    if model in WARNINGS:
+        return WARNINGS[model]
     random = random_weights(model, sessions)
     return f"{random[:1].upper()}{random[1:]}: times and work are those of its size." if random else ""
 

@@ -16,7 +16,7 @@ from trio_core.methods.scope import Scope
 from trio_core.methods.trio import TrioVe
 from trio_core.models import adapter_for
 from trio_core.rules import equations
-from trio_core.rules.cost import PromptSizes
+from trio_core.rules.cost import PromptSizes, without_losing_stages
 from trio_core.trace import Trace
 
 VARIANTS = ("trio", "trio-printed", "trio-released")
@@ -163,10 +163,33 @@ def test_stages_that_were_asked_for_stay(options):
     assert method.schedule_in(VICUNA, 576, 32) == method.schedule(576, 32)
 
 
-@pytest.mark.parametrize("name", ["trio-printed", "trio-released", "trio-ve"])
+@pytest.mark.parametrize("name", ["trio-printed", "trio-released", "trio-ve", "visionzip+trio"])
 def test_the_papers_variants_keep_their_stages(name: str):
     method = methods.find(name)(retention=0.88)
     assert method.schedule_in(VICUNA, 576, 32) == method.schedule(576, 32)
+
+
+def test_a_stage_that_the_average_needs_stays_and_the_others_may_go():
+    """The last of three layers alone could not keep so few of eight tokens."""
+    whole = Schedule.average(retention=0.6, visual_tokens=8, num_layers=32, layers=(1, 10, 30))
+    left = without_losing_stages(whole, 0.6, (92, 54, 22), VICUNA, lambda *_: 10**15)
+    assert whole.layers == (1, 10, 30) and left.layers in ((1,), (10,))
+    assert abs(left.layer_average - 0.6) < 0.05
+
+
+def test_a_subclass_with_a_proportion_or_a_schedule_of_its_own_keeps_it():
+    class Even(Trio):
+        def profile(self, layers, num_layers):  # noqa: ARG002
+            return (1.0,) * len(layers)
+
+    class Own(Trio):
+        def schedule(self, visual_tokens, num_layers):
+            return Schedule((5,), (visual_tokens - 1,), visual_tokens, num_layers)
+
+    assert Even(retention=0.97).schedule_in(VICUNA, 576, 32) == Schedule.average(
+        retention=0.97, visual_tokens=576, layers=(1,), proportion=(1.0,)
+    )
+    assert Own(retention=0.97).schedule_in(VICUNA, 576, 32).layers == (5,)
 
 
 def test_a_prefill_has_the_stages_that_are_worth_it():

@@ -13,6 +13,7 @@ from trio_profile.engine.measuring import Opened, Timer, blocks_of, count_share,
 from trio_profile.engine.orders import Allowance, Order, Share
 from trio_profile.engine.plan import resolve
 from trio_profile.engine.shares import Answers, Parts
+from trio_profile.errors import StoreError
 from trio_profile.profilers import rounds
 from trio_profile.records.schema import Dense, Measurement, Picture, Round, Study
 
@@ -37,6 +38,18 @@ def test_a_session_says_who_measures_how_and_what(opened, checkpoint):
     assert {"image", "model/config.json"} <= set(session.inputs)
     again = open_process(Order(study=opened.plan.study), opened.plan)
     assert again.plan is opened.plan and again.session.id != session.id
+
+
+def test_a_stage_that_drops_nothing_is_no_other_schedule(opened):
+    """As in a log of before, when all default stages were kept."""
+    planned = opened.plan.cells[0]
+    layers, budgets = planned.schedule.layers, planned.schedule.budgets
+    idle = ((layers[0] - 1, *layers), (planned.schedule.visual_tokens, *budgets))
+    other = (layers, (*budgets[:-1], budgets[-1] - 1))
+    study = opened.plan.study
+    open_process(Order(study=study, stages={planned.cell.id: idle}), opened.plan)
+    with pytest.raises(StoreError, match=r"was counted with .* choose another --out"):
+        open_process(Order(study=study, stages={planned.cell.id: other}), opened.plan)
 
 
 # Counts and answers

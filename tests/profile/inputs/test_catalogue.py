@@ -11,6 +11,7 @@ from trio_core.errors import OptionError, UnknownName
 from trio_core.models import adapter_for
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue
+from trio_profile.inputs.trained import trained_as
 from trio_profile.inputs.workload import Workload
 from trio_profile.records.facts import SOURCE
 from trio_profile.records.study import Study
@@ -68,8 +69,16 @@ def test_the_trained_models_alone_have_questions_of_their_own(tmp_path):
     assert not catalogue.has_own_questions(Study(model="pocket", prompt="Why?"))
     assert not catalogue.has_own_questions(Study(model="pocket-deep"))
     assert not catalogue.has_own_questions(Study(model=str(tmp_path)))
-    shutil.copy(Path(catalogue.__file__).parents[1] / "data/pocket" / catalogue.RECIPE, tmp_path)
+    shutil.copy(Path(catalogue.__file__).parents[1] / "data/pocket/recipe.json", tmp_path)
     assert catalogue.has_own_questions(Study(model=str(tmp_path)))
+
+
+def test_a_recipe_says_which_questions_a_checkpoint_answers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for directory, file in (("one", "recipe.json"), ("two", "smol.json"), ("pocket-deep", "recipe.json")):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / file).touch()
+    assert [trained_as(name) for name in ("one", "two", "pocket-deep", "smol")] == ["pocket", "smol", None, "smol"]
 
 
 def test_a_hub_that_cannot_be_reached_is_named_with_the_model(monkeypatch):

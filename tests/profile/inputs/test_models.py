@@ -13,7 +13,7 @@ def test_pocket_is_shipped_as_any_checkpoint_and_small():
     """Loaded by the library alone, as anyone would; at most 20 MB."""
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    directory = BUILTIN["pocket"].checkpoint
+    directory = BUILTIN["pocket"].checkpoint()
     assert directory is not None
     assert sum(file.stat().st_size for file in directory.iterdir()) < 20_000_000
     model = AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32)

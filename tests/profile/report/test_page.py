@@ -2,11 +2,13 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.profile.examples import ablation, answered, document, environment, failed, measurement, session, study
 from trio_profile.kinds.grid.page import all_cells, report_of
 from trio_profile.report.blocks import Page, Table, Terms
 from trio_profile.report.columns import without_empty_columns
-from trio_profile.report.page import study_page
+from trio_profile.report.page import banner, study_page
 
 
 def shown(*sessions, **fields) -> Page:
@@ -20,6 +22,19 @@ def asked(page: Page) -> dict[str, str]:
 def rows(page: Page) -> list[dict[str, str]]:
     (table,) = [without_empty_columns(block) for block in page.blocks if isinstance(block, Table)]
     return [{name: entry.text for name, entry in zip(table.columns, row, strict=True)} for row in table.rows]
+
+
+@pytest.mark.parametrize(
+    ("model", "begin"),
+    [
+        ("pocket", "pocket is a toy"),
+        ("smol", "smol is two"),
+        ("llava-1.5-7b", "The weights of"),
+        ("owner/name", ""),
+    ],
+)
+def test_a_built_in_model_has_a_warning(model: str, begin: str):
+    assert banner(model, [session()]).startswith(begin) and bool(banner(model, [session()])) == bool(begin)
 
 
 def test_the_page_names_the_number_of_processes():

@@ -80,7 +80,7 @@ def command(
             worker.close()
 
 
-_MODEL = typer.Argument(metavar="MODEL", help="pocket, a checkpoint directory, or a hub repository.")
+_MODEL = typer.Argument(metavar="MODEL", help="pocket, smol, a checkpoint directory, or a hub repository.")
 command.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess] - typer reads it
     [
         Parameter("model", Parameter.KEYWORD_ONLY, annotation=Annotated[str, _MODEL]),

@@ -19,8 +19,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from trio_profile.inputs.pocket import TRAINED
 from trio_profile.inputs.pocket.clips import FRAMES
+from trio_profile.inputs.trained import TRAINED
 
 VISUAL_TOKENS = FRAMES * 144 + 1
 """Those of the frames, and the newline behind the last one."""

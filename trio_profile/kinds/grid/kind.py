@@ -96,6 +96,8 @@ def prepare_ablate(study: Study) -> Study:
 
     Raises StudyError if a group or the model does not exist, or if a field is set that only tasks need.
     """
+    from trio_core.rules.schedule import default_layers
+    from trio_profile.inputs.catalogue import num_layers
     from trio_profile.inputs.variants import variants_of
 
     for name, value in (("task_path", study.task_path), ("limit", study.limit)):
@@ -105,5 +107,7 @@ def prepare_ablate(study: Study) -> Study:
             )
     if any(study.ablations.values()):
         return with_inputs(study)
+    # With named layers all variants have the same stages: `trio` leaves out none.
+    study = study.model_copy(update={"layers": study.layers or default_layers(num_layers(study.model))})
     variants = variants_of(study, tuple(study.ablations))
     return with_inputs(study.model_copy(update={"ablations": variants}))

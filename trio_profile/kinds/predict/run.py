@@ -22,8 +22,8 @@ from trio_profile.study.kinds import find
 
 # The retentions among which the break-even is searched.
 TRIED = [share / 100 for share in range(1, 100)]
-ROWS = 4
-"""That `trio` supervises."""
+K_POS = 4
+"""The default `k_pos` of `trio`: its supervised rows."""
 
 
 def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignore) -> PredictionDocument:  # noqa: ARG001
@@ -75,7 +75,7 @@ def declared(method: str) -> dict[str, Any]:
 
 def _schedule(retention: float, selection: Mapping[str, Any], shape: Shape) -> Any:
     """Return the schedule of a retention. Raises RetentionError if the layers cannot reach it."""
-    from trio_core.rules.cost import paying, suppression_macs, tail_macs
+    from trio_core.rules.cost import suppression_macs, tail_macs, without_losing_stages
     from trio_core.rules.schedule import Schedule, default_layers
     from trio_profile.inputs.sizes import layer_shape
 
@@ -85,12 +85,12 @@ def _schedule(retention: float, selection: Mapping[str, Any], shape: Shape) -> A
     schedule = Schedule.average(retention=retention, layers=layers, proportion=proportion, **sizes)
     if not selection["leaves_out_stages"]:
         return schedule
-    return paying(
+    return without_losing_stages(
         schedule,
         retention,
         proportion,
         layer_shape(shape),
-        lambda widths, _, sizes: tail_macs(widths, sizes, ROWS) + suppression_macs(widths, sizes),
+        lambda widths, _, counts: tail_macs(widths, counts, K_POS) + suppression_macs(widths, counts),
     )
 
 

@@ -5,9 +5,13 @@ from scipy.stats import binomtest
 
 from tests.profile import examples
 from tests.profile.reading import in_terminal, too_wide
+from trio_core import LayerShape
+from trio_profile.engine.plan import method_of
+from trio_profile.inputs import catalogue
 from trio_profile.kinds.grid import ablate as pages
 from trio_profile.kinds.grid.ablate import Ablation, ablate
-from trio_profile.records.schema import Cell, Dense
+from trio_profile.kinds.grid.kind import prepare_ablate
+from trio_profile.records.schema import Cell, Dense, Study
 from trio_profile.report.blocks import Table
 
 known_answers = pytest.fixture(examples.ablation, scope="module")
@@ -24,6 +28,16 @@ def test_differences_are_paired_with_the_default(known_answers: Ablation):
     for row, lost, gained in ((one, 30, 5), (two, 4, 4)):
         low, high = row.default_difference.ci95
         assert (not low <= 0 <= high) == (binomtest(lost, lost + gained).pvalue < 0.05)
+
+
+def test_all_variants_but_those_of_layers_have_the_same_stages():
+    study = prepare_ablate(Study(verb="ablate", model="llava-1.5-7b", retentions=(0.5,)))
+    shape = LayerShape(**catalogue.SHAPE)
+    named = {cell.options["layers"] for cell in study.cells() if "layers" in cell.options}
+    plain = [cell for cell in study.cells() if "layers" not in cell.options]
+    schedules = {method_of(cell, study).schedule_in(shape, 576, 32) for cell in plain}
+    assert len(plain) > 10 and len(schedules) == 1 and len(named) > 3
+    assert schedules.pop().layers == (1, 10, 15)
 
 
 @pytest.fixture(scope="module")
