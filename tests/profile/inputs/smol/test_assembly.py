@@ -94,7 +94,7 @@ def test_the_assembled_model_is_kept_in_the_cache(tmp_path, monkeypatch):
     assert {file.name: file.stat().st_mtime_ns for file in first.iterdir()} == written
 
 
-# --- hidden states ------------------------------------------------------------------------------------------------------
+# --- hidden states -------------------------------------------------------------------------------------------------
 
 ENCODER = ("cdpruner", "fastervlm", "holov", "prumerge", "scope", "split-cdpruner", "trio-ve", "visionzip", "vispruner")
 """They read the tower, which has a CLS token and is not CLIP's."""
