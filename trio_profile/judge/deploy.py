@@ -19,6 +19,8 @@ MATTERS = 1.05
 """A smaller gain is not worth a method. If a study excludes a larger one, the word is `do not`."""
 POSSIBLE_LOSS = 0.10
 """If a larger loss is not excluded, the sureness is low. If one that is not tolerated is not, it is medium."""
+UNTOLD = 10
+"""An interval of a speed-up whose ends lie this many times apart says nothing, so no sentence has it."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +154,11 @@ def _bounds(best: Candidate, words: Words) -> Iterator[str]:
     yield words.gain.format(f"at least {units.at_least(best.gain[0])}")
     if best.whole is not None:
         low, high = best.whole
-        bound = (
-            f"are at least {units.at_least(low)} times as fast"
-            if low > 1
-            else f"are {units.at_least(low)} to {units.at_most(high)} times as fast"
-        )
+        bound = f"are {units.at_least(low)} to {units.at_most(high)} times as fast"
+        if low > 1:
+            bound = f"are at least {units.at_least(low)} times as fast"
+        elif high > UNTOLD * low:
+            bound = "were timed too seldom to tell"
         yield f"prefill and decoding together {bound}"
     if best.loss is not None:
         most = f"{units.at_most(100 * max(best.loss[1], 0.0))} {words.loss}"

@@ -114,6 +114,12 @@ def test_a_faster_cell_that_loses_answers_is_told_beside_one_that_may_be_faster(
     )
 
 
+def test_an_interval_that_says_nothing_is_in_no_sentence():
+    found = concluded(candidate("a", (1.4, 1.6), (-0.01, 0.01), whole=(0.001, 1465.0)))
+    assert "prefill and decoding together were timed too seldom to tell" in found.sentence and "1465" not in found.line
+    assert "it is not shown that prefill and decoding together are faster" in str(found.reasons)
+
+
 def test_a_loss_without_an_interval_is_told():
     kept = candidate("a", (0.9, 1.5))
     found = concluded(candidate("b", (2.0, 2.2), None, lost=0.1), kept)
