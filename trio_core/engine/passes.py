@@ -41,7 +41,10 @@ class Setup:
     @cached_property
     def schedule(self) -> Callable[[int], Schedule]:
         """The schedule of a sample by its number of visual tokens. Each is solved once."""
-        method, shape, num_layers = self.method, self.adapter.layer_shape, self.num_layers  # not `self`: a cycle
+        method, num_layers = self.method, self.num_layers  # not `self`, which would be a cycle
+        if type(method).schedule_in is Method.schedule_in:  # it needs no widths
+            return cache(lambda visual_tokens: method.schedule(visual_tokens, num_layers))
+        shape = self.adapter.layer_shape
         return cache(lambda visual_tokens: method.schedule_in(shape, visual_tokens, num_layers))
 
 

@@ -247,15 +247,19 @@ class Adapter(ToyFamily):
 
     @property
     def layer_shape(self) -> LayerShape:
-        """The widths of a decoder layer. The FFN's matrices are counted in the layer, the rest is configuration."""
-        config = self.model.config.get_text_config()
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        """The widths of the first decoder layer: heads and matrices are read from it, the rest is configuration."""
+        config, attention = self.model.config.get_text_config(), part(self.layers[0], "self_attn")
+        heads = config.num_attention_heads
+        # If layers have unlike heads, the configuration raises an error where it is asked for them [transformers 5.24].
+        width = getattr(attention, "head_dim", None) or config.hidden_size // heads
+        groups = getattr(attention, "num_key_value_groups", None)
+        kv_heads = heads // groups if groups else config.num_key_value_heads
         return LayerShape(
             hidden=config.hidden_size,
             intermediate=config.intermediate_size,
-            query_width=config.num_attention_heads * width,
-            kv_width=config.num_key_value_heads * width,
-            heads=config.num_attention_heads,
+            query_width=heads * width,
+            kv_width=kv_heads * width,
+            heads=heads,
             vocabulary=config.vocab_size,
             ffn_matrices=2 + any(hasattr(part(self.layers[0], "mlp"), name) for name in ("gate_proj", "gate_up_proj")),
         )

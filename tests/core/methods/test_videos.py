@@ -123,10 +123,12 @@ def test_a_method_keeps_its_budget_in_order_whatever_stands_beside_the_sample(fa
         alone = [tiny.run(model, one, method) for one in samples]
         logits, together = tiny.run(model, tiny.batch(samples, side), method)
         for b, (own, trace) in enumerate(alone):
-            assert trace.schedules[0] == together.schedules[b], name
-            for stage, same, budget in zip(trace.stages, together.stages, trace.schedules[0].budgets, strict=True):
+            # A stage of another sample alone drops nothing of this one.
+            assert trace.schedules[0].tokens_by_layer == together.schedules[b].tokens_by_layer, name
+            at = {stage.layer: stage for stage in together.stages}
+            for stage, budget in zip(trace.stages, trace.schedules[0].budgets, strict=True):
                 kept = stage.kept[0]
-                assert torch.equal(kept, same.kept[b]), name
+                assert torch.equal(kept, at[stage.layer].kept[b]), name
                 assert len(kept) == budget and (kept.diff() > 0).all(), name
                 assert not len(kept) or 0 <= kept[0] <= kept[-1] < counts[b], name
             assert apart(logits[b, together.places[b][-1]], own[0, -1]) < 5 * CLOSE, name

@@ -101,6 +101,7 @@ def walk(model: PreTrainedModel, one: dict[str, Tensor], left: Left, compact: bo
     """The model's own layers over a sequence that is cut on the way."""
     adapter, heard, steps = adapter_for(model), dense_layers(model, one), []
     hidden, rows = heard[0][0], torch.arange(one["input_ids"].shape[1])
+    shared: dict[str, Any] = {}  # keys and values that Gemma 4's layers share, of this walk alone
     for index, (entered, kwargs, _) in enumerate(heard):
         if index:
             # What the decoder adds between its layers, if anything: Qwen3-VL's DeepStack.
@@ -117,6 +118,8 @@ def walk(model: PreTrainedModel, one: dict[str, Tensor], left: Left, compact: bo
             "attention_mask": None if mask is None else mask[:, :, rows][..., rows],
             "position_embeddings": tuple(part[:, positions] for part in kwargs["position_embeddings"]),
         }
+        if "shared_kv_states" in kwargs:
+            cut["shared_kv_states"] = shared
         run, maps = partial(adapter.layers[index].forward, **cut), []
         attention = adapter.layers[index].get_submodule("self_attn")
         with tiny.attached([attention.register_forward_hook(lambda *call, to=maps: to.append(call[-1][1]))]):
