@@ -11,12 +11,12 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 
 from trio_core.errors import MethodError, TrioError
-from trio_core.rules.schedule import Schedule
 from trio_profile.engine.counting import count, failure_of, measure_dense
 from trio_profile.engine.orders import Allowance, Order, Part, Share
 from trio_profile.engine.plan import Plan, PlannedCell, deployable, resolve
@@ -91,6 +91,7 @@ def measure(orders: Iterable[Order], say: Say, loaded: Loaded = _LOADED) -> None
 
     say: takes a list of events.
     loaded: the model, for all calls with the same one.
+    Raises StoreError if a cell that was counted before would now be pruned otherwise.
     """
     opened: Opened | None = None
     for order in orders:
@@ -99,6 +100,7 @@ def measure(orders: Iterable[Order], say: Say, loaded: Loaded = _LOADED) -> None
             opened = open_process(order, loaded.plan)
             loaded.plan = opened.plan
             say([opened.session])
+            _require_same_stages(opened.plan, order.stages)  # a file that has changed is named first
         if order.one_thread:
             torch.set_num_threads(1)
         _tell(_measured(order, opened, lambda *step: say([Step(*step)])), say)
@@ -134,15 +136,13 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
     """Load the model of an order and describe this process.
 
     plan: the loaded study, if this process was forked from one that has loaded it.
-    Raises StudyError or a TrioError if the study cannot be measured. Raises StoreError if a cell that was counted
-    before would now be pruned elsewhere.
+    Raises StudyError or a TrioError if the study cannot be measured.
     """
     study = order.study
     if (builtin := BUILTIN.get(study.model)) is not None and builtin.checkpoint is not None:
         builtin.checkpoint()  # to make it takes none of the study's time
     session, start = open_session(study.device, order.command), time.perf_counter()
     plan = plan or resolve(study, keep_refusals=order.keep_refusals)
-    _require_same_stages(plan, order.stages)
     if plan.study.fidelity_inputs != study.fidelity_inputs:  # it was loaded to ask fewer questions
         questions = questions_of(study, plan.workload.processor)
         plan = replace(plan, study=study, workload=replace(plan.workload, questions=questions))
@@ -153,15 +153,21 @@ def open_process(order: Order, plan: Plan | None = None) -> Opened:
 
 
 def _require_same_stages(plan: Plan, before: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
-    """Raise StoreError if a cell would be pruned otherwise. A stage that drops nothing makes no difference."""
+    """Raise StoreError if a cell would be pruned otherwise than when it was counted."""
     for planned in plan.cells:
         now = planned.schedule
         layers, budgets = before.get(planned.cell.id, (now.layers, now.budgets))
-        if Schedule(layers, budgets, now.visual_tokens, now.num_layers).tokens_by_layer != now.tokens_by_layer:
+        if _drops(layers, budgets, now.visual_tokens) != _drops(now.layers, now.budgets, now.visual_tokens):
             raise StoreError(
                 f"{planned.cell.variant} at {planned.cell.retention:g} was counted with {budgets} tokens after layers "
                 f"{layers}, and would now keep {now.budgets} after {now.layers}: choose another --out"
             )
+
+
+def _drops(layers: tuple[int, ...], budgets: tuple[int, ...], visual_tokens: int) -> list[tuple[int, int]]:
+    """Return the layer and the budget of each stage that drops a token. The others make no difference."""
+    ladder = zip(layers, pairwise((visual_tokens, *budgets)), strict=True)
+    return [(layer, kept) for layer, (had, kept) in ladder if kept != had]
 
 
 # Counts and answers

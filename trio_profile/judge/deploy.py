@@ -20,7 +20,7 @@ MATTERS = 1.05
 POSSIBLE_LOSS = 0.10
 """If a larger loss is not excluded, the sureness is low. If one that is not tolerated is not, it is medium."""
 UNTOLD = 10
-"""An interval of a speed-up whose ends lie this many times apart says nothing, so no sentence has it."""
+"""An interval of prefill and decoding whose ends lie this many times apart says nothing: it is not printed."""
 
 
 @dataclass(frozen=True)

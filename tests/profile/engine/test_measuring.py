@@ -9,7 +9,7 @@ from tests.profile.faking import FakeClock, FakeGpu
 from trio_core.errors import RetentionError
 from trio_core.methods.grid import Grid
 from trio_profile.engine import measuring
-from trio_profile.engine.measuring import Opened, Timer, blocks_of, count_share, open_process
+from trio_profile.engine.measuring import Loaded, Opened, Timer, blocks_of, count_share, measure, open_process
 from trio_profile.engine.orders import Allowance, Order, Share
 from trio_profile.engine.plan import resolve
 from trio_profile.engine.shares import Answers, Parts
@@ -46,10 +46,14 @@ def test_a_stage_that_drops_nothing_is_no_other_schedule(opened):
     layers, budgets = planned.schedule.layers, planned.schedule.budgets
     idle = ((layers[0] - 1, *layers), (planned.schedule.visual_tokens, *budgets))
     other = (layers, (*budgets[:-1], budgets[-1] - 1))
-    study = opened.plan.study
-    open_process(Order(study=study, stages={planned.cell.id: idle}), opened.plan)
+
+    def begin(stages) -> None:
+        order = Order(study=opened.plan.study, stages={planned.cell.id: stages})
+        measure([order], lambda _: None, Loaded(opened.plan))
+
+    begin(idle)
     with pytest.raises(StoreError, match=r"was counted with .* choose another --out"):
-        open_process(Order(study=study, stages={planned.cell.id: other}), opened.plan)
+        begin(other)
 
 
 # Counts and answers

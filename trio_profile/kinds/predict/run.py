@@ -22,8 +22,6 @@ from trio_profile.study.kinds import find
 
 # The retentions among which the break-even is searched.
 TRIED = [share / 100 for share in range(1, 100)]
-K_POS = 4
-"""The default `k_pos` of `trio`: its supervised rows."""
 
 
 def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignore) -> PredictionDocument:  # noqa: ARG001
@@ -85,12 +83,13 @@ def _schedule(retention: float, selection: Mapping[str, Any], shape: Shape) -> A
     schedule = Schedule.average(retention=retention, layers=layers, proportion=proportion, **sizes)
     if not selection["leaves_out_stages"]:
         return schedule
+    rows = catalogue.methods()["trio"].options["k_pos"]
     return without_losing_stages(
         schedule,
         retention,
         proportion,
         layer_shape(shape),
-        lambda widths, _, counts: tail_macs(widths, counts, K_POS) + suppression_macs(widths, counts),
+        lambda widths, _, counts: tail_macs(widths, counts, rows) + suppression_macs(widths, counts),
     )
 
 
