@@ -28,6 +28,8 @@ BLOCK = 512
 COMPUTES_NOTHING = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view")
 COPIES = ("_to_copy", "copy_")
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index")
+FUSED = ("silu_backward",)
+"""Operators that CUDA has a kernel for, and that torch takes apart on a device without one."""
 READS = (
     *("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "bincount"),
     *("_unique2", "unique_dim", "unique_consecutive"),
@@ -97,6 +99,7 @@ class _State:
     watches: what is called for each operator, with its name and the bytes that it reads and writes.
     known: the storages that the devices' memory accounts for.
     pinned: storages of the host's pinned memory.
+    kernels: of CUDA, beside those that torch's CPU build names.
     """
 
     library: Any = None
@@ -107,6 +110,7 @@ class _State:
     cards: dict[int, Card] = field(default_factory=dict)
     known: weakref.WeakSet[torch.UntypedStorage] = field(default_factory=weakref.WeakSet)
     pinned: weakref.WeakSet[torch.UntypedStorage] = field(default_factory=weakref.WeakSet)
+    kernels: torch.library.Library = field(default_factory=lambda: torch.library.Library("aten", "IMPL"))
 
 
 _state = _State()
@@ -476,5 +480,8 @@ def install(library: Any) -> None:
     from tests.rehearsal import nvml
 
     sys.modules["pynvml"] = nvml
+    for name in FUSED:
+        # `execute` computes it. Registered, it is an operator of its own.
+        _state.kernels.impl(name, lambda *_: NotImplemented, "CUDA")
     Operators().__enter__()
     Functions().__enter__()

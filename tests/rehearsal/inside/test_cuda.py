@@ -30,6 +30,16 @@ def test_gradients_flow_through_a_module_on_the_device():
     assert layer.weight.grad.device.type == "cuda" and layer.weight.grad.tolist() == [[3, 3]]
 
 
+def test_an_operator_with_a_kernel_of_its_own_is_one_operator():
+    names = []
+    gate = torch.ones(3, device="cuda", requires_grad=True)
+    opened = torch.nn.functional.silu(gate)
+    with cuda.watching(lambda name, _: names.append(name)):
+        (slope,) = torch.autograd.grad(opened, gate, torch.ones_like(opened))
+    assert names.count("silu_backward") == 1 and "sigmoid" not in names
+    assert slope.tolist() == pytest.approx([0.9276705] * 3)
+
+
 def test_an_event_that_is_read_before_it_is_complete_raises(monkeypatch):
     monkeypatch.setenv("REHEARSAL_OPERATOR_MS", "20")
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
