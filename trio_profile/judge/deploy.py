@@ -154,11 +154,12 @@ def _bounds(best: Candidate, words: Words) -> Iterator[str]:
     yield words.gain.format(f"at least {units.at_least(best.gain[0])}")
     if best.whole is not None:
         low, high = best.whole
-        bound = f"are {units.at_least(low)} to {units.at_most(high)} times as fast"
         if low > 1:
             bound = f"are at least {units.at_least(low)} times as fast"
         elif high > UNTOLD * low:
             bound = "were timed too seldom to tell"
+        else:
+            bound = f"are {units.at_least(low)} to {units.at_most(high)} times as fast"
         yield f"prefill and decoding together {bound}"
     if best.loss is not None:
         most = f"{units.at_most(100 * max(best.loss[1], 0.0))} {words.loss}"

@@ -289,6 +289,7 @@ def test_a_host_of_ray_measures_on_its_gpu(tmp_path):
 @pytest.mark.slow
 def test_all_questions_of_the_gpu_script_are_answered(monkeypatch, tmp_path):
     """A pretended device is slow: each question may take eight times its minutes, and runs few of the tests."""
+    monkeypatch.delenv("TORCH_CUDNN_SDPA_DEPRIORITIZED", raising=False)  # a study in this process sets it
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k 'wait_of_known_length or parts_of_a_prefill'")
     command = [sys.executable, ROOT / "scripts" / "gpu", tmp_path, "--model", "pocket", "--seconds", "3"]
     done = subprocess.run([*map(str, command), "--minutes", "80"], capture_output=True, text=True, check=False)
