@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, log
+from statistics import median
 from typing import Any
 
 from trio_profile import units
@@ -206,24 +207,38 @@ class _Next:
             if best.lost <= 0:  # then the interval shrinks with the number of questions, not with its root
                 factor = needed(len(_deployable(self.contents)), TOLERATED) / questions
             factor = max(factor, 2.0)
-            more = with_option(self._elsewhere(), "asked", str(ceil(questions * factor)))
-            return self._timed(more, factor)
+            asked = ceil(questions * factor)
+            found = self._timed(with_option(self._elsewhere(), "asked", str(asked)), 1, asked)
+            return found if factor <= LONGEST else {}
         is_random = random_weights(study.model, self.contents.sessions)
         has_none = best.loss is None and not is_random
         return {"next": with_option(self._elsewhere(), "questions", "FILE")} if has_none else {}
 
     def again(self) -> dict[str, Any]:
         """Return the fields of the command that measures the study again, elsewhere and in several processes."""
-        return self._timed(self._elsewhere(), 1) if self.contents.command else {}
+        asked = self.contents.question_counts[0] if self.contents.question_counts else 0
+        return self._timed(self._elsewhere(), 1, asked) if self.contents.command else {}
 
     def _elsewhere(self) -> str:
         command = self.contents.command
         several = with_option(command, "processes", "") if self.contents.study.processes == 1 else command
         return with_option(several, "out", "ANOTHER")
 
-    def _timed(self, command: str, factor: float) -> dict[str, Any]:
+    def _timed(self, command: str, factor: float, asked: int = 0) -> dict[str, Any]:
+        """Return the fields of a command that times so many times as long, and asks so many questions."""
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)
+        seconds += asked * _answering_seconds(self.contents)
         return {"next": command, "next_seconds": seconds} if factor <= LONGEST else {}
+
+
+def _answering_seconds(contents: Contents) -> float:
+    """Return how long the dense model and all cells take to answer a question."""
+    times: dict[str, list[float]] = {}
+    for measured in contents.rounds:
+        for run in measured.runs:
+            if run.total_ms is not None:
+                times.setdefault(run.cell, []).append(run.total_ms)
+    return sum(map(median, times.values())) / 1e3
 
 
 def _rounds(gain: tuple[float, float]) -> float:

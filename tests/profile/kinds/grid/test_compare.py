@@ -12,6 +12,7 @@ from trio_profile.kinds.grid import compare as pages
 from trio_profile.kinds.grid.compare import Comparison, compare
 from trio_profile.kinds.grid.kind import CONTROLS
 from trio_profile.records.schema import Cell, Fidelity, Measurement, Study
+from trio_profile.records.timing import Round, Timed
 from trio_profile.report.blocks import Table
 
 
@@ -214,3 +215,14 @@ def test_a_method_that_is_worse_than_a_control_is_told_so():
     better = [told[0].model_copy(update={"fidelity": told[1].fidelity}), told[1]]
     found = compare(examples.contents_of(study, better, dense)).conclusion
     assert found is not None and "worse" not in found.sentence
+
+
+def test_the_next_command_has_the_time_of_the_questions_that_it_asks_again():
+    """One process measured, so it is advised to measure again: 40 questions, dense in 0.2 s and pruned in 0.1 s."""
+    study = examples.study(("trio",), retentions=(0.3,), verb="compare")
+    runs = (Timed(prefill_ms=100, total_ms=200), Timed(cell=study.cells()[0].id, prefill_ms=50, total_ms=100))
+    rounds = [Round(phase="generation", runs=runs, seconds=0.5)] * 6
+    dense = examples.dense().model_copy(update={"correct": (True,) * 40})
+    sessions = [examples.session(command="trio-profile compare")]
+    found = compare(examples.contents_of(study, [timed("trio", 50, 0.1)], dense, sessions, rounds)).conclusion
+    assert found.next.endswith("--out ANOTHER") and found.next_seconds == pytest.approx(6 * 0.5 + 40 * 0.3)
