@@ -251,8 +251,8 @@ def _bound(value: float, rounding: str) -> str:
 def interval(bounds: Sequence[float], limit: float = 1) -> str:
     """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits."""
     digits = _ratio_digits(bounds, limit)
-    high = f"{bounds[1]:.{digits}f}" if bounds[1] < _LARGE else f"{bounds[1]:.2g}"
-    return f"[{bounds[0]:.{digits}f}, {high}]"
+    low, high = (f"{bound:.{digits}f}" if bound < _LARGE else _power(bound, 2) for bound in bounds)
+    return f"[{low}, {high}]"
 
 
 def _ratio_digits(bounds: Sequence[float] | None, limit: float) -> int:

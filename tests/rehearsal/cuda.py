@@ -99,7 +99,7 @@ class _State:
     watches: what is called for each operator, with its name and the bytes that it reads and writes.
     known: the storages that the devices' memory accounts for.
     pinned: storages of the host's pinned memory.
-    kernels: of CUDA, beside those that torch's CPU build names.
+    kernels: registers the operators of FUSED for CUDA.
     """
 
     library: Any = None

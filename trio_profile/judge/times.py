@@ -133,6 +133,24 @@ def spent_seconds(contents: Contents) -> float:
     return loading + sum(measured.seconds for measured in contents.rounds)
 
 
+def seconds_again(contents: Contents, questions: int | None = None) -> float:
+    """Return how long the study takes if it is measured again: its rounds and its questions.
+
+    questions: how many questions each cell answers; None: as many as before. They count only if whole generations were
+        timed, which tell how long an answer takes.
+    """
+    further = contents.asking_seconds if questions is None else 0.0
+    if questions is None:
+        questions = contents.question_counts[0] if contents.question_counts else 0
+    times: dict[str, list[float]] = {}
+    for one in contents.rounds:
+        for run in one.runs:
+            if run.total_ms is not None:
+                times.setdefault(run.cell, []).append(run.total_ms)
+    answer = sum(map(median, times.values())) / 1e3
+    return sum(one.seconds for one in contents.rounds) + further + questions * answer
+
+
 def round_over_process(contents: Contents) -> float | None:
     """Return the variance of a round / the variance of a process, over all cells; None if it is not known yet."""
     within: list[float] = []

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, log
-from statistics import median
 from typing import Any
 
 from trio_profile import units
@@ -16,7 +15,7 @@ from trio_profile.judge.doubts import TRANSPARENT, Doubt, cell_name
 from trio_profile.judge.evidence import Evidence, random_weights, why_no_answers
 from trio_profile.judge.reach import level_of_loss, needed, next_number
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness
-from trio_profile.judge.times import speedup_centres
+from trio_profile.judge.times import seconds_again, speedup_centres
 from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
@@ -200,45 +199,37 @@ class _Next:
         unknown = best.gain if best.gain[0] <= 1 or best.whole is None or best.whole[0] > 1 else best.whole
         if unknown[0] <= 1:
             factor = _rounds(unknown)
-            return self._timed(with_option(command, "seconds", str(ceil(study.seconds * factor))), factor - 1)
+            return self._longer(with_option(command, "seconds", str(ceil(study.seconds * factor))), factor - 1)
         questions = len(self.contents.dense.correct) if self.contents.dense else 0
         if best.loss is not None and best.loss[1] > TOLERATED and best.lost < TOLERATED:
             factor = ((best.loss[1] - best.lost) / (TOLERATED - best.lost)) ** 2
             if best.lost <= 0:  # then the interval shrinks with the number of questions, not with its root
                 factor = needed(len(_deployable(self.contents)), TOLERATED) / questions
             factor = max(factor, 2.0)
-            asked = ceil(questions * factor)
-            found = self._timed(with_option(self._elsewhere(), "asked", str(asked)), 1, asked)
-            return found if factor <= LONGEST else {}
+            if factor > LONGEST:
+                return {}
+            number = ceil(questions * factor)
+            more = with_option(self._elsewhere(), "asked", str(number))
+            return {"next": more, "next_seconds": seconds_again(self.contents, number)}
         is_random = random_weights(study.model, self.contents.sessions)
         has_none = best.loss is None and not is_random
         return {"next": with_option(self._elsewhere(), "questions", "FILE")} if has_none else {}
 
     def again(self) -> dict[str, Any]:
         """Return the fields of the command that measures the study again, elsewhere and in several processes."""
-        asked = self.contents.question_counts[0] if self.contents.question_counts else 0
-        return self._timed(self._elsewhere(), 1, asked) if self.contents.command else {}
+        if not self.contents.command:
+            return {}
+        return {"next": self._elsewhere(), "next_seconds": seconds_again(self.contents)}
 
     def _elsewhere(self) -> str:
         command = self.contents.command
         several = with_option(command, "processes", "") if self.contents.study.processes == 1 else command
         return with_option(several, "out", "ANOTHER")
 
-    def _timed(self, command: str, factor: float, asked: int = 0) -> dict[str, Any]:
-        """Return the fields of a command that times so many times as long, and asks so many questions."""
+    def _longer(self, command: str, factor: float) -> dict[str, Any]:
+        """Return the fields of a command that goes on timing. factor: how many times the rounds so far are added."""
         seconds = factor * sum(measured.seconds for measured in self.contents.rounds)
-        seconds += asked * _answering_seconds(self.contents)
         return {"next": command, "next_seconds": seconds} if factor <= LONGEST else {}
-
-
-def _answering_seconds(contents: Contents) -> float:
-    """Return how long the dense model and all cells take to answer a question."""
-    times: dict[str, list[float]] = {}
-    for measured in contents.rounds:
-        for run in measured.runs:
-            if run.total_ms is not None:
-                times.setdefault(run.cell, []).append(run.total_ms)
-    return sum(map(median, times.values())) / 1e3
 
 
 def _rounds(gain: tuple[float, float]) -> float:

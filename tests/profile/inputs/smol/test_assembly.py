@@ -176,19 +176,21 @@ def test_the_suppression_of_trio_soon_finds_only_near_duplicates(models, monkeyp
     """With -s it prints the mean of six questions at 33 %, for each stage."""
     rows: list[tuple[float, ...]] = []
 
-    def watched(scores: torch.Tensor, features: torch.Tensor, budget: int, threshold: float) -> torch.Tensor:
+    def counting(scores: torch.Tensor, features: torch.Tensor, budget: int, threshold: float) -> torch.Tensor:
         cosines = torch.nn.functional.cosine_similarity(features[:, None], features[None], dim=-1)
         near, free = cosines >= threshold, torch.ones(len(scores), dtype=torch.bool)
-        kept = 0
+        kept: list[int] = []
         for place in scores.argsort(descending=True).tolist():
-            if free[place] and kept < budget:
-                kept += 1
+            if free[place] and len(kept) < budget:
+                kept.append(place)
                 free &= ~near[place]
+        chosen = nms_select(scores, features, budget, threshold)
+        assert set(kept) <= set(chosen.tolist())
         pairs = float(near.sum() - len(near)) / (len(near) * (len(near) - 1))
-        rows.append((len(scores), budget, kept, pairs))
-        return nms_select(scores, features, budget, threshold)
+        rows.append((len(scores), budget, len(kept), pairs))
+        return chosen
 
-    monkeypatch.setattr(probing, "nms_select", watched)
+    monkeypatch.setattr(probing, "nms_select", counting)
     for number in range(6):
         pruned(models["float32"], Trio(retention=0.33), number)
     means = torch.tensor(rows, dtype=torch.float64).view(6, 3, 4).mean(dim=0).tolist()
