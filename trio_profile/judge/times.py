@@ -143,12 +143,12 @@ def seconds_again(contents: Contents, questions: int | None = None) -> float:
     if questions is None:
         questions = contents.question_counts[0] if contents.question_counts else 0
     times: dict[str, list[float]] = {}
-    for one in contents.rounds:
-        for run in one.runs:
+    for timed in contents.rounds:
+        for run in timed.runs:
             if run.total_ms is not None:
                 times.setdefault(run.cell, []).append(run.total_ms)
     answer = sum(map(median, times.values())) / 1e3
-    return sum(one.seconds for one in contents.rounds) + further + questions * answer
+    return sum(timed.seconds for timed in contents.rounds) + further + questions * answer
 
 
 def round_over_process(contents: Contents) -> float | None:
