@@ -193,7 +193,8 @@ def test_a_name_says_what_the_thing_is():
         return None
 
     names = {(module, named(node)) for module, path in BOTH.items() for node in ast.walk(tree(path))}
-    assert {(module, name) for module, name in names if name and name.strip("_") in NO_NAMES} == STORED
+    stored = {(module, name) for module, name in STORED if module in BOTH}  # a kind may be deleted
+    assert {(module, name) for module, name in names if name and name.strip("_") in NO_NAMES} == stored
 
 
 # --- tests mirror the tree -------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def test_sweep_measures_a_saved_checkpoint(saved: Saved, photograph: Path, tmp_p
 
 
 def test_a_dry_run_takes_the_pixels_of_its_command(saved: Saved, photograph: Path, capsys):
-    line = ["layers", "--model", saved("Qwen2.5-VL"), "--image", photograph, "--pixels", "64,9000", "--device", "cpu"]
+    line = ["sweep", "--model", saved("Qwen2.5-VL"), "--image", photograph, "--pixels", "64,9000", "--device", "cpu"]
     found = document(capsys, *line, "--retention", "0.5", "--dry-run")
     assert (found["study"]["pixels"], found["shape"]["visual_tokens"]) == ([64, 9000], 126)
 
