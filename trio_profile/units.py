@@ -5,7 +5,7 @@ Each function shows its result in backquotes. `bounds` are the lower and the upp
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import floor, isclose, log10
 
 _SI = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -237,22 +237,15 @@ def at_most(value: float) -> str:
     return _bound(value, ROUND_CEILING)
 
 
-_LARGE = 1e5
-"""Larger bounds of a ratio say nothing, and are not written in full."""
-_ALL_DIGITS = Context(prec=320)
-"""Holds the largest float. The usual context has 28 digits and raises for more."""
-
-
 def _bound(value: float, rounding: str) -> str:
     digits = Decimal(1).scaleb(-2 if abs(value) < 10 else -1 if abs(value) < 100 else 0)
-    return plain(float(Decimal(value).quantize(digits, rounding, _ALL_DIGITS)))
+    return plain(float(Decimal(value).quantize(digits, rounding)))
 
 
 def interval(bounds: Sequence[float], limit: float = 1) -> str:
     """The interval of a speed-up: `[1.20, 1.27]`. A wide interval gets fewer digits."""
     digits = _ratio_digits(bounds, limit)
-    low, high = (f"{bound:.{digits}f}" if bound < _LARGE else _power(bound, 2) for bound in bounds)
-    return f"[{low}, {high}]"
+    return f"[{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
 
 
 def _ratio_digits(bounds: Sequence[float] | None, limit: float) -> int:

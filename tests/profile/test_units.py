@@ -45,8 +45,6 @@ def test_factors_and_times_have_the_digits_of_their_interval():
     assert units.interval((1.8675, 1.8948)) == "[1.87, 1.89]"
     assert units.interval((1.5, 1.5)) == "[1.5000, 1.5000]"
     assert units.times_within(0.94, (0.88, 0.9996)) == "0.9400× [0.8800, 0.9996]"
-    assert units.times_within(1.2, (0.0, 1.2e91)) == "1.2× [0.0, 1.2 × 10⁹¹]"
-    assert (units.at_least(1e300), units.at_most(1.2e91)) == ("1e+300", "1.2e+91")
     assert units.power(2.886e-07) == "2.9 × 10⁻⁷"
     assert units.factor(2.67e-8) == "2.7 × 10⁻⁸" and units.factor(-2.67e-8) == "−2.7 × 10⁻⁸"
     assert units.factor(0.18349) == "0.183"

@@ -20,7 +20,7 @@ MATTERS = 1.05
 POSSIBLE_LOSS = 0.10
 """If a larger loss is not excluded, the sureness is low. If one that is not tolerated is not, it is medium."""
 UNTOLD = 10
-"""An interval of prefill and decoding whose ends lie this many times apart says nothing: it is not printed."""
+"""An interval of a speed-up whose ends lie this many times apart says nothing: it is not printed."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,11 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
     elif not faster:
         word, best = "not decided", max(possible, key=_most)
         text = f"{_none_faster(candidates, words)}. The largest gain is possible with {_named(best, words)}: "
-        text += words.gain.format(f"{units.at_least(best.gain[0])} to {units.at_most(best.gain[1])}")
+        low, high = best.gain
+        if high > UNTOLD * low:
+            text += "it was measured too seldom to tell how large"
+        else:
+            text += words.gain.format(f"{units.at_least(low)} to {units.at_most(high)}")
         wide = Weakness("low", "the intervals hold both a gain and a loss")
         certainty = sureness([wide, *best.weaknesses], ())
     elif not hopeful:

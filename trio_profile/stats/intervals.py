@@ -24,6 +24,8 @@ shared cores with one and two threads: of 120 intervals of alike sweeps 101 held
 and 115 with it (tests/benchmarks/identical_sweeps.py). On a GPU it is not known."""
 MACHINE_FREEDOM = 30
 """The degrees of freedom of MACHINE_SPREAD: it is known from forty sweeps."""
+_FARTHEST = log(1e6)
+"""The end of an interval lies no farther from its centre, on the logarithmic scale."""
 Interval = tuple[float, float]
 Groups = Sequence[Sequence[float]]
 """Samples by process, each process in the order of measurement."""
@@ -260,7 +262,20 @@ def widened(interval: Interval, comparisons: int, samples: int, *, of_ratio: boo
     factor = float(stdtrit(freedom, 1 - 0.025 / max(comparisons, 1)) / stdtrit(freedom, 0.975))
     low, high = map(log, interval) if of_ratio else interval
     middle, reach = (low + high) / 2, factor * (high - low) / 2
-    return (exp(middle - reach), exp(middle + reach)) if of_ratio else (middle - reach, middle + reach)
+    return of_logarithms(middle, reach) if of_ratio else (middle - reach, middle + reach)
+
+
+def of_logarithms(middle: float, below: float, above: float | None = None) -> Interval:
+    """Return the interval of a ratio, or of a time, from its logarithms.
+
+    An end that lies more than a millionfold from the middle is put there. Such an interval says nothing, and a wider
+    one may be no number.
+
+    middle: logarithm of the centre.
+    below, above: distances to the ends. above: None if it is the same.
+    """
+    above = below if above is None else above
+    return exp(middle - min(below, _FARTHEST)), exp(middle + min(above, _FARTHEST))
 
 
 def cluster_quantile(clusters: Sequence[int], confidence: float = 0.95) -> float:
@@ -281,4 +296,4 @@ def quotient_interval(values: tuple[float, float], intervals: Sequence[tuple[flo
     (base, new), ((base_low, base_high), (new_low, new_high)) = values, intervals
     below = hypot(log(new / new_low), log(base_high / base))
     above = hypot(log(new_high / new), log(base / base_low))
-    return new / base * exp(-below), new / base * exp(above)
+    return of_logarithms(log(new / base), below, above)

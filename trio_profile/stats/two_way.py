@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from trio_profile.errors import MeasurementError
-from trio_profile.stats.intervals import MACHINE_FREEDOM, Groups, Interval, median, sum_of_errors
+from trio_profile.stats.intervals import MACHINE_FREEDOM, Groups, Interval, median, of_logarithms, sum_of_errors
 
 UNEQUAL = 0.1
 """Cells whose spreads differ by chance with a lower probability than this are not pooled [Bartlett 1937]. It is high,
@@ -60,7 +60,7 @@ class Centre:
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return the interval of the centre."""
         reach = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
-        return exp(self.log - reach), exp(self.log + reach)
+        return of_logarithms(self.log, reach)
 
     def half_width(self) -> float:
         """Return half the width of the 95 % interval over the centre."""

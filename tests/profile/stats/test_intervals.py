@@ -15,7 +15,9 @@ from trio_profile.stats.intervals import (
     reach,
     share_interval,
     sum_of_errors,
+    widened,
 )
+from trio_profile.stats.two_way import Centre
 
 
 def test_the_interval_of_a_share_equals_scipys():
@@ -60,6 +62,15 @@ def test_errors_are_added_in_quadrature_and_their_freedom_is_satterthwaites():
 def test_the_interval_of_a_quotient_adds_the_distances_in_quadrature():
     ends = [(value / wide, value * wide) for value, wide in ((2.0, np.exp(0.03)), (3.0, np.exp(0.04)))]
     assert quotient_interval((2.0, 3.0), ends) == pytest.approx((1.5 * np.exp(-0.05), 1.5 * np.exp(0.05)))
+
+
+def test_an_interval_that_says_nothing_is_a_number_however_little_was_measured():
+    """Two samples and a hundred comparisons: without a bound the ends lie beyond the largest number."""
+    unsure = Centre(log=0.1, error=0.3, freedom=1, samples=2, processes=2)
+    once = unsure.interval(1 - 1e-4)
+    for low, high in (once, widened(once, 100, 2, of_ratio=True), quotient_interval((1, 1), (once, once))):
+        assert 0 < low < 1e-5 and 1e5 < high < 1e7
+    assert unsure.interval(0.8) == pytest.approx((np.exp(0.1 - 0.3 * 3.0777), np.exp(0.1 + 0.3 * 3.0777)), rel=1e-4)
 
 
 def _answers(draw: np.random.Generator, pictures: int, each: int, alike: float, right: float = 0.8):

@@ -29,7 +29,7 @@ from trio_profile.kinds.gate.document import OfInconclusive, Outcome, Verdict, e
 from trio_profile.reading import LARGEST_INTEGER
 from trio_profile.records.study import PROCESSES
 from trio_profile.records.timing import LONGEST_MS, SHORTEST_MS
-from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, quotient_interval
+from trio_profile.stats.intervals import MACHINE_FREEDOM, median, median_interval, of_logarithms, quotient_interval
 from trio_profile.stats.two_way import Centre, parts_of
 
 MAX_RATIO = 1.03
@@ -222,7 +222,7 @@ def shared_ratio(ratios: Sequence[float]) -> tuple[float, Interval]:
     """The ratio that pairs of processes share, and its 95 % interval. ratios: that of each pair."""
     logs = [log(ratio) for ratio in ratios]
     centre, reach = fmean(logs), float(stdtrit(len(logs) - 1, 0.975)) * stdev(logs) / sqrt(len(logs))
-    return exp(centre), (exp(centre - reach), exp(centre + reach))
+    return exp(centre), of_logarithms(centre, reach)
 
 
 def paired_interval(ratios: Sequence[float]) -> Interval:
