@@ -87,7 +87,8 @@ _WORK = ("selection", "selection of MACs", "f(n)", "overhead factor")
 def report(document: Comparison) -> Report:
     """All pages of a comparison's report."""
     pages = [verdict_page(document), kinds_page(document)]
-    return report_of(document, f"{len(document.study.methods)} methods", pages)
+    ran = len({row.method for row in document.rows if row.status == "done"})
+    return report_of(document, units.number_of(ran, "method"), pages)
 
 
 def verdict_page(document: Comparison) -> Page:

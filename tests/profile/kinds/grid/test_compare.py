@@ -226,3 +226,9 @@ def test_the_next_command_has_the_time_of_the_questions_that_it_asks_again():
     sessions = [examples.session(command="trio-profile compare")]
     found = compare(examples.contents_of(study, [timed("trio", 50, 0.1)], dense, sessions, rounds)).conclusion
     assert found.next.endswith("--out ANOTHER") and found.next_seconds == pytest.approx(6 * 0.5 + 40 * 0.3)
+
+
+def test_the_heading_counts_the_methods_that_ran():
+    """Of four methods `vtw` was refused."""
+    found = made_up()
+    assert len(found.study.methods) == 4 and pages.report(found).subject == "3 methods"
