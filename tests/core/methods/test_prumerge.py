@@ -10,7 +10,6 @@ from tests.core import tiny
 from tests.core.methods import towers
 from trio_core import UnsupportedModel
 from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centres
-from trio_core.methods.view import Signal
 
 # --- centres ---------------------------------------------------------------------------------------------------------
 
@@ -78,9 +77,6 @@ def merged_by_loop(attention: Tensor, keys: Tensor, hidden: Tensor, centres: lis
     return [*made, sum(rest, torch.zeros_like(hidden[0]))]
 
 
-# --- the places of centres and sum -----------------------------------------------------------------------------------
-
-
 # --- inside the model ------------------------------------------------------------------------------------------------
 
 
@@ -106,7 +102,6 @@ def test_the_decoder_receives_what_merged(family, retention, plus):
 
 
 def test_a_tower_without_a_cls_token_is_refused_by_name():
-    signals = {Signal.ENCODER: tiny.encoder(torch.eye(4), torch.ones(1, 4), torch.ones(4, 1, 2))}
-    with tiny.refused(UnsupportedModel, r"prumerge ranks patches by .* no CLS token, .*: choose a"):
-        PruMerge(retention=0.5).select(tiny.view(4, 2, signals))
-    assert len(PruMerge(retention=0.5).select(tiny.view(4, 4, signals)).kept[0]) == 4
+    for family in ("llava_onevision", "qwen2_5_vl"):
+        with tiny.refused(UnsupportedModel, r"prumerge ranks patches by .* no CLS token, .*: choose a"):
+            tiny.run(tiny.model(family), tiny.sample(family, "small"), "prumerge", retention=0.5)
