@@ -13,20 +13,6 @@ from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centre
 
 # --- centres ---------------------------------------------------------------------------------------------------------
 
-ATTENTION = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
-
-
-def test_centres_by_hand():
-    for count, plus, centres in (
-        (0, True, []),
-        (1, True, [1]),
-        (8, False, [1, 3, 4, 7, 2, 6, 0, 5]),
-        (5, True, [1, 3, 4, 2, 6]),
-        (6, True, [1, 3, 4, 6, 7, 2]),  # samples 1, 4 and 6, of which 1 and 4 are centres: the next are 7 and 2
-        (8, True, [1, 3, 4, 7, 5, 2, 6, 0]),  # samples 1, 3, 5 and 7
-    ):
-        assert select_centres(ATTENTION, count, plus=plus).tolist() == centres
-
 
 def centres_by_loop(attention: list[float], count: int, plus: bool) -> list[int]:
     ranked = sorted(range(len(attention)), key=lambda patch: -attention[patch])

@@ -39,18 +39,6 @@ def test_each_time_is_between_its_own_marks(tiny_workload):
     assert all(run.total_ms > run.ttft_ms >= run.prefill_ms for run in generated.runs)  # pyright: ignore
 
 
-def test_pruning_happens_inside_what_is_timed(tiny_workload, monkeypatch):
-    events: list[str] = []
-    clock, selected = FakeClock(), Grid.select
-    monkeypatch.setattr(clock, "mark", lambda: events.append("mark") or float(len(events)))
-    monkeypatch.setattr(Grid, "select", lambda self, view: events.append("select") or selected(self, view))
-    rounds.measure(tiny_workload, {"a": METHODS["a"]}, "prefill", random.Random(0), clock)
-    assert events.count("select") == 3
-    assert [events[place - 1 : place + 2] for place, event in enumerate(events) if event == "select"] == [
-        ["mark", "select", "mark"]
-    ] * 3
-
-
 def test_modules_that_a_selection_calls_are_timed_as_the_selection(tiny_workload, monkeypatch):
     """A method that projects features itself does not add to the projector."""
     selected, projector = Grid.select, tiny_workload.model.get_submodule("model.multi_modal_projector")
