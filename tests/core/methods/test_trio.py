@@ -151,12 +151,6 @@ def test_a_stage_that_costs_more_than_it_saves_is_left_out_and_the_average_stays
     assert left_out
 
 
-def test_two_selections_that_drop_six_tokens_of_qwen_are_left_out():
-    assert Trio(retention=0.88).schedule(1296, 28).budgets == (1295, 1290, 988)
-    schedule = Trio(retention=0.88).schedule_in(QWEN, 1296, 28)
-    assert (schedule.layers, schedule.budgets) == ((14,), (985,))
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -102,10 +102,7 @@ def test_launches_and_waits_are_those_of_a_cpu():
 @pytest.mark.parametrize("name", ["", "trio", "random"])
 def test_the_flash_kernel_runs_in_every_layer_dense_and_pruned(name: str):
     work = workload("cuda", model="pocket-deep")
-    if name:
-        with prune(work.model, method(name)):
-            kernels = _kernels(work)
-    else:
+    with work.pruned(method(name) if name else None):
         kernels = _kernels(work)
     # FlashAttention's own say `flash_fwd`, cuDNN's `flash_fprop`.
     flash = [kernel for kernel in kernels if re.search("flash.*(fwd|fprop)", kernel.lower())]
