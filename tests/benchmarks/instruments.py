@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -75,19 +76,13 @@ def by_sweep(question: str, seconds: float) -> Answer:
     return {"ratio": cell["prefill_speedup"]["median"], "ci95": [low, high], "differs": not low <= 1 <= high}
 
 
-def by_torch(question: str, seconds: float) -> Answer:
-    """`torch.utils.benchmark`, dense and then pruned in one process."""
-    timed = ["-m", "tests.benchmarks.timed_prefill", "torch", "dense", "pruned", "--seconds", f"{seconds:g}"]
-    return ratio_of(*json.loads(call(timed, question)))
-
-
-def by_torch_twice(question: str, seconds: float) -> Answer:
-    """`torch.utils.benchmark`, a process for each side."""
-    timed = ["-m", "tests.benchmarks.timed_prefill", "torch"]
-    [dense], [pruned] = (
-        json.loads(call([*timed, side, "--seconds", f"{seconds / 2:g}"], question)) for side in ("dense", "pruned")
-    )
-    return ratio_of(dense, pruned)
+def by_torch(processes: list[list[str]], question: str, seconds: float) -> Answer:
+    """`torch.utils.benchmark`. processes: the sides that each process times, one after the other."""
+    medians: list[float] = []
+    for sides in processes:
+        timed = ["torch", *sides, "--seconds", f"{seconds / len(processes):g}"]
+        medians += json.loads(call(["-m", "tests.benchmarks.timed_prefill", *timed], question))
+    return ratio_of(*medians)
 
 
 def by_pytest(question: str, seconds: float) -> Answer:
@@ -125,8 +120,8 @@ def _values(file: Path) -> list[float]:
 
 TOOLS: dict[str, Callable[[str, float], Answer]] = {
     "trio-profile": by_sweep,
-    "torch.utils.benchmark, one process": by_torch,
-    "torch.utils.benchmark, two processes": by_torch_twice,
+    "torch.utils.benchmark, one process": partial(by_torch, [["dense", "pruned"]]),
+    "torch.utils.benchmark, two processes": partial(by_torch, [["dense"], ["pruned"]]),
     "pytest-benchmark": by_pytest,
     "pyperf": by_pyperf,
 }

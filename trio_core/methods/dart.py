@@ -1,7 +1,7 @@
 """DART: duplication matters more than importance (arXiv 2502.11494), inside the decoder and before it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -126,9 +126,8 @@ class DartOnEmbeddings(Dart):
     name: ClassVar[str] = "dart-embeddings"
     stage: ClassVar[Stage] = Stage.ENCODER
     needs: ClassVar[frozenset[Signal]] = frozenset()
-    reference: ClassVar[Reference] = Reference(
-        title="Stop Looking for Important Tokens in Multimodal Language Models: Duplication Matters More",
-        arxiv="2502.11494",
+    reference: ClassVar[Reference] = replace(
+        Dart.reference,
         repository="nvluxiaoz/TensorRT-Edge-LLM",
         commit="2add2e29d55b0f4b6c6de73d02a6faf29a973e0d",
         note="The rule of TensorRT Edge-LLM (--visualPrune), read in a fork: NVIDIA's own may differ. Pivots and "

@@ -1,5 +1,6 @@
 """PixelPrune: patches that their neighbours predict never enter the vision tower (arXiv 2604.00886)."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -45,37 +46,6 @@ def errors(left: Tensor, upper: Tensor, threshold: float) -> Tensor:
     return upper.where(by_upper, left)
 
 
-def pixelprune(pictures: Sequence[Tensor], budget: int) -> Choice:
-    """The tokens of one sample that their neighbours predict worst. The scores are the errors of the prediction.
-
-    The errors depend on a threshold, which all pictures of the sample share. Bisection finds it among the distances: at
-    most `budget` errors exceed it, and more exceed the distance before it. Equal errors go to the lower index.
-
-    pictures: each [H, W, P], the pixel values of its tokens; N tokens in all.
-    budget: K, 1 … N.
-
-    Raises OptionError for pixels that are not finite, and as `top_k` does.
-    Source: OPPO-Mente-Lab/PixelPrune at a870e31, pixelprune/methods/pred_2d.py, the sliding form.
-    """
-    for picture in pictures:
-        check_finite("pixel values", picture)
-    # The host chooses the threshold. It waits for the device once, for the distances.
-    pairs = [tuple(part.cpu() for part in distances(picture.float())) for picture in pictures]
-
-    def errors_at(threshold: float) -> Tensor:
-        return torch.cat([errors(left, upper, threshold).flatten() for left, upper in pairs])
-
-    every_distance = torch.cat([part.flatten() for pair in pairs for part in pair]).unique()
-    thresholds = [0.0, *every_distance[(every_distance > 0) & (every_distance < FIRST)].tolist()]
-    low, high = 0, len(thresholds) - 1
-    while low < high:
-        middle = (low + high) // 2
-        fits = int((errors_at(thresholds[middle]) > thresholds[middle]).sum()) <= budget
-        low, high = (low, middle) if fits else (middle + 1, high)
-    scores = errors_at(thresholds[low])
-    return Choice(top_k(scores, budget), scores)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PixelPrune(PixelMethod):
     """Keep the patches that their neighbours' pixels do not predict; the tower runs on these alone.
@@ -101,5 +71,30 @@ class PixelPrune(PixelMethod):
     )
 
     def keep_pixels(self, pictures: Sequence[Tensor], budget: int) -> Choice:
-        """The worst predicted tokens of one sample. The arguments are those of `PixelMethod`."""
-        return pixelprune(pictures, budget)
+        """The tokens of one sample that their neighbours predict worst. The scores are the errors of the prediction.
+
+        The errors depend on a threshold, which all pictures of the sample share. Bisection finds it among the
+        distances: at most `budget` errors exceed it, and more exceed the distance before it. Equal errors go to the
+        lower index.
+
+        pictures: each [H, W, P], the pixel values of its tokens; N tokens in all.
+        budget: K, 1 … N.
+
+        Raises OptionError for pixels that are not finite, and as `top_k` does.
+        Source: OPPO-Mente-Lab/PixelPrune at a870e31, pixelprune/methods/pred_2d.py, the sliding form.
+        """
+        for picture in pictures:
+            check_finite("pixel values", picture)
+        # The host chooses the threshold. It waits for the device once, for the distances.
+        pairs = [tuple(part.cpu() for part in distances(picture.float())) for picture in pictures]
+
+        def errors_at(threshold: float) -> Tensor:
+            return torch.cat([errors(left, upper, threshold).flatten() for left, upper in pairs])
+
+        def fits(threshold: float) -> bool:
+            return int((errors_at(threshold) > threshold).sum()) <= budget
+
+        every_distance = torch.cat([part.flatten() for pair in pairs for part in pair]).unique()
+        thresholds = [0.0, *every_distance[(every_distance > 0) & (every_distance < FIRST)].tolist()]
+        scores = errors_at(thresholds[bisect_left(thresholds[:-1], True, key=fits)])
+        return Choice(top_k(scores, budget), scores)

@@ -11,7 +11,7 @@ from trio_core.methods.view import Selection, Signal, View, last_rows
 from trio_core.rules.attention import LayerCall, attend, rotate
 from trio_core.rules.checks import check_budget, check_finite
 from trio_core.rules.cost import LayerShape, Sizes
-from trio_core.rules.merging import cluster_means, nearest_centre, to_denser
+from trio_core.rules.merging import cluster_means, density_peaks, nearest_centre
 from trio_core.rules.schedule import Layers, Proportion, Schedule, retention_of
 from trio_core.rules.selection import top_k
 from trio_core.tensors import FeaturesND, KeptK, MergedKD, ScoresN, widened
@@ -222,11 +222,9 @@ def recycled(scores: ScoresN, features: FeaturesND, total: int) -> tuple[KeptK, 
 def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     """The centres of density-peak clusters, [C] in the order of their scores, and the mean of each cluster, [C, D].
 
-    Distances are Euclidean, over √D. A token's density is exp(−mean squared distance to its C nearest tokens), itself
-    among them. Its score is the density times the distance to the nearest denser token; for the densest token, times
-    the greatest distance of all. The C highest scores are centres, and every other token joins the nearest centre. Ties
-    of density and of score go to the lower index, ties of distance to the centre with the higher score. (The code
-    breaks ties of density by noise.)
+    Distances are Euclidean, over √D. The centres are the first C of `density_peaks` with C neighbours, and every other
+    token joins the nearest centre; ties go to the centre with the higher score. (The code breaks ties of density by
+    noise.)
 
     Means are computed in float32, or float64 for float64 features, and returned in the features' dtype.
 
@@ -241,7 +239,5 @@ def cluster(features: FeaturesND, count: int) -> tuple[KeptK, MergedKD]:
     wide = widened(features)
     # By differences and not by a matrix product, so that equal distances are equal to the last bit.
     distance = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist") / wide.shape[1] ** 0.5
-    density = (-distance.topk(count, dim=1, largest=False).values.square().mean(dim=1)).exp()
-    peak = to_denser(distance, density).minimum(distance.max())
-    centres = (peak * density).argsort(descending=True, stable=True)[:count]
+    centres = density_peaks(distance.square(), count)[:count]
     return centres, cluster_means(features, nearest_centre(distance, centres), count)

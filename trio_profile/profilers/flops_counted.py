@@ -252,20 +252,20 @@ _WITHOUT_PRODUCTS = (
 
 def _sdpa_macs(inputs: list[Any], _outputs: list[Any]) -> int:
     """MACs of attention: B · H · S_q · S_k · (d_qk + d_v)."""
-    query, key, value = (get_shape(tensor) for tensor in inputs[:3])
-    assert query is not None
-    assert key is not None
-    assert value is not None
+    query, key, value = map(_shape, inputs[:3])
     batch, heads, queries, width = query
     return batch * heads * queries * key[2] * (width + value[3])
 
 
 def _conv_macs(inputs: list[Any], outputs: list[Any]) -> int:
     """MACs of a convolution with padding `valid` or `same`: output elements times the terms of each sum."""
-    weight, out = get_shape(inputs[1]), get_shape(outputs[0])
-    assert weight is not None
-    assert out is not None
-    return prod(out) * prod(weight[1:])
+    return prod(_shape(outputs[0])) * prod(_shape(inputs[1])[1:])
+
+
+def _shape(tensor: Any) -> list[int]:
+    shape = get_shape(tensor)
+    assert shape is not None
+    return shape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,23 +17,30 @@ class Regions:
     """Marks the beginning and the end of regions. Modules that a selection calls belong to the selection.
 
     mark: returns what stands for a moment: a time, an event, or the work so far.
-    closed: name, first mark and last mark of each region, in the order in which they ended.
+    closed: name, first mark and last mark of each region, in the order in which they ended. Any key may be a name.
     """
 
     def __init__(self, mark: Callable[[], Any]):
         self.mark = mark
-        self.closed: list[tuple[str, Any, Any]] = []
-        self._open: dict[str, Any] = {}
+        self.closed: list[tuple[Any, Any, Any]] = []
+        self._open: dict[Any, Any] = {}
         self._selecting = False
 
     @contextmanager
-    def watching(self, modules: Iterable[tuple[str, nn.Module]]) -> Iterator[None]:
-        """Mark the regions of what runs in this context. modules: each with the name of its region."""
-        with ExitStack() as stack:
-            for name, module in modules:
-                stack.callback(module.register_forward_pre_hook(partial(self._enter, name)).remove)
-                stack.callback(module.register_forward_hook(partial(self._leave, name)).remove)
-            stack.enter_context(listening(self._span))
+    def watching(
+        self, modules: Iterable[tuple[Any, nn.Module]], outermost: Iterable[tuple[Any, nn.Module]] = ()
+    ) -> Iterator[None]:
+        """Mark the regions of what runs in this context.
+
+        modules: each with the name of its region, which begins after the other hooks of the module.
+        outermost: the same, but a region begins before all other hooks.
+        """
+        with ExitStack() as stack, listening(self._span):
+            for is_outermost, group in ((False, modules), (True, outermost)):
+                for name, module in group:
+                    enter, leave = (partial(self._at_module, name, entering) for entering in (True, False))
+                    stack.enter_context(module.register_forward_pre_hook(enter, prepend=is_outermost))
+                    stack.enter_context(module.register_forward_hook(leave))
             yield
 
     def sums(self, between: Callable[[Any, Any], Any]) -> dict[str, Any]:
@@ -43,16 +50,17 @@ class Regions:
             sums[name] = sums.get(name, 0) + between(start, end)
         return sums
 
-    def _enter(self, name: str, *_: Any) -> None:
+    def _at_module(self, name: Any, entering: bool, *_: Any) -> None:
         if not self._selecting:
-            self._open[name] = self.mark()
-
-    def _leave(self, name: str, *_: Any) -> None:
-        if not self._selecting:
-            self.closed.append((name, self._open.pop(name), self.mark()))
+            self._mark(name, entering)
 
     def _span(self, name: str, entering: bool) -> None:
         if name == SELECTION:
-            self._selecting = False
-            (self._enter if entering else self._leave)(name)
+            self._mark(name, entering)
             self._selecting = entering
+
+    def _mark(self, name: Any, entering: bool) -> None:
+        if entering:
+            self._open[name] = self.mark()
+        else:
+            self.closed.append((name, self._open.pop(name), self.mark()))

@@ -4,21 +4,19 @@ Regions come from hooks and from `trio_core.spans`. A mark is an event on CUDA a
 waits inside the prefill. Time outside all regions (masks, hooks, Python) is a gap, named by its position.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from trio_core.methods.method import Method
-from trio_core.spans import ORDER_CHECK, listening
+from trio_core.spans import ORDER_CHECK
 from trio_core.trace import Trace
 from trio_profile.inputs.towers import beside_the_decoder
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers.clock import Clock
+from trio_profile.profilers.regions import SELECTION, Regions
 
 Kind = Literal["prefill", "module", "layer", "stage", "within a stage"]
-STAGE = ("selection", "compaction")
+STAGE = (SELECTION, "compaction")
 """Spans of a stage that follow each other. Other spans lie within its selection."""
 
 
@@ -72,10 +70,7 @@ def measure(workload: Workload, method: Method | None, clock: Clock) -> tuple[Ti
     method: None for the dense model, which has no trace.
     """
     with workload.pruned(method) as trace:
-        # Our hooks are registered after pruning's, so that a layer's region begins after the stage before it.
-        with _listening(workload, clock) as recorder:
-            workload.prefill()
-        return recorder.timeline(), trace
+        return _Recorder(clock).record(workload), trace
 
 
 def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
@@ -86,79 +81,49 @@ def bare(workload: Workload, method: Method | None, clock: Clock) -> float:
         return clock.elapsed_ms(start, clock.mark())
 
 
-class _Recorder:
-    """Marks the beginning and the end of regions. Modules that a selection calls belong to the selection.
+class _Recorder(Regions):
+    """Marks the regions of a prefill. The name of a region is its kind, its name and its layer.
 
     A layer's region includes pruning's hook on it, which shortens its mask and positions. The stage before the layer
     runs in the same hook and is not included.
     """
 
     def __init__(self, clock: Clock):
-        self.clock = clock
-        self.selecting = False
-        self.layer = 0
-        self.next_layer: str | None = None
-        self.open: dict[str, Any] = {}
-        self.closed: list[tuple[Kind, str, int | None, Any, Any]] = []
+        super().__init__(clock.mark)
+        self._elapsed_ms = clock.elapsed_ms
+        self._layer = 0
 
-    def enter(self, name: str, *_: Any) -> None:
-        if not self.selecting:
-            self.open[name] = self.clock.mark()
-
-    def enter_layer(self, name: str, *_: Any) -> None:
-        self.enter(name)
-        self.next_layer = name
-
-    def leave(self, kind: Kind, layer: int | None, name: str, *_: Any) -> None:
-        if self.selecting or name not in self.open:
-            return
-        self.closed.append((kind, name, layer, self.open.pop(name), self.clock.mark()))
-        if kind == "layer" and layer is not None:
-            self.layer, self.next_layer = layer, None
-
-    def span(self, name: str, entering: bool) -> None:
-        if name == ORDER_CHECK:
-            return
-        if entering:
-            self.open[name] = self.clock.mark()
-        else:
-            kind: Kind = "stage" if name in STAGE else "within a stage"
-            self.closed.append((kind, name, self.layer, self.open.pop(name), self.clock.mark()))
-            if kind == "stage" and self.next_layer is not None:
-                self.open[self.next_layer] = self.clock.mark()
-        if name == "selection":
-            self.selecting = entering
-
-    def timeline(self) -> Timeline:
-        """Turn the marks into milliseconds. Waits for the work between them."""
-        begin = self.closed[-1][3]
+    def record(self, workload: Workload) -> Timeline:
+        """Run a prefill. Waits for the work between the marks."""
+        adapter, model = workload.adapter, workload.model
+        modules: dict[Any, Any] = {("module", path, None): module for path, module in beside_the_decoder(adapter)}
+        for name, module in adapter.decoder.named_children():
+            if name != "layers":
+                modules["module", f"{adapter.decoder_path}.{name}", None] = module
+        modules["module", "lm_head", None] = model.get_output_embeddings()
+        layers = {("layer", f"layer {number}", number): layer for number, layer in enumerate(adapter.layers, start=1)}
+        with self.watching(modules.items(), {("prefill", "prefill", None): model, **layers}.items()):
+            workload.prefill()
+        begin = self.closed[-1][1]
         return Timeline(
             tuple(
-                Region(kind, name, layer, self.clock.elapsed_ms(begin, start), self.clock.elapsed_ms(start, end))
-                for kind, name, layer, start, end in self.closed
+                Region(kind, name, layer, self._elapsed_ms(begin, start), self._elapsed_ms(start, end))
+                for (kind, name, layer), start, end in self.closed
             )
         )
 
+    def _span(self, name: str, entering: bool) -> None:
+        if name == ORDER_CHECK:
+            return
+        kind = "stage" if name in STAGE else "within a stage"
+        self._mark((kind, name, self._layer), entering)
+        if name == SELECTION:
+            self._selecting = entering
 
-@contextmanager
-def _listening(workload: Workload, clock: Clock) -> Iterator[_Recorder]:
-    recorder, adapter, model = _Recorder(clock), workload.adapter, workload.model
-
-    def watch(kind: Kind, name: str, module: Any, layer: int | None = None) -> None:
-        # On the whole model and on its layers our hooks are outside all other hooks; elsewhere they are inside.
-        first = kind in ("prefill", "layer")
-        enter = recorder.enter_layer if kind == "layer" else recorder.enter
-        stack.enter_context(module.register_forward_pre_hook(partial(enter, name), prepend=first))
-        stack.enter_context(module.register_forward_hook(partial(recorder.leave, kind, layer, name)))
-
-    with ExitStack() as stack, listening(recorder.span):
-        watch("prefill", "prefill", model)
-        for path, module in beside_the_decoder(adapter):
-            watch("module", path, module)
-        for name, module in adapter.decoder.named_children():
-            if name != "layers":
-                watch("module", f"{adapter.decoder_path}.{name}", module)
-        watch("module", "lm_head", model.get_output_embeddings())
-        for number, module in enumerate(adapter.layers, start=1):
-            watch("layer", f"layer {number}", module, number)
-        yield recorder
+    def _mark(self, name: Any, entering: bool) -> None:
+        super()._mark(name, entering)
+        kind, _, layer = name
+        if kind == "layer" and not entering:
+            self._layer = layer
+        elif kind == "stage" and not entering:  # the layer behind the stage begins anew
+            self._open |= {region: self.mark() for region in self._open if region[0] == "layer"}

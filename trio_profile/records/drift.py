@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 STEP = 3.0
-"""The variance of a step of the drift over that of the noise. `python -m tests.benchmarks.drift DIR …` prints the
-intervals that follow from 0.1 to 10. It was chosen after nine sweeps of `pocket` on two shared cores: their intervals
-were between 17 % wider and 50 % narrower than without any drift."""
+"""The variance of a step of the drift over that of the noise. It was chosen among 0.1 to 10 after nine sweeps of
+`pocket` on two shared cores: their intervals were between 17 % wider and 50 % narrower than without any drift."""
 _HUBER = 3.0
 """The limit beyond which a run counts for less, in standard deviations of what the drift leaves. The drift follows the
 runs, so it leaves less than the noise. With 1.5 ordinary steps were limited too, and 95 % intervals held in 85 % of the

@@ -1,5 +1,6 @@
 """What a method says its selection costs is what torch counts; and how often the host waits meanwhile."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -32,17 +33,24 @@ def made(name: str, **options: Any) -> Method:
     return cls(**({"retention": 0.5} if "budgets" not in options else {}) | off | options)
 
 
-def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[int, int]]:
-    """Of each stage that drops: MACs counted inside the span `selection`, and those declared."""
-    model, visual = tiny.model(family, "eager"), tiny.visual_rows(one)
-    counter, marks = FlopCounterMode(display=False), []
+def during_selections(read: Callable[[], int], run: Callable[[], object]) -> list[int]:
+    """By how much a number grows inside each span `selection` of a run."""
+    marks: list[int] = []
 
     def note(name: str, _entering: bool) -> None:
         if name == "selection":
-            marks.append(counter.get_total_flops())
+            marks.append(read())
 
-    with prune(model, method) as trace, torch.no_grad(), counter, listening(note):
-        model(**one)
+    with listening(note):
+        run()
+    return [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
+
+
+def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[int, int]]:
+    """Of each stage that drops: MACs counted inside the span `selection`, and those declared."""
+    model, visual = tiny.model(family, "eager"), tiny.visual_rows(one)
+    with prune(model, method) as trace, torch.no_grad(), FlopCounterMode(display=False) as counter:
+        flops = during_selections(counter.get_total_flops, lambda: model(**one))
     adapter, text = adapter_for(model), one["input_ids"].shape[1] - len(visual)
     after = one["input_ids"].shape[1] - 1 - int(visual[-1])
     frames = sum(video.frames for video in adapter.videos(one, int((one["input_ids"] == tiny.VIDEO).sum())))
@@ -56,7 +64,6 @@ def counted(family: str, one: dict[str, Tensor], method: Method) -> list[tuple[i
     ]
     prompt = PromptSizes(len(visual), text, after)
     assert sum(declared) == method.selection_macs(shape, trace.schedules[0], prompt)
-    flops = [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
     assert not any(count % 2 for count in flops)
     return list(zip([count // 2 for count in flops], declared, strict=True))
 
@@ -213,17 +220,11 @@ def of_size(side: int) -> tuple[PreTrainedModel, dict[str, Tensor]]:
 
 def waits_per_stage(side: int, method: Method) -> list[int]:
     """Operators inside the span `selection` for which the host waits, were the tensors on a device."""
-    (model, inputs), mode, marks = of_size(side), Waits(), []
-
-    def note(name: str, _entering: bool) -> None:
-        if name == "selection":
-            marks.append(mode.counts.total())
-
+    model, inputs = of_size(side)
     with prune(model, method), torch.no_grad():
         model(**inputs)  # the first prefill on a model also checks what the method kept
-        with listening(note), mode:
-            model(**inputs)
-    return [left - entered for entered, left in zip(marks[::2], marks[1::2], strict=True)]
+        with Waits() as waits:
+            return during_selections(waits.counts.total, lambda: model(**inputs))
 
 
 TWO = dict.fromkeys(("sparsevlm", "split-cdpruner", "visionzip"), 2)

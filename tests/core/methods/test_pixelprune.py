@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trio_core import OptionError
-from trio_core.methods.pixelprune import FIRST, pixelprune
+from trio_core.methods.pixelprune import FIRST, PixelPrune
+
+METHOD = PixelPrune(retention=0.5)
 
 
 def picture(*rows: str) -> Tensor:
@@ -18,7 +20,7 @@ def picture(*rows: str) -> Tensor:
 
 
 def kept(budget: int, *pictures: Tensor) -> list[int]:
-    return pixelprune(pictures, budget).kept.tolist()
+    return METHOD.keep_pixels(pictures, budget).kept.tolist()
 
 
 # --- worked by hand --------------------------------------------------------------------------------------------------
@@ -33,29 +35,9 @@ def test_a_rectangle_is_told_by_its_corners():
     is 0, is right.
     """
     rectangle = picture("0000", "0550", "0550", "0000")
-    choice = pixelprune([rectangle], 4)
+    choice = METHOD.keep_pixels([rectangle], 4)
     assert choice.kept.tolist() == [0, 5, 7, 13]
     assert choice.scores.tolist() == [FIRST, 0, 0, 0, 0, 5, 0, 5, 0, 0, 0, 0, 0, 5, 0, 0]
-
-
-def test_where_fewer_differ_the_first_ones_fill_the_budget():
-    assert kept(3, picture("000", "000")) == [0, 1, 2]
-    assert kept(3, picture("000", "002")) == [0, 1, 5]
-
-
-def test_a_budget_below_the_differences_raises_the_threshold():
-    """A row whose steps are 1, 4 and 2. Budget 2: at threshold 2 the first token and the step of 4 are over it."""
-    row = picture("0157")
-    assert kept(2, row) == [0, 2]
-    assert kept(3, row) == [0, 2, 3]
-    assert kept(4, row) == [0, 1, 2, 3]
-
-
-def test_the_threshold_decides_which_neighbour_predicts():
-    """C = 0, A = 1, B = 5, X = 5. At threshold 0 C is like neither, and A predicts: the error is 4. At 1 B does: 0."""
-    corner = picture("05", "15")
-    assert pixelprune([corner], 4).scores.tolist() == [FIRST, 5, 1, 4]
-    assert pixelprune([corner], 3).scores.tolist() == [FIRST, 5, 1, 0]
 
 
 def test_all_pictures_of_a_sample_share_a_threshold():
@@ -71,7 +53,7 @@ def test_the_largest_pixel_difference_counts():
 def test_broken_pixels_are_named():
     for broken in (float("nan"), float("inf")):
         with pytest.raises(OptionError, match="pixel values hold NaN or infinity"):
-            pixelprune([torch.tensor([[[0.0], [broken]]])], 1)
+            METHOD.keep_pixels([torch.tensor([[[0.0], [broken]]])], 1)
 
 
 # --- the plain form --------------------------------------------------------------------------------------------------
@@ -100,7 +82,7 @@ def test_the_worst_predicted_stay_at_a_threshold_that_few_exceed(data):
     row = st.lists(st.integers(0, 6), min_size=width, max_size=width)
     rows = data.draw(st.lists(row, min_size=height, max_size=height))
     budget = data.draw(st.integers(1, height * width))
-    choice = pixelprune([torch.tensor(rows).float()[..., None]], budget)
+    choice = METHOD.keep_pixels([torch.tensor(rows).float()[..., None]], budget)
     scores = choice.scores.tolist()
     down = [abs(x - y) for above, below in pairwise(rows) for x, y in zip(above, below, strict=True)]
     thresholds = sorted({0, *down, *(abs(x - y) for line in rows for x, y in pairwise(line))})

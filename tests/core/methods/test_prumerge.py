@@ -10,23 +10,8 @@ from tests.core import tiny
 from tests.core.methods import towers
 from trio_core import UnsupportedModel
 from trio_core.methods.prumerge import PruMerge, merge_neighbours, select_centres
-from trio_core.methods.view import Signal
 
 # --- centres ---------------------------------------------------------------------------------------------------------
-
-ATTENTION = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3, 0.05, 0.15, 0.25])
-
-
-def test_centres_by_hand():
-    for count, plus, centres in (
-        (0, True, []),
-        (1, True, [1]),
-        (8, False, [1, 3, 4, 7, 2, 6, 0, 5]),
-        (5, True, [1, 3, 4, 2, 6]),
-        (6, True, [1, 3, 4, 6, 7, 2]),  # samples 1, 4 and 6, of which 1 and 4 are centres: the next are 7 and 2
-        (8, True, [1, 3, 4, 7, 5, 2, 6, 0]),  # samples 1, 3, 5 and 7
-    ):
-        assert select_centres(ATTENTION, count, plus=plus).tolist() == centres
 
 
 def centres_by_loop(attention: list[float], count: int, plus: bool) -> list[int]:
@@ -78,9 +63,6 @@ def merged_by_loop(attention: Tensor, keys: Tensor, hidden: Tensor, centres: lis
     return [*made, sum(rest, torch.zeros_like(hidden[0]))]
 
 
-# --- the places of centres and sum -----------------------------------------------------------------------------------
-
-
 # --- inside the model ------------------------------------------------------------------------------------------------
 
 
@@ -106,7 +88,6 @@ def test_the_decoder_receives_what_merged(family, retention, plus):
 
 
 def test_a_tower_without_a_cls_token_is_refused_by_name():
-    signals = {Signal.ENCODER: tiny.encoder(torch.eye(4), torch.ones(1, 4), torch.ones(4, 1, 2))}
-    with tiny.refused(UnsupportedModel, r"prumerge ranks patches by .* no CLS token, .*: choose a"):
-        PruMerge(retention=0.5).select(tiny.view(4, 2, signals))
-    assert len(PruMerge(retention=0.5).select(tiny.view(4, 4, signals)).kept[0]) == 4
+    for family in ("llava_onevision", "qwen2_5_vl"):
+        with tiny.refused(UnsupportedModel, r"prumerge ranks patches by .* no CLS token, .*: choose a"):
+            tiny.run(tiny.model(family), tiny.sample(family, "small"), "prumerge", retention=0.5)

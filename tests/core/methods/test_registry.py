@@ -9,7 +9,7 @@ from tests.core import tiny
 from tests.core.methods import towers
 from tests.core.methods.test_methods import BUILT_IN, FOR_PICTURES
 from tests.core.models.test_families import CLOSE, apart
-from trio_core import OptionError, TrioError, methods
+from trio_core import OptionError, methods
 from trio_core.methods.fitprune import FitPrune
 from trio_core.methods.method import Method, Stage
 from trio_core.methods.view import Selection, Signal, View
@@ -143,12 +143,6 @@ def test_newlines_go_before_any_patch():
                 tiny.run(model, one, name, budgets=(budget,), layers=(0,))
         _, trace = tiny.run(model, one, name, budgets=(80,), layers=(0,))
         assert trace.stages[0].kept[0].tolist() == patches, name
-
-
-def test_a_family_that_a_method_cannot_read_is_refused_in_one_line():
-    for name, family in REFUSED:
-        with tiny.refused(TrioError, "."):
-            tiny.run(tiny.model(family), tiny.sample(family), made(name, 0.5))
 
 
 # --- published schedules ---------------------------------------------------------------------------------------------

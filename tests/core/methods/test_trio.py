@@ -151,21 +151,16 @@ def test_a_stage_that_costs_more_than_it_saves_is_left_out_and_the_average_stays
     assert left_out
 
 
-def test_two_selections_that_drop_six_tokens_of_qwen_are_left_out():
-    assert Trio(retention=0.88).schedule(1296, 28).budgets == (1295, 1290, 988)
-    schedule = Trio(retention=0.88).schedule_in(QWEN, 1296, 28)
-    assert (schedule.layers, schedule.budgets) == ((14,), (985,))
-
-
-@pytest.mark.parametrize("options", [{"layers": (1, 10, 15)}, {"budget_rule": "final"}])
-def test_stages_that_were_asked_for_stay(options):
-    method = Trio(retention=0.88, **options)
-    assert method.schedule_in(VICUNA, 576, 32) == method.schedule(576, 32)
-
-
-@pytest.mark.parametrize("name", ["trio-printed", "trio-released", "trio-ve", "visionzip+trio"])
-def test_the_papers_variants_keep_their_stages(name: str):
-    method = methods.find(name)(retention=0.88)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("trio", {"layers": (1, 10, 15)}),
+        ("trio", {"budget_rule": "final"}),
+        *((name, {}) for name in ("trio-printed", "trio-released", "trio-ve", "visionzip+trio")),
+    ],
+)
+def test_stages_that_were_asked_for_and_those_of_the_papers_variants_stay(name, options):
+    method = methods.find(name)(retention=0.88, **options)
     assert method.schedule_in(VICUNA, 576, 32) == method.schedule(576, 32)
 
 

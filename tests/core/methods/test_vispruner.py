@@ -8,13 +8,6 @@ from tests.core.methods import towers
 from trio_core.methods.vispruner import FasterVLM, VisPruner, vispruner
 
 
-def test_attention_alone_is_the_card_of_fastervlm():
-    attention, features = torch.tensor([0.1, 0.9, 0.2, 0.8, 0.3]), torch.eye(5)
-    assert vispruner(features, attention, 2, important=1.0).tolist() == [1, 3]
-    assert vispruner(features, attention, 5, important=1.0).tolist() == [0, 1, 2, 3, 4]
-    assert vispruner(features, torch.ones(5), 3, important=1.0).tolist() == [0, 1, 2]
-
-
 def test_what_is_not_sure_by_hand():
     """By attention the order is 0, 1, 2, 3, 4, 5; 0 and 1 are sure of 4; 2 and 4 are matched with 3 and 5."""
     attention = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
@@ -60,13 +53,11 @@ def test_inside_the_models(family, retention, important):
     towers.check_selection(family, VisPruner(retention=retention, important=important), choose)
 
 
-@pytest.mark.parametrize("retention", [0.17, 0.8])
 @towers.families
-def test_fastervlm_inside_the_models(family, retention):
-    def best(crop: towers.Crop, patches: list[int], budget: int) -> list[int]:
-        return sorted(range(len(patches)), key=lambda i: (-float(crop.attention[patches[i]]), i))[:budget]
-
-    towers.check_selection(family, FasterVLM(retention=retention), towers.crop_by_crop(best))
+def test_fastervlm_is_vispruner_by_attention_alone_inside_the_models(family):
+    choose = towers.crop_by_crop(lambda crop, at, k: plain(crop.hidden[at], crop.attention[at], k, 1.0))
+    for retention in (0.17, 0.8):
+        towers.check_selection(family, FasterVLM(retention=retention), choose)
 
 
 @towers.families

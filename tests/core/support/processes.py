@@ -96,13 +96,19 @@ def two_contexts() -> None:
         bench.text_is_right(trace, one, output)
 
 
-@GROUP.works("The model is called by another thread after the context")
-def thread_afterwards() -> None:
+def afterwards(check: Callable[[Any], Any]) -> None:
+    """Look at a model that was pruned before. check: is given the model."""
     model = bench.model()
     with prune(model, bench.METHOD) as trace:
         bench.forward(model, bench.sample())
     bench.dropped(trace)
-    in_threads(lambda: bench.dense_is_back(model))
+    check(model)
+
+
+GROUP.works(
+    "The model is called by another thread after the context",
+    partial(afterwards, lambda model: in_threads(lambda: bench.dense_is_back(model))),
+)
 
 
 def forked(*, used: bool) -> None:
@@ -142,10 +148,7 @@ def trace_travels(model, one, trace):
         assert bench.kept(other) == bench.kept(trace)
 
 
-@GROUP.works("`copy.deepcopy(model)` after the context")
-def copied_afterwards() -> None:
-    model = bench.model()
-    with prune(model, bench.METHOD) as trace:
-        bench.forward(model, bench.sample())
-    bench.dropped(trace)
-    bench.dense_is_back(copy.deepcopy(model))
+GROUP.works(
+    "`copy.deepcopy(model)` after the context",
+    partial(afterwards, lambda model: bench.dense_is_back(copy.deepcopy(model))),
+)

@@ -75,41 +75,35 @@ def test_questions_of_one_length_run_together_and_come_back_in_order(answered: f
 def test_an_answer_equals_that_of_generate_on_one_question(
     quiz: Workload, answered: fidelity.Reference, answered_pruned: Fidelity
 ):
-    """In a batch and pruned, as one question at a time through the processor."""
-    method, found, measured = Grid(retention=0.4), answered, answered_pruned
-    for number, question in [*enumerate(quiz.questions)][:1]:
-        inputs = ask(quiz.processor, [question.picture()], question.text)
-        texts, logs = [], []
-        for pruned in (False, True):
-            with prune(quiz.model, method) if pruned else torch.no_grad():
-                out = quiz.model.generate(  # pyright: ignore
-                    **inputs,
-                    max_new_tokens=found.new_tokens,
-                    do_sample=False,
-                    pad_token_id=0,
-                    output_logits=True,
-                    return_dict_in_generate=True,
-                )
-            ids = out.sequences[:, inputs["input_ids"].shape[1] :]
-            texts += quiz.processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
-            logs.append(out.logits[0].double().log_softmax(-1))
-        assert found.correct[number] == question.is_answered_by(texts[0])
-        assert measured.correct[number] == question.is_answered_by(texts[1])
-        assert measured.same[number] == (texts[0] == texts[1])
-        assert measured.kl_nats[number] == pytest.approx(
-            kl_div(logs[1], logs[0].exp(), reduction="sum").item(), rel=1e-4, abs=1e-6
-        )
-
-
-def test_full_retention_gives_the_same_distribution(against: fidelity.Reference):
-    whole = fidelity.measure(Grid(retention=1.0), against)
-    assert all(whole.top1) and max(whole.kl_nats) == 0.0 and whole.draws == 1
+    """In a batch and pruned, as the first question alone through the processor."""
+    question = quiz.questions[0]
+    inputs = ask(quiz.processor, [question.picture()], question.text)
+    texts, logs = [], []
+    for pruned in (False, True):
+        with prune(quiz.model, Grid(retention=0.4)) if pruned else torch.no_grad():
+            out = quiz.model.generate(  # pyright: ignore
+                **inputs,
+                max_new_tokens=answered.new_tokens,
+                do_sample=False,
+                pad_token_id=0,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        ids = out.sequences[:, inputs["input_ids"].shape[1] :]
+        texts += quiz.processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
+        logs.append(out.logits[0].double().log_softmax(-1))
+    assert answered.correct[0] == question.is_answered_by(texts[0])
+    assert answered_pruned.correct[0] == question.is_answered_by(texts[1])
+    assert answered_pruned.same[0] == (texts[0] == texts[1])
+    divergence = kl_div(logs[1], logs[0].exp(), reduction="sum").item()
+    assert answered_pruned.kl_nats[0] == pytest.approx(divergence, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.slow
-def test_full_retention_gives_the_same_answers(answered: fidelity.Reference):
+def test_full_retention_gives_the_same_answers_and_distributions(answered: fidelity.Reference):
     whole = fidelity.measure(Grid(retention=1.0), answered)
     assert all(whole.same) and whole.correct == answered.correct
+    assert all(whole.top1) and max(whole.kl_nats) == 0.0 and whole.draws == 1
 
 
 @pytest.mark.slow
@@ -134,7 +128,7 @@ def test_each_question_has_draws_of_its_own(answered: fidelity.Reference, monkey
 def test_a_batch_that_does_not_fit_is_halved(
     answered: fidelity.Reference, answered_pruned: Fidelity, monkeypatch: pytest.MonkeyPatch
 ):
-    found, whole, said, sizes = answered, answered_pruned, fidelity._output, list[int]()
+    whole, said, sizes = answered_pruned, fidelity._output, list[int]()
 
     def scarce(workload, inputs, *how):
         sizes.append(len(inputs["input_ids"]))
@@ -143,7 +137,7 @@ def test_a_batch_that_does_not_fit_is_halved(
         return said(workload, inputs, *how)
 
     monkeypatch.setattr(fidelity, "_output", scarce)
-    alone = fidelity.measure(Grid(retention=0.4), found)
+    alone = fidelity.measure(Grid(retention=0.4), answered)
     assert sizes[:7] == [4, 2, 1, 1, 2, 1, 1]
     assert (alone.correct, alone.same, alone.top1) == (whole.correct, whole.same, whole.top1)
     assert alone.kl_nats == pytest.approx(whole.kl_nats, abs=1e-5)

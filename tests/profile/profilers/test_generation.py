@@ -20,21 +20,6 @@ def test_one_run_marks_the_first_forward_and_the_whole(tiny_workload):
     assert run(tiny_workload, clocks.HostClock()).host_ms is None
 
 
-def test_a_prefill_begins_with_the_vision_tower(tiny_workload):
-    """`generate` may encode the pictures before it calls the model."""
-    events: list[str] = []
-    clock = FakeClock()
-    clock.mark = lambda: events.append("mark") or float(len(events))  # type: ignore[method-assign]
-    tower = tiny_workload.model.get_submodule("model.vision_tower")
-    handle = tower.register_forward_hook(lambda *_: events.append("tower"))
-    try:
-        run(tiny_workload, clock)
-    finally:
-        handle.remove()
-    assert events.index("tower") == 3  # generate, the first module and the tower itself begin before it
-    assert events.count("mark") == 8
-
-
 def test_the_timing_hooks_leave_nothing(tiny_workload):
     run(tiny_workload, FakeClock())
     assert not torch.nn.modules.module._global_forward_pre_hooks

@@ -21,7 +21,7 @@ def test_a_refusal_of_nvml_leaves_the_value_unknown():
             return refuse if name.startswith("nvmlDevice") else 1
 
     found = object.__new__(gpu.Gpu)
-    found._nvml, found._handle, found._me, found._full = Refuses(), None, 7, 2000
+    found._nvml, found._handle, found._me = Refuses(), None, 7
     assert (found.clock_mhz(), found.slowed_by(), found.others()) == (None, (), ())
 
 

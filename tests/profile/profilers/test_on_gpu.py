@@ -55,9 +55,9 @@ def test_events_agree_with_the_host_over_a_wait_of_known_length():
     assert statistics.median(ratios) == pytest.approx(1, rel=0.02)
 
 
-@every_device
-def test_the_parts_of_a_prefill_lie_within_it(device: str):
-    work = workload(device)
+@only_gpu
+def test_the_parts_of_a_prefill_lie_within_it():
+    work = workload("cuda")
     with prune(work.model, method("trio")):
         times = generation.timed(work.model, work.adapter, work.generate, clock_for(work.device))
     assert 0 < times.vision_ms + times.projector_ms + times.selection_ms <= times.prefill_ms <= times.total_ms
@@ -102,10 +102,7 @@ def test_launches_and_waits_are_those_of_a_cpu():
 @pytest.mark.parametrize("name", ["", "trio", "random"])
 def test_the_flash_kernel_runs_in_every_layer_dense_and_pruned(name: str):
     work = workload("cuda", model="pocket-deep")
-    if name:
-        with prune(work.model, method(name)):
-            kernels = _kernels(work)
-    else:
+    with work.pruned(method(name) if name else None):
         kernels = _kernels(work)
     # FlashAttention's own say `flash_fwd`, cuDNN's `flash_fprop`.
     flash = [kernel for kernel in kernels if re.search("flash.*(fwd|fprop)", kernel.lower())]
@@ -121,6 +118,7 @@ def _kernels(work: Workload) -> list[str]:
     return [event.name for event in seen.events() if event.device_type == DeviceType.CUDA]
 
 
+@pytest.mark.slow
 @every_device
 @pytest.mark.parametrize("name", ["trio", "lookahead"])
 def test_bfloat16_keeps_what_float32_keeps(device: str, name: str):
