@@ -64,14 +64,8 @@ def changed_input(
         if now and before and now != before:
             changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
             files = ", ".join(_file(name, study) for name in changed)
-            if _contents(now) == _contents(before):
-                return f"{directory} was measured before transparent pictures lay on white ({files})"
             return f"{described} changed since {directory} was measured ({files})"
     return None
-
-
-def _contents(digests: Mapping[str, FileDigest]) -> dict[str, tuple[int, str]]:
-    return {name: (digest.bytes, digest.sha256) for name, digest in digests.items()}
 
 
 def _groups(study: Any) -> dict[str, str]:

@@ -82,7 +82,7 @@ REFUSED_BY_TORCH = [
     (["sweep", "--retention", "0.02"], "lowest possible is 0.0642"),
     (["sweep", "-o", "k_pos=half"], "k_pos = 'half' of trio: input should be a valid integer"),
     (["sweep", "--attention", "magic", "--dry-run"], "attention 'magic'"),
-    (["env", "--device", "cuda:7"], "cuda:7"),
+    (["sweep", "--device", "cuda:7"], "cuda:7"),
 ]
 """Command lines that only the classes or a model can refuse."""
 IN_ONE_PROCESS = """
