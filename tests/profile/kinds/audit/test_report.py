@@ -8,7 +8,7 @@ import pytest
 from tests.core.tiny import fast_first
 from tests.profile.examples import environment, study
 from tests.profile.kinds.audit.auditing import audit_of
-from tests.profile.reading import rows, table
+from tests.profile.reading import rows
 from trio_profile.inputs.claims.claims import builtin
 from trio_profile.kinds.audit import report as pages
 from trio_profile.kinds.audit.document import AuditDocument, Measured
@@ -36,8 +36,6 @@ def test_a_page_opens_with_its_finding_in_plain_words(trio: AuditDocument):
     )
     labels = {finding.where.partition(", ")[0] for finding in trio.claims} - {"method"}
     assert not any(label in line for line in told for label in labels if "_" in label)
-    counts = [[int(cell.replace("–", "0")) for cell in row[1:]] for row in rows(table(report, "What was checked"))]
-    assert [sum(column) for column in zip(*counts, strict=True)] == [72, 15, 10]
 
 
 @pytest.mark.parametrize("name", fast_first(builtin(), *({*builtin()} - {"video"})))  # its audit takes seconds
@@ -60,8 +58,6 @@ def test_findings_of_another_version_are_shown(trio: AuditDocument):
     told = [line for block in report.pages[0].blocks if isinstance(block, Sentences) for line in block.lines]
     assert any(line.startswith("By a check of another version of trio-profile, ") and "luck" in line for line in told)
     assert any("a third" in line for line in told)
-    checked = {row[0]: row[1:] for row in rows(table(report, "What was checked"))}
-    assert checked["other checks"] == ["–", "1", "–"]
 
 
 def test_every_finding_stands_in_the_table_of_its_verdict(trio: AuditDocument):
@@ -103,8 +99,6 @@ def test_a_page_says_what_was_not_read_at_its_source():
     first, dense, *others = blocks["Not checked at the source"]
     assert "17 of 30 findings hold" in first and "48.82, 40.8 and 41.4 TFLOPs" in dense
     assert any("prefill speed-up 7.1× → 2.05×; prefill speed-up 4.7× → 1.88×" in one for one in others)
-    tally = rows(table(report, "What was checked"))
-    assert sum(int(row[4].replace("–", "0")) for row in tally) == 30
 
 
 @pytest.mark.slow
