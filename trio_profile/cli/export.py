@@ -40,7 +40,7 @@ def command(
     if figure is not None:
         if format is not None or pairs or requests or cells:
             raise typer.BadParameter("--figure takes --out, not --format, --pairs, --requests or --cells")
-        picture: "Picture" = exporting.form_of(out, None, exporting.PICTURES, "svg")
+        picture: Picture = exporting.form_of(out, None, exporting.PICTURES, "svg")
         content, finished = exporting.figure(directory, figure, picture)
     else:
         form = exporting.form_of(out, format, exporting.ENDINGS)
