@@ -17,7 +17,7 @@ from tests.profile.examples import (
 )
 from trio_profile.errors import StoreError
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Answers, Dense, Fidelity, Measurement
+from trio_profile.records.schema import Answers, Fidelity, Measurement
 
 
 @pytest.fixture
@@ -104,7 +104,8 @@ def test_a_cell_that_failed_before_its_first_round_has_failed(contents):
 
 def test_answers_that_do_not_follow_are_refused():
     """The dense model answers a question first, and no question is answered twice."""
-    found = Contents(study(), sessions=[session()], dense=Dense(**{**dict(dense()), "correct": (True,) * 2}))
+    first = dense().model_copy(update={"correct": (True,) * 2, "pictures": (0, 0)})
+    found = Contents(study(), sessions=[session()], dense=first)
     cell = answering({}, [True] * 2)
     found.add(counted(cell))
     told = Fidelity(kl_nats=(0.1,), top1=(True,), same=(True,), correct=(True,))
@@ -118,6 +119,7 @@ def test_answers_that_do_not_follow_are_refused():
     for update, says in (
         ({"correct": ()}, "answers.correct: no values"),
         ({"kinds": ("",) * 2}, "answers.kinds: 2 values for 3 questions"),
+        ({"pictures": ()}, "answers.pictures: 2 values for 3 questions"),
     ):
         with pytest.raises(StoreError, match=says):
             found.add(further.model_copy(update=update))
@@ -127,12 +129,3 @@ def test_answers_that_do_not_follow_are_refused():
     assert found.cells[cell.cell.id].fidelity.questions == 3
     with pytest.raises(StoreError, match="do not follow"):
         found.add(own)
-
-
-def test_answers_without_the_pictures_that_the_first_ones_have_are_refused():
-    """Answers about one picture depend on each other, so without it the interval would be too narrow."""
-    first = Dense(**{**dict(dense()), "correct": (True,) * 2, "kinds": ("",) * 2, "pictures": (0, 0)})
-    found = Contents(study(), sessions=[session()], dense=first)
-    further = Answers(numbers=(2,), correct=(False,), kinds=("",) * 3, session=SESSION)
-    with pytest.raises(StoreError, match=r"answers\.pictures: 2 values for 3 questions"):
-        found.add(further)

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.profile.examples import counted, measurement, session, study
+from tests.profile.examples import counted, measurement
 from trio_profile.records.log import LogReader
 from trio_profile.records.schema import KeptTokens, Measurement, Picture, StageTokens, TokenGrid
-from trio_profile.records.store import Store
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -64,15 +63,11 @@ def test_bytes_that_do_not_fit_the_tokens_are_refused():
         ("kept", b"\x00", "kept has 1 bytes; 10 visual tokens need 2"),
         ("scores", b"\x00" * 9, "scores has 9 bytes"),
         ("merged_into", b"\x00" * 10, "merged_into has 10 bytes"),
+        ("scores", b"\x00" * 10, "scores need their lowest and highest value"),
     ):
-        fields = {"layer": 1, "kept": b"\x00\x00", "low": 0.0, "high": 1.0, field: value}
+        fields = {"layer": 1, "kept": b"\x00\x00", field: value}
         with pytest.raises(ValidationError, match=says):
             KeptTokens(visual_tokens=10, stages=(StageTokens(**fields),))
-
-
-def test_scores_without_a_scale_are_refused():
-    with pytest.raises(ValidationError, match="scores need their lowest and highest value"):
-        KeptTokens(visual_tokens=8, stages=(StageTokens(layer=1, kept=b"\x00", scores=b"\x00" * 8),))
 
 
 @pytest.mark.parametrize(
@@ -89,11 +84,3 @@ def test_a_grid_ends_within_the_tokens():
     assert Picture(visual_tokens=8, grids=(TokenGrid(rows=2, columns=3, newline=True),)).grids[0].tokens == 8
     with pytest.raises(ValidationError, match="a grid ends at token 9 of 8"):
         Picture(visual_tokens=8, grids=(TokenGrid(rows=2, columns=3, first=1, newline=True),))
-
-
-def test_a_store_has_one_picture_of_the_session_that_made_it(tmp_path):
-    store = Store(tmp_path)
-    contents = store.open(study(), session(id="first"))
-    contents.add(*store.append(Picture(visual_tokens=4)))
-    for found in (contents, store.read()):
-        assert found.picture == Picture(visual_tokens=4, session="first")
