@@ -22,7 +22,10 @@ def command(*, form: Form) -> None:
     """
     from trio_profile.report.listing import environment
 
-    machine, tested = _collected(), _tested()
+    runs = all(map(find_spec, NEEDED))
+    if fault := core_fault():  # a `trio_core` that is not ours
+        printing.warn([fault])
+    machine, tested = _environment(runs), _tested() if runs and not fault else {}
     printing.show(
         form,
         lambda: printing.listed(environment=machine.model_dump(), transformers_tested=tested),
@@ -30,20 +33,9 @@ def command(*, form: Form) -> None:
     )
 
 
-def _tested() -> dict[str, bool]:
-    """The releases of transformers that pruning was tested on, each with whether it is the installed one."""
-    if core_fault() or any(find_spec(name) is None for name in NEEDED):
-        return {}
-    from trio_core.releases import TESTED, installed
-
-    return {release: release == installed() for release in TESTED}
-
-
-def _collected() -> "Environment":
-    """The environment of this machine. A `trio_core` that is not ours is named on standard error."""
-    if fault := core_fault():
-        printing.warn([fault])
-    if any(find_spec(name) is None for name in NEEDED):
+def _environment(runs: bool) -> "Environment":
+    """The environment of this machine. runs: whether models can run here."""
+    if not runs:
         from trio_profile.inputs.host import without_torch
 
         return without_torch()
@@ -53,3 +45,10 @@ def _collected() -> "Environment":
     from trio_profile.inputs.environment import collect
 
     return collect("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _tested() -> dict[str, bool]:
+    """The releases of transformers that pruning was tested on, each with whether it is the installed one."""
+    from trio_core.releases import TESTED, installed
+
+    return {release: release == installed() for release in TESTED}
