@@ -29,15 +29,12 @@ def test_a_stage_by_hand():
     assert stage.destinations().tolist() == into
 
 
-def test_equal_scores_are_the_lowest_and_a_stage_without_scores_has_none():
+def test_equal_scores_are_the_lowest_huge_ones_keep_their_order_and_a_stage_without_scores_has_none():
     assert list(StageTokens.of(1, 3, [0], [2.0, 2.0, np.nan]).scores) == [0, 0, 255]
     for scores in (None, [np.nan, np.inf]):
         stage = StageTokens.of(1, 2, [0], scores)
         assert (stage.scores, stage.low, stage.high) == (b"", None, None)
     assert stage.destinations() is None
-
-
-def test_huge_scores_keep_their_order():
     assert list(StageTokens.of(1, 3, [0], [-1.7e308, 0.0, 1.7e308]).scores) == [0, 127, 254]
 
 
