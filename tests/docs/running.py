@@ -108,8 +108,9 @@ def _compare(block: Block, directory: Path) -> None:
         output, code = (outputs[2 * i], outputs[2 * i + 1]) if 2 * i + 1 < len(outputs) else (outputs[-1], "unknown")
         if code != "0":
             raise Mistake(f"{block.place}: exit code {code} of `{command}`\n{_end(output)}")
-        if (missing := first_missing(expected, output)) is not None:
-            raise Mistake(f"{block.place}: `{command}` does not print this line there: {missing!r}\n{_end(output)}")
+        if not shows(expected, output):
+            shown = "\n".join(expected)
+            raise Mistake(f"{block.place}: `{command}` does not print this:\n{shown}\nbut:\n{_end(output)}")
 
 
 def transcript(block: Block) -> list[tuple[str, list[str]]]:
@@ -129,32 +130,17 @@ def transcript(block: Block) -> list[tuple[str, list[str]]]:
     return found
 
 
-def first_missing(expected: Sequence[str], output: str) -> str | None:
-    """The first line of a transcript that an output does not have in its place. None if it has all.
+def shows(expected: Sequence[str], output: str) -> bool:
+    """Whether an output has the lines of a transcript.
 
     expected: the lines shown. Each follows on the one before, and the first is the first of the output, unless a line
         `⋮` stands between. Behind the last one, the output may go on.
     output: what the command printed. Empty lines, and spaces around a line, do not count.
     """
-    left = [line.strip() for line in output.splitlines() if line.strip()]
-    wanted = [line for line in expected if line.strip()]
-    while wanted:
-        floats = wanted[0].strip() == LEFT_OUT
-        wanted = wanted[floats:]
-        parts = next((i for i, line in enumerate(wanted) if line.strip() == LEFT_OUT), len(wanted))
-        part, wanted = wanted[:parts], wanted[parts:]
-        starts = range(len(left) + 1) if floats else range(1)
-        alike = [_lines_alike(part, left[start:]) for start in starts]
-        if max(alike) < len(part):
-            return part[max(alike)]
-        left = left[alike.index(len(part)) + len(part) :]
-    return None
-
-
-def _lines_alike(expected: Sequence[str], output: Sequence[str]) -> int:
-    """The number of lines at the beginning that are the same in both."""
-    pairs = zip(expected, output, strict=False)
-    return next((i for i, (line, found) in enumerate(pairs) if line.strip() != found), min(len(expected), len(output)))
+    lines = (line.strip() for line in expected if line.strip())
+    pattern = "".join(r"(.*\n)*" if line == LEFT_OUT else re.escape(line) + r"\n" for line in lines)
+    printed = (line.strip() for line in output.splitlines() if line.strip())
+    return re.match(pattern, "".join(f"{line}\n" for line in printed)) is not None
 
 
 def _python(block: Block, module: ModuleType) -> None:

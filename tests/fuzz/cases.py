@@ -108,12 +108,14 @@ def _form(rng: random.Random) -> list[str]:
 def _of_kept(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
     kept = copytree(corpus.directory / f"kept-{rng.choice(list(KEPT))}", directory / "kept")
     _spoil(rng.choice([path for path in sorted(kept.iterdir()) if path.is_file()]), rng)
-    verb = rng.choices(("show", "check", "report", "export"), (6, 4, 1, 2))[0]
+    verb = rng.choices(("show", "doubts", "report", "export"), (6, 4, 1, 2))[0]
     form = [flag for flag in _form(rng) if flag != "--all" or verb == "show"]
+    if verb == "doubts":
+        strict = rng.choice(([], ["--strict"]))
+        return Case(("show", str(kept), "--doubts", *form, *strict), judges=bool(strict))
     if verb == "export":
         form = ["--format", rng.choice(("md", "latex", "csv", "json")), *rng.choice(([], ["--pairs"], ["--cells"]))]
-    strict = ["--strict"] if verb == "check" and rng.random() < 0.3 else []
-    return Case((verb, str(kept), *form, *strict), judges=bool(strict))
+    return Case((verb, str(kept), *form))
 
 
 def _of_gate(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
@@ -165,7 +167,7 @@ def _of_options(corpus: Corpus, rng: random.Random, directory: Path) -> Case:
     """A verb with one odd option. What would measure is planned only, on a model that is loaded at once."""
     verb = rng.choice(list(corpus.options))
     arguments = [verb]
-    if verb in ("show", "check", "report", "export"):
+    if verb in ("show", "report", "export"):
         arguments.append(str(corpus.directory / f"kept-{rng.choice(list(KEPT))}"))
     if verb == "gate":
         arguments += [str(corpus.directory / "study"), str(corpus.directory / "study")]

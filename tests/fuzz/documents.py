@@ -4,7 +4,6 @@
 """
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -16,6 +15,7 @@ import yaml
 from hypothesis import strategies as st
 
 from tests.fuzz.cases import Case
+from tests.fuzz.mutations import places
 from tests.places import REPORTS
 from tests.profile.cli.test_gate import benchmark_file
 from tests.profile.kept import KEPT
@@ -37,9 +37,9 @@ READERS = (
 """The readers of every kind."""
 OF_CELLS = (
     *(("show", "--doubts"), ("show", "--doubts", "--json"), ("gate",), ("gate", "--counts", "--json"), ("audit",)),
-    *(("beside",), ("export", "--format", "csv", "--pairs"), ("export", "--format", "json", "--pairs")),
+    *(("export", "--format", "csv", "--pairs"), ("export", "--format", "json", "--pairs")),
 )
-"""The readers of studies that are measured cell by cell. `beside` is a report of two studies."""
+"""The readers of studies that are measured cell by cell."""
 
 
 class Stored:
@@ -84,13 +84,10 @@ def cases(draw: st.DrawFn, stored: Stored, kind: str, place: Path) -> Case:
     kept = copytree(stored.directory / kind, place / "kept")
     change(rng.choice([path for path in sorted(kept.iterdir()) if path.suffix in (".json", ".jsonl")]), rng)
     verb, *options = rng.choice(READERS + OF_CELLS * (kept / MEASUREMENTS).is_file())
-    match verb:
-        case "gate":
-            return Case(("gate", *rng.sample([str(kept), str(stored.directory / kind)], 2), *options), judges=True)
-        case "audit":
-            return Case(("audit", "trio-2026", "--measured", str(kept)))
-        case "beside":
-            return Case(("report", str(kept), str(stored.directory / kind), "--out", str(place / "both.html")))
+    if verb == "gate":
+        return Case(("gate", *rng.sample([str(kept), str(stored.directory / kind)], 2), *options), judges=True)
+    if verb == "audit":
+        return Case(("audit", "trio-2026", "--measured", str(kept)))
     return Case((verb, str(kept), *options))
 
 
@@ -122,13 +119,6 @@ def agree(path: Path) -> None:
         stats = file["benchmarks"][0]["stats"]
         stats |= {"rounds": len(stats["data"]), "median": median(stats["data"])}
     path.write_text(json.dumps(file))
-
-
-def places(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """Each place of a document: what holds it, and its key there."""
-    for key in tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ():
-        yield tree, key
-        yield from places(tree[key])
 
 
 def another(value: Any, rng: Random) -> Any:

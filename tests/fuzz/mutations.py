@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,10 @@ def is_json(text: str | bytes) -> bool:
 
 def _changed(tree: Any, rng: random.Random) -> Any:
     """The tree with one place replaced, removed, repeated or renamed."""
-    places = list(_places(tree))
-    if not places:
+    everywhere = list(places(tree))
+    if not everywhere:
         return rng.choice(NASTY_VALUES)
-    holder, key = rng.choice(places)
+    holder, key = rng.choice(everywhere)
     action = rng.random()
     if action < 0.6:
         holder[key] = rng.choice(NASTY_VALUES)
@@ -122,11 +123,11 @@ def _changed(tree: Any, rng: random.Random) -> Any:
     return tree
 
 
-def _places(tree: Any):
-    keys = tree.keys() if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
-    for key in keys:
+def places(tree: Any) -> Iterator[tuple[Any, Any]]:
+    """Each place of a document: what holds it, and its key there."""
+    for key in tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ():
         yield tree, key
-        yield from _places(tree[key])
+        yield from places(tree[key])
 
 
 def put_odd_file(path: Path, rng: random.Random) -> None:

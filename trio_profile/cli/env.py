@@ -1,14 +1,12 @@
 """`trio-profile env`: the environment that is kept with every number."""
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from trio_profile.cli import printing
 from trio_profile.cli.common_options import Form
 from trio_profile.installation import core_fault
-from trio_profile.optional import require_run, set_broken_torchvision_aside
+from trio_profile.optional import set_broken_torchvision_aside
 
 if TYPE_CHECKING:
     from trio_profile.records.schema import Environment
@@ -17,18 +15,17 @@ NEEDED = ("torch", "transformers")
 """What tells the device."""
 
 
-def command(
-    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")] = None,
-    *,
-    form: Form,
-) -> None:
+def command(*, form: Form) -> None:
     """Show the machine, the device and the libraries, which are stored with every measurement.
 
     Without the extra `run`, the device and its threads are unknown.
     """
     from trio_profile.report.listing import environment
 
-    machine, tested = _collected(device), _tested()
+    runs = all(map(find_spec, NEEDED))
+    if fault := core_fault():  # a `trio_core` that is not ours
+        printing.warn([fault])
+    machine, tested = _environment(runs), _tested() if runs and not fault else {}
     printing.show(
         form,
         lambda: printing.listed(environment=machine.model_dump(), transformers_tested=tested),
@@ -36,25 +33,9 @@ def command(
     )
 
 
-def _tested() -> dict[str, bool]:
-    """The releases of transformers that pruning was tested on, each with whether it is the installed one."""
-    if core_fault() or any(find_spec(name) is None for name in NEEDED):
-        return {}
-    from trio_core.releases import TESTED, installed
-
-    return {release: release == installed() for release in TESTED}
-
-
-def _collected(device: str | None) -> "Environment":
-    """The environment of this machine. A `trio_core` that is not ours is named on standard error.
-
-    Raises StudyError if a device is named and the extra `run` is missing, or `trio_core` is not ours.
-    """
-    if device is not None:
-        require_run("env", NEEDED)
-    elif fault := core_fault():
-        printing.warn([fault])
-    if any(find_spec(name) is None for name in NEEDED):
+def _environment(runs: bool) -> "Environment":
+    """The environment of this machine. runs: whether models can run here."""
+    if not runs:
         from trio_profile.inputs.host import without_torch
 
         return without_torch()
@@ -63,8 +44,11 @@ def _collected(device: str | None) -> "Environment":
 
     from trio_profile.inputs.environment import collect
 
-    if device is None:
-        return collect("cuda" if torch.cuda.is_available() else "cpu")
-    from trio_profile.inputs.models import device_of
+    return collect("cuda" if torch.cuda.is_available() else "cpu")
 
-    return collect(str(device_of(device)))
+
+def _tested() -> dict[str, bool]:
+    """The releases of transformers that pruning was tested on, each with whether it is the installed one."""
+    from trio_core.releases import TESTED, installed
+
+    return {release: release == installed() for release in TESTED}

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -10,8 +10,8 @@ from trio_profile.cli import printing
 from trio_profile.cli.common_options import DIRECTORY, flag
 from trio_profile.text import printable_json
 
-FIGURE = "Figure"
-"""Panel of the help."""
+if TYPE_CHECKING:
+    from trio_profile.report.figures import Picture
 
 
 def command(
@@ -27,11 +27,8 @@ def command(
     ] = False,
     cells: Annotated[bool, flag("--cells", "Only the table of all cells: md, latex.")] = False,
     figure: Annotated[
-        str | None, flag("--figure", "Only this figure of the page.", panel=FIGURE, metavar="NAME")
-    ] = None,
-    to: Annotated[
-        Literal["svg", "pdf", "png"] | None,
-        flag("--to", "The form of the figure. Default: as the name of --out ends, otherwise svg.", panel=FIGURE),
+        str | None,
+        flag("--figure", "Only this figure of the page, as the name of --out ends; otherwise as SVG.", metavar="NAME"),
     ] = None,
 ) -> None:
     """Write a study in another form: Markdown, LaTeX, CSV, Parquet, JSON, or one figure as SVG, PDF or PNG.
@@ -42,16 +39,13 @@ def command(
 
     if figure is not None:
         if format is not None or pairs or requests or cells:
-            raise typer.BadParameter("--figure takes --to and --out, not --format, --pairs, --requests or --cells")
-        picture: Literal["svg", "pdf", "png"] = exporting.form_of(out, to, exporting.PICTURES, "svg")
-        form = picture
-        _require_file(out, form)
+            raise typer.BadParameter("--figure takes --out, not --format, --pairs, --requests or --cells")
+        picture: Picture = exporting.form_of(out, None, exporting.PICTURES, "svg")
         content, finished = exporting.figure(directory, figure, picture)
     else:
-        if to is not None:
-            raise typer.BadParameter("--to is the form of a figure: name one with --figure")
         form = exporting.form_of(out, format, exporting.ENDINGS)
-        _require_file(out, form)
+        if out is None and form == "parquet":
+            raise typer.BadParameter("parquet is no text, so it is not printed: name a file with --out")
         content, finished = exporting.exported(directory, form, pairs=pairs, requests=requests, cells=cells)
     printing.warn(finished.warnings)
     if out is not None:
@@ -59,13 +53,7 @@ def command(
         printing.write(str(out))
         return
     text = content.decode() if isinstance(content, bytes) else content
-    if form == "json":
+    if format == "json":
         sys.stdout.write(printable_json(text, sys.stdout.encoding or "utf-8"))
     else:
         printing.write(text)
-
-
-def _require_file(out: Path | None, form: str) -> None:
-    """Raise BadParameter for a form that cannot be printed, unless a file is named."""
-    if out is None and form in ("parquet", "pdf", "png"):
-        raise typer.BadParameter(f"{form} is no text, so it is not printed: name a file with --out")

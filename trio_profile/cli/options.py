@@ -86,12 +86,9 @@ def declared(study: Any, name: str, *, several: bool = True, default: str = "") 
 
 def default_of(kind: Kind, name: str) -> str:
     """The default of a field for a kind of study, as the help says it. Empty if it has none."""
-    value, words = kind.defaults.get(name), kind.empty_words
-    return words[name] if name in words and value == () else default_text(kind.load("study"), name, value)
-
-
-def default_text(study: Any, name: str, value: Any = None) -> str:
-    """The default of a field as the help says it. value: the default of a kind; None for that of the field."""
+    study, value = kind.load("study"), kind.defaults.get(name)
+    if name in kind.empty_words and value == ():
+        return kind.empty_words[name]
     if value is None and (text := _option(study, name).default):
         return text
     value = study.model_fields[name].default if value is None else value

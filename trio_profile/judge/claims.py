@@ -78,28 +78,26 @@ def of_gate(counts: Mapping[str, int], worst: Sequence[str]) -> Conclusion:
     return Conclusion(word=word.replace("improved", "improvement"), sentence=sentence)
 
 
-def of_audit(follow: int, contradict: int, unsettled: int, figures: int, recomputed: int | None) -> Conclusion:
+def of_audit(follow: int, contradict: int, unsettled: int, figures: int, recomputed: int) -> Conclusion:
     """Return what an audit says of a paper's figures: `contradict`, `not settled` or `follow`.
 
     follow, contradict, unsettled: the findings of each sort.
-    figures, recomputed: the printed figures, and how many of them were recomputed; None if that is not known.
+    figures, recomputed: the printed figures, and how many of them were recomputed.
     """
     findings = follow + contradict + unsettled
     if not findings:
         text = f"none of {units.number_of(figures, 'printed figure')} can be computed from another one."
         return Conclusion(word="not settled", sentence=text)
     word = "contradict" if contradict else "not settled" if unsettled else "follow"
+    share = f"{units.exact(recomputed)} of {units.number_of(figures, 'printed figure')}"
     sentence = (
         f"of {units.number_of(findings, 'finding')}, {units.exact(contradict)} contradict other printed figures, "
+        f"{units.exact(follow)} follow from them, and {units.exact(unsettled)} are not settled. Recomputed: {share}."
     )
-    sentence += f"{units.exact(follow)} follow from them, and {units.exact(unsettled)} are not settled."
     certainty = sureness([], ["each contradiction is arithmetic with printed figures"]) if contradict else {}
-    if recomputed is not None:
-        share = f"{units.exact(recomputed)} of {units.number_of(figures, 'printed figure')}"
-        sentence += f" Recomputed: {share}."
-        if word == "follow":
-            weak = [Weakness("medium", f"only {share} were recomputed")] if recomputed < figures else []
-            certainty = sureness(weak, ["every printed figure was recomputed"])
+    if word == "follow":
+        weak = [Weakness("medium", f"only {share} were recomputed")] if recomputed < figures else []
+        certainty = sureness(weak, ["every printed figure was recomputed"])
     return Conclusion(word=word, sentence=sentence, **certainty)
 
 

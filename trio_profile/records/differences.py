@@ -6,12 +6,20 @@ from typing import Any
 
 from trio_profile.errors import StoreError
 from trio_profile.records.schema import Environment, FileDigest, Session
-from trio_profile.records.study import Study
 
 OTHER_OUT = "choose another --out"
 """The way out of most differences."""
 ONE_KIND = "all hosts of a study are of one kind: leave the others out"
 """The way out for hosts that differ."""
+_GROUPS = {
+    "questions": "the questions {questions} have",
+    "match": "the file of {study.match} has",
+    "model": "the checkpoint {study.model} has",
+    "image": "the picture {study.image} has",
+    "video": "the video {study.video} has",
+    "tasks": "the tasks in {study.task_path} have",
+}
+"""The groups of files that are measured, with the words for each."""
 
 
 def require_same(noun: str, stored: dict, wanted: dict, directory: Path, way_out: str = OTHER_OUT) -> None:
@@ -58,34 +66,15 @@ def changed_input(
     digests: of the files that are compared with those of the sessions.
     directory: of the sessions.
     """
-    for group, described in _groups(study).items():
+    for group, words in _GROUPS.items():
         now = _of_group(digests, group)
         before = next((files for session in sessions if (files := _of_group(session.inputs, group))), {})
         if now and before and now != before:
             changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
             files = ", ".join(_file(name, study) for name in changed)
-            if _contents(now) == _contents(before):
-                return f"{directory} was measured before transparent pictures lay on white ({files})"
-            return f"{described} changed since {directory} was measured ({files})"
+            measured = words.format(study=study, questions=", ".join(study.question_files))
+            return f"{measured} changed since {directory} was measured ({files})"
     return None
-
-
-def _contents(digests: Mapping[str, FileDigest]) -> dict[str, tuple[int, str]]:
-    return {name: (digest.bytes, digest.sha256) for name, digest in digests.items()}
-
-
-def _groups(study: Any) -> dict[str, str]:
-    """Return the groups of files that are measured, with the words for each."""
-    groups = {
-        "questions": f"the questions {', '.join(study.question_files)} have",
-        "match": f"the file of {study.match} has",
-    }
-    if isinstance(study, Study):
-        groups["model"] = f"the checkpoint {study.model} has"
-        groups["image"] = f"the picture {study.image} has"
-        groups["video"] = f"the video {study.video} has"
-        groups["tasks"] = f"the tasks in {study.task_path} have"
-    return groups
 
 
 def _of_group(digests: Mapping[str, FileDigest], group: str) -> dict[str, FileDigest]:

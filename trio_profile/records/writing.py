@@ -13,8 +13,8 @@ from trio_profile.errors import StoreError
 from trio_profile.reading import kind_of_file
 
 _SAMPLE = bytes(4096)
-_UNFINISHED = re.compile(r"\..+\.(jsonl?|toml|html|txt)\.\d+|\.sample-\w+")
-"""The name of a file that `write_whole` has not finished, and of a sample of an earlier version."""
+_UNFINISHED = re.compile(r"\..+\.(jsonl?|toml|html|txt)\.\d+")
+"""The name of a file that `write_whole` has not finished."""
 
 
 def require_regular(path: Path) -> None:

@@ -45,12 +45,10 @@ def test_a_verb_that_does_not_exist_names_the_nearest(capsys):
     assert complaint(capsys, "swep").endswith("Did you mean 'sweep'?")
 
 
-def test_an_argument_that_is_missing_names_the_help(capsys):
-    assert complaint(capsys, "show").endswith("see `trio-profile show --help`")
-
-
 REFUSED_AT_ONCE = [
     (["sweep", "--bogus"], "--bogus"),
+    (["sweep", "--promt", "1"], "(Possible options: --out, --prompt)"),
+    (["show"], "see `trio-profile show --help`"),
     (["sweep", "--retention", "11"], "less than or equal to 1; did you mean 0.11?"),
     (["show", "nowhere", "--strict"], "--strict is for `show --doubts`"),
     (["sweep", "--retention", "0"], "retention 0"),
@@ -82,7 +80,7 @@ REFUSED_BY_TORCH = [
     (["sweep", "--retention", "0.02"], "lowest possible is 0.0642"),
     (["sweep", "-o", "k_pos=half"], "k_pos = 'half' of trio: input should be a valid integer"),
     (["sweep", "--attention", "magic", "--dry-run"], "attention 'magic'"),
-    (["env", "--device", "cuda:7"], "cuda:7"),
+    (["sweep", "--device", "cuda:7"], "cuda:7"),
 ]
 """Command lines that only the classes or a model can refuse."""
 IN_ONE_PROCESS = """

@@ -26,9 +26,7 @@ def test_rows_are_printed_and_written(kept, tmp_path, capsys):
     ("arguments", "says"),
     [
         (["--format", "parquet"], "parquet is no text, so it is not printed: name a file with --out"),
-        (["--figure", "prefill", "--to", "png"], "png is no text"),
-        (["--figure", "prefill", "--format", "csv"], "--figure takes --to and --out"),
-        (["--format", "csv", "--to", "svg"], "--to is the form of a figure"),
+        (["--figure", "prefill", "--format", "csv"], "--figure takes --out, not --format"),
     ],
 )
 def test_what_cannot_be_exported_is_one_line_and_exit_2(arguments, says, kept, capsys):

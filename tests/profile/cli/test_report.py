@@ -11,6 +11,7 @@ from trio_profile.study.kinds import KINDS
 
 def test_report_is_rebuilt_and_says_what_was_dropped(kept, capsys):
     before = document(capsys, "report", kept)
+    assert document(capsys, "show", kept) | {"report": before["report"]} == before
     (kept / "report.html").unlink()
     assert document(capsys, "report", kept) == before
     file = kept / "measurements.jsonl"

@@ -27,12 +27,6 @@ def test_a_sweep_is_shown_in_40_lines_with_its_verdict_its_table_and_its_break_e
         assert part in " ".join(printed.split())
 
 
-def test_the_document_is_the_one_that_report_prints(kept, capsys):
-    shown = document(capsys, "show", kept)
-    reported = document(capsys, "report", kept)
-    assert shown | {"report": reported["report"]} == reported
-
-
 # --- what is doubtful ------------------------------------------------------------------------------------------------
 
 

@@ -30,10 +30,6 @@ def test_a_verb_takes_the_options_of_its_kind_and_of_every_study(kind):
     assert all(one.help for one in VERBS[kind].params)
 
 
-def test_an_option_that_does_not_exist_names_the_nearest(capsys):
-    assert "(Possible options: --out, --prompt)" in complaint(capsys, "sweep", "--promt", "1")
-
-
 # --- a study, from the line to its report ----------------------------------------------------------------------------
 
 

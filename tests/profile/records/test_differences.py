@@ -27,16 +27,7 @@ def test_a_file_that_changed_is_named():
         (files(tasks__a=1), files(tasks__b=1), "(a, b)"),
         (files(model__a=1), files(model__a=1, model__b=1), "(b)"),
         (files(match=1), files(match=2), "the file of mine:rule has changed since out was measured (mine:rule)"),
-        (
-            files(image=1),
-            {"image": FileDigest(bytes=1, sha256="0", transparent=1)},
-            "out was measured before transparent pictures lay on white (cat.png); choose another --out",
-        ),
-        (
-            files(image=1),
-            {"image": FileDigest(bytes=1, sha256="1")},
-            "(cat.png)",
-        ),
+        (files(image=1), {"image": FileDigest(bytes=1, sha256="1")}, "(cat.png)"),
     ):
         with pytest.raises(StoreError) as caught:
             require_same_inputs(ASKED, [session(inputs=before)], now, "out")

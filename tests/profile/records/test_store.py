@@ -7,7 +7,7 @@ import pytest
 
 from tests.profile.examples import counted, dense, environment, failed, measurement, rounds_of, session, study
 from trio_profile.errors import StoreError
-from trio_profile.records.schema import Measurement
+from trio_profile.records.schema import Measurement, Picture
 from trio_profile.records.store import Store, to_toml
 from trio_profile.records.timing import timings_of
 
@@ -126,12 +126,11 @@ def test_a_later_success_takes_the_place_of_a_failure(filled):
 def test_every_record_names_the_session_that_wrote_it(tmp_path):
     store = Store(tmp_path)
     contents = store.open(study(), session(id="first"))
-    for record in (dense().model_copy(update={"session": ""}), failed().model_copy(update={"session": ""})):
-        contents.add(*store.append(record))
+    for record in (dense(), failed(), Picture(visual_tokens=4)):
+        contents.add(*store.append(record.model_copy(update={"session": ""})))
     for found in (contents, store.read()):
         assert [one.id for one in found.sessions] == ["first"]
-        assert found.dense.session == "first"
-        assert found.measurements[0].session == "first"
+        assert {found.dense.session, found.measurements[0].session, found.picture.session} == {"first"}
 
 
 # --- versions --------------------------------------------------------------------------------------------------------

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.profile.examples import counted, measurement, session, study
+from tests.profile.examples import counted, measurement
 from trio_profile.records.log import LogReader
 from trio_profile.records.schema import KeptTokens, Measurement, Picture, StageTokens, TokenGrid
-from trio_profile.records.store import Store
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -30,15 +29,12 @@ def test_a_stage_by_hand():
     assert stage.destinations().tolist() == into
 
 
-def test_equal_scores_are_the_lowest_and_a_stage_without_scores_has_none():
+def test_equal_scores_are_the_lowest_huge_ones_keep_their_order_and_a_stage_without_scores_has_none():
     assert list(StageTokens.of(1, 3, [0], [2.0, 2.0, np.nan]).scores) == [0, 0, 255]
     for scores in (None, [np.nan, np.inf]):
         stage = StageTokens.of(1, 2, [0], scores)
         assert (stage.scores, stage.low, stage.high) == (b"", None, None)
     assert stage.destinations() is None
-
-
-def test_huge_scores_keep_their_order():
     assert list(StageTokens.of(1, 3, [0], [-1.7e308, 0.0, 1.7e308]).scores) == [0, 127, 254]
 
 
@@ -64,15 +60,11 @@ def test_bytes_that_do_not_fit_the_tokens_are_refused():
         ("kept", b"\x00", "kept has 1 bytes; 10 visual tokens need 2"),
         ("scores", b"\x00" * 9, "scores has 9 bytes"),
         ("merged_into", b"\x00" * 10, "merged_into has 10 bytes"),
+        ("scores", b"\x00" * 10, "scores need their lowest and highest value"),
     ):
-        fields = {"layer": 1, "kept": b"\x00\x00", "low": 0.0, "high": 1.0, field: value}
+        fields = {"layer": 1, "kept": b"\x00\x00", field: value}
         with pytest.raises(ValidationError, match=says):
             KeptTokens(visual_tokens=10, stages=(StageTokens(**fields),))
-
-
-def test_scores_without_a_scale_are_refused():
-    with pytest.raises(ValidationError, match="scores need their lowest and highest value"):
-        KeptTokens(visual_tokens=8, stages=(StageTokens(layer=1, kept=b"\x00", scores=b"\x00" * 8),))
 
 
 @pytest.mark.parametrize(
@@ -89,11 +81,3 @@ def test_a_grid_ends_within_the_tokens():
     assert Picture(visual_tokens=8, grids=(TokenGrid(rows=2, columns=3, newline=True),)).grids[0].tokens == 8
     with pytest.raises(ValidationError, match="a grid ends at token 9 of 8"):
         Picture(visual_tokens=8, grids=(TokenGrid(rows=2, columns=3, first=1, newline=True),))
-
-
-def test_a_store_has_one_picture_of_the_session_that_made_it(tmp_path):
-    store = Store(tmp_path)
-    contents = store.open(study(), session(id="first"))
-    contents.add(*store.append(Picture(visual_tokens=4)))
-    for found in (contents, store.read()):
-        assert found.picture == Picture(visual_tokens=4, session="first")

@@ -28,9 +28,9 @@ _LAST_PAGES = ("doubts", "study", "numbers")
 class Figure:
     """One printed figure of a method at a retention.
 
-    value: the speed-up, or the share of the dense accuracy that is kept.
-    text: the figure as printed, or the two printed times that it is made of.
-    model: of the claim; empty if it names none.
+    model: of the claim.
+    text: a speed-up, or the share of the dense accuracy that is kept.
+    source: the printed figures from which a speed-up follows; empty if it is printed itself.
     where: its place in the paper.
     """
 
@@ -38,8 +38,8 @@ class Figure:
     method: str
     model: str
     retention: float
-    value: float
     text: str
+    source: str
     where: str
 
 
@@ -68,7 +68,7 @@ def with_printed(report: Report, document: Any, claims: str) -> Report:
 
 def _is_same(claimed: str, model: str) -> bool:
     """Whether a study's model is the model of a claim. A repository of the hub has further words in its name."""
-    return claimed != "" and claimed.casefold() in model.casefold()
+    return claimed.casefold() in model.casefold()
 
 
 # Reading the claims
@@ -79,8 +79,8 @@ def _figures(claims: Claims) -> Iterator[Figure]:
         row = line.row
         if not row.dense and (retention := _retention(line)) is not None:
             where = line.table.where or line.label
-            for name, value, text in (*_stated(line), *_quotients(line)):
-                yield Figure(name, row.method, row.model, retention, value, text, where)
+            for name, text, source in (*_stated(line), *_quotients(line)):
+                yield Figure(name, row.method, row.model, retention, text, source, where)
 
 
 def _retention(line: Line) -> float | None:
@@ -90,25 +90,28 @@ def _retention(line: Line) -> float | None:
     return float(Printed.of(line.row.tokens).value / line.model.visual_tokens) if line.row.tokens else None
 
 
-def _stated(line: Line) -> Iterator[tuple[Quantity, float, str]]:
-    """The speed-ups and the accuracy that a row prints."""
+def _stated(line: Line) -> Iterator[tuple[Quantity, str, str]]:
+    """The accuracy and the speed-ups that a row prints, as ratios or as shares of the dense time."""
     for name, text in line.row.figures.items():
         meant, value = quantity(name), float(Printed.of(text).value)
         if name == "accuracy_kept_pct":
-            yield "accuracy", value / 100, f"{text} %"
-        elif meant.base in ("prefill", "total") and meant.form in ("ratio", "reduction", "share"):
-            ratio = {"ratio": value, "reduction": 100 / (100 - value) if value < 100 else 0, "share": 100 / value}
-            yield meant.base, ratio[meant.form], f"{text} {meant.unit}".replace(" ×", "×")
+            yield "accuracy", f"{text} %", ""
+        elif meant.base in ("prefill", "total") and meant.form == "ratio":
+            yield meant.base, f"{text}×", ""
+        elif meant.base in ("prefill", "total") and meant.form in ("reduction", "share"):
+            left = 100 - value if meant.form == "reduction" else value
+            yield meant.base, units.times(100 / left if left > 0 else 0), f"{text} %"
 
 
-def _quotients(line: Line) -> Iterator[tuple[Quantity, float, str]]:
+def _quotients(line: Line) -> Iterator[tuple[Quantity, str, str]]:
     """The speed-ups that follow from the printed times of a row and of its dense row."""
     bases: tuple[Literal["prefill", "total"], ...] = ("prefill", "total")
     stated = {name for name, _, _ in _stated(line)}
     for base in bases:
         whole, part = line.dense.figure(base) if line.dense else None, line.figure(base)
         if whole is not None and part is not None and base not in stated:
-            yield base, float(whole.amount.value / part.amount.value), f"{whole.text} / {part.text}"
+            speedup = units.times(float(whole.amount.value / part.amount.value))
+            yield base, speedup, f"{whole.text} / {part.text}"
 
 
 # The page
@@ -118,10 +121,10 @@ def _page(document: Any, claims: Claims, figures: Sequence[Figure]) -> Page:
     source = f" ({claims.source})" if claims.source else ""
     lines = [f"Printed in: {claims.paper}{source}."]
     if not any(_is_same(figure.model, document.study.model) for figure in figures):
-        models = [model for model in dict.fromkeys(figure.model for figure in figures) if model]
+        models = listed(list(dict.fromkeys(figure.model for figure in figures)))
         lines.append(
-            f"The printed figures are of {listed(models) or 'an unnamed model'}, and this study ran "
-            f"{document.study.model}: compare how they change with the retention, not how large they are."
+            f"The printed figures are of {models}, and this study ran {document.study.model}: compare how they change "
+            "with the retention, not how large they are."
         )
     cells = [summary.cell for summary in document.summaries]
     marks = doubts.marks(document.doubts, cells)
@@ -129,9 +132,9 @@ def _page(document: Any, claims: Claims, figures: Sequence[Figure]) -> Page:
         "Method": lambda figure: Entry(figure.method, colour=number_of(figure.method)),
         "Retention": lambda figure: Entry(units.percent(figure.retention), order=figure.retention),
         "quantity": lambda figure: Entry(_WORDS[figure.quantity]),
-        "as printed": _printed,
+        "as printed": lambda figure: Entry(figure.text, note=figure.source),
         "measured": lambda figure: _measured(document, figure, marks),
-        "model of the claim": lambda figure: Entry(figure.model or "–"),
+        "model of the claim": lambda figure: Entry(figure.model),
         "place": lambda figure: Entry(figure.where),
     }
     return Page(
@@ -144,12 +147,6 @@ def _page(document: Any, claims: Claims, figures: Sequence[Figure]) -> Page:
             tabulate("Printed and measured", columns, figures, keys=3, detail=True),
         ],
     )
-
-
-def _printed(figure: Figure) -> Entry:
-    """A figure as printed. A speed-up that follows from other figures has these as its note."""
-    derived = figure.quantity != "accuracy" and not figure.text.endswith("×")
-    return Entry(units.times(figure.value), note=figure.text) if derived else Entry(figure.text)
 
 
 def _measured(document: Any, figure: Figure, marks: Mapping[str, str]) -> Entry:

@@ -86,7 +86,7 @@ class AuditDocument(Document):
     paper, source: as in the file.
     sources: the place of each table in the paper.
     figures: the number of printed figures.
-    recomputed: how many of them were recomputed from others; None in an older document.
+    recomputed: how many of them were recomputed from others.
     claims: the findings.
     alone: rows without a finding, because no other figure tests them.
     tally: the number of findings by verdict, in the order of VERDICTS, without zeros.
@@ -99,7 +99,7 @@ class AuditDocument(Document):
     source: str | None = None
     sources: dict[str, str]
     figures: int
-    recomputed: int | None = None
+    recomputed: int
     claims: tuple[Finding, ...]
     alone: tuple[str, ...]
     tally: dict[Verdict, int]

@@ -1,6 +1,5 @@
 """The report of an audit: in plain words what contradicts itself, what is open and what holds; then the arithmetic."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
@@ -19,19 +18,6 @@ _MEANINGS: dict[Verdict, str] = {
     "not_checked_at_the_source": "A figure is from a digest, not from the printed page. The digest may be wrong.",
     "supported": "The figure follows from the other figures, or from the model's sizes, by the arithmetic shown.",
 }
-_CHECKS = {
-    "ratio": "Ratios, speed-ups and savings",
-    "duplicates": "Figures printed more than once",
-    "work": "FLOPs",
-    "cache": "KV caches, and the retention that they hold",
-    "schedule": "Budgets, and their average",
-    "sum": "Times, and their parts",
-    "average": "Averages of scores",
-    "break-even": "Break-evens",
-    "roofline": "Times, against the peak of the GPU",
-    "tower": "Speed-ups, and the tower",
-}
-"""Each kind of check, in words."""
 _UNDECIDED = "Nothing else that is printed decides"
 _OTHER = "By a check of another version of trio-profile, a figure is another one"
 _PLAIN = {
@@ -80,35 +66,15 @@ def report(document: AuditDocument) -> Report:
 
 
 def _verdict_page(document: AuditDocument) -> Page:
-    """The contradictions, the open questions and how much holds, in plain words."""
-    blocks: list[Block] = [Sentences("", [_ARROW])] if document.claims else []
+    """The contradictions and the open questions, in plain words."""
+    blocks: list[Block] = []
     for heading, verdicts in (("What does not hold", INCONSISTENT), ("What is open", ("underdetermined",))):
         findings = [finding for finding in document.claims if finding.verdict in verdicts]
         if findings:
             blocks.append(Sentences(heading, plain(findings, document), tone="doubt"))
     if unchecked := [finding for finding in document.claims if finding.arithmetic is not None]:
         blocks.append(Sentences("Not checked at the source", _unchecked(unchecked, document), tone="doubt"))
-    if document.claims:
-        columns = ("check", "holds", "fails", "open", "not checked")[: 5 if unchecked else 4]
-        by_check = {check: [finding for finding in document.claims if finding.check == check] for check in _CHECKS}
-        by_check["other checks"] = [finding for finding in document.claims if finding.check not in _CHECKS]
-        rows = [
-            [
-                Entry(_CHECKS.get(check, check)),
-                *(Entry(units.exact(count) if count else "–", order=count) for count in _counts(findings)),
-            ]
-            for check, findings in by_check.items()
-            if findings
-        ]
-        rows = [row[: len(columns)] for row in rows]
-        blocks.append(Table("What was checked", columns, rows, compact=True))
-    return Page("verdict", "Verdict", "", blocks)
-
-
-def _counts(findings: Sequence[Finding]) -> tuple[int, int, int, int]:
-    """How many findings hold, fail, are open, and are not checked at the source."""
-    counts = Counter("wrong" if finding.inconsistent else finding.verdict for finding in findings)
-    return counts["supported"], counts["wrong"], counts["underdetermined"], counts["not_checked_at_the_source"]
+    return Page("verdict", "Verdict", "", [Sentences("", [_ARROW]), *blocks] if blocks else [])
 
 
 def _unchecked(findings: Sequence[Finding], document: AuditDocument) -> list[str]:

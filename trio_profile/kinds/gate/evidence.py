@@ -119,7 +119,7 @@ def of_study(contents: Contents, name: str) -> Subject:
     A cell that failed is not missing.
     """
     study, dense = contents.study, contents.dense
-    timed = {key for key, measurement in contents.cells.items() if measurement.status != "counted"}
+    timed = {measurement.cell.id for measurement in contents.measurements}
     unfinished = [f"{cell.variant} at {cell.retention:g}" for cell in study.cells() if cell.id not in timed]
     if unfinished or dense is None:
         missing = "the dense model" if dense is None else f"the times of {unfinished[0]}"
@@ -138,9 +138,8 @@ def of_study(contents: Contents, name: str) -> Subject:
     # With several threads, CPU time contains the time that they wait for each other.
     one_thread = environment.device_name == "cpu" and environment.cpu_threads == 1
     machine = machine_spread(study.device)
-    done = [measurement for measurement in contents.measurements if measurement.status == "done"]
     times = (*MEASURED, *(("cpu_ms",) if one_thread else ()))
-    centres = {time: speedup_centres(done, time, machine) for time in times}
+    centres = {time: speedup_centres(contents.done, time, machine) for time in times}
     for measurement in contents.measurements:
         where = f"{measurement.cell.variant} at {measurement.cell.retention:g}"
         if measurement.status != "done":
@@ -196,7 +195,7 @@ def of_benchmarks(text: bytes, name: str) -> Subject:
     machine = file.machine_info
     cpu = machine["cpu"] if isinstance(machine.get("cpu"), dict) else {}
     identity = {key: machine.get(key) for key in _MACHINE} | {
-        "cpu": cpu.get("brand_raw", cpu.get("brand")),  # older files of pytest-benchmark say `brand`
+        "cpu": cpu.get("brand_raw"),
         "cpu_count": cpu.get("count"),
     }
     subject = Subject(name, identity, environment=machine)

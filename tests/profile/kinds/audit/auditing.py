@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from trio_profile.inputs.claims.claims import Budgets, Row, of_source, read
+from tests.profile.inputs.claims.test_claims import claims
+from trio_profile.inputs.claims.claims import Budgets, Row, read
 from trio_profile.kinds.audit.document import AuditDocument, Finding
 from trio_profile.kinds.audit.run import audit
-from trio_profile.records.yaml_source import parse
 
 MODEL = "{layers: 32, hidden: 4096, intermediate: 11008, heads: 32, vocab: 32064, visual_tokens: 576}"
 """The fields of LLaVA-1.5-7B in a claims file."""
@@ -39,7 +39,7 @@ def audited(tables: str, *, method: str = "{}", other: str = "576", device: str 
         "method": {"name": "prune"} | _load(method),
         "tables": {name: expanded(table) for name, table in _load(tables).items()},
     }
-    return audit(of_source(parse(yaml.safe_dump(tree, sort_keys=False), "claims.yaml"), "claims"), device)
+    return audit(claims(yaml.safe_dump(tree, sort_keys=False)), device)
 
 
 def expanded(table: dict[str, Any]) -> dict[str, Any]:
@@ -86,11 +86,6 @@ def found(document: AuditDocument, quantity: str, where: str = "", printed: str 
 def paper_macs(n: float) -> float:
     """f(n) of the paper for one layer of LLaVA-1.5-7B."""
     return 4 * n * 4096**2 + 2 * n * n * 4096 + 2 * n * 4096 * 11008
-
-
-def audited_paper(text: str) -> AuditDocument:
-    """The audit of a whole claims file."""
-    return audit(of_source(parse(text, "paper.yaml"), "paper"))
 
 
 def hostile_claims(directory: Path) -> Path:

@@ -57,11 +57,6 @@ def swept(model: str = "llava-1.5-7b"):
     return document(study(retentions=(0.11, 0.55), model=model), cells, unpruned=unpruned)
 
 
-def printed(claims: str, model: str = "llava-1.5-7b") -> Report:
-    found = swept(model)
-    return with_printed(sweep.report(found), found, claims)
-
-
 def table_of(report: Report) -> Table:
     [page] = [page for page in report.pages if page.id == "as-printed"]
     [table] = [block for block in page.blocks if isinstance(block, Table)]
@@ -89,7 +84,8 @@ def test_the_page_puts_printed_and_measured_beside_each_other_and_marks_doubts(c
 
 
 def test_claims_of_another_model_say_so(claims):
-    report = printed(claims, model="pocket")
+    found = swept("pocket")
+    report = with_printed(sweep.report(found), found, claims)
     assert {row[5].text for row in table_of(report).rows} == {"llava-1.5-7b", "other-7b"}
     said = " ".join(sentences(report))
     assert "The printed figures are of llava-1.5-7b and other-7b, and this study ran pocket" in said

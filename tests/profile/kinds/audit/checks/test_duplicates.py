@@ -2,15 +2,6 @@ from tests.profile.kinds.audit.auditing import audited, found
 from trio_profile.kinds.audit.document import AuditDocument
 
 
-def test_two_times_for_one_run_are_found(trio_audit: AuditDocument):
-    total = found(trio_audit, "total_s", "summary_b, trio")
-    assert (total.verdict, total.printed) == ("not_comparable", "2764 / 2733 / 2810")
-    prefill = found(trio_audit, "prefill_s", "summary_b, trio")
-    assert (prefill.verdict, prefill.printed) == ("not_comparable", "1791 / 1769 / 1844")
-    dense = found(trio_audit, "total_s", "summary_b, baseline")
-    assert (dense.verdict, dense.printed) == ("supported", "5921")
-
-
 def test_scores_of_one_setting_that_differ_are_found(trio_audit: AuditDocument):
     next_ = found(trio_audit, "accuracy_kept_pct", "headline, claims")
     assert (next_.verdict, next_.printed) == ("not_comparable", "97.2 / 96.5")
