@@ -11,7 +11,7 @@ from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record, first_command
 from trio_profile.stats.intervals import joint, most_lost, widened
-from trio_profile.text import with_option
+from trio_profile.text import listed, with_option
 
 
 class Benchmark(Record):
@@ -197,14 +197,15 @@ def conclude(document: Evaluation) -> Conclusion:
                 weaknesses=(Weakness("medium", ONE_PROCESS),),
             )
         )
-    dense = document.dense
+    zeros = [score.benchmark for score in document.dense.benchmarks if score.value <= 0] if document.dense else []
     reasons = {
         random_weights(document.study.model, document.sessions): True,
-        "the dense model was not asked": dense is None,
-        "the dense model scores nothing": dense is not None and any(score.value <= 0 for score in dense.benchmarks),
+        f"the dense model scores nothing in {listed(zeros)}": zeros,
         "no average has an interval": all(candidate.loss is None for candidate in candidates),
     }
     nothing = "no prefill was timed" if methods and not rows else ""
+    if document.dense is None:
+        nothing = "the dense model was not asked"
     evidence = Evidence(nothing, answers=next((reason for reason, holds in reasons.items() if reason and holds), ""))
     command = first_command(document.sessions)
     is_limited = bool(command) and document.study.limit is not None
