@@ -129,7 +129,6 @@ def study_page(document: EndpointsDocument) -> Page:
 
 def gain_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
     """The gains under each load of one loop."""
-    loads = sorted(loads, key=lambda at: at.load)
     columns: dict[str, Callable[[AtLoad], Entry]] = {load_word(loop): _load}
     measured = {name: quantity for name, quantity in QUANTITIES.items() if any(name in at.gains for at in loads)}
     for name, quantity in measured.items():

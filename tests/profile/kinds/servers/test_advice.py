@@ -62,19 +62,6 @@ def test_nothing_is_advised_from_a_study_in_which_a_server_failed(arm):
     assert "Break-even, by" not in str(report(document))
 
 
-def test_questions_that_a_server_did_not_answer_take_away_the_advice():
-    doubt = Doubt(cell=None, kind="unanswered questions", sentence="s", next_step="n", found=1, threshold=0)
-    document = endpoints_document().model_copy(update={"doubts": (doubt,)})
-    assert conclude(document).line == "Nothing to decide: a server failed: s."
-
-
-def test_nothing_pruned_and_a_gain_do_not_stand_together():
-    doubt = Doubt(cell=None, kind="prompt length", sentence="s", next_step="n", found=1, threshold=1)
-    found = conclude(endpoints_document().model_copy(update={"doubts": (doubt,)}))
-    assert (found.word, found.gain) == ("nothing to decide", None)
-    assert "nothing was pruned" in found.sentence
-
-
 def test_a_doubt_lowers_the_sureness_and_an_unfinished_study_is_never_sure():
     document = endpoints_document()
     doubts = {kind: Doubt(cell=None, kind=kind, sentence="s", next_step="n", found=1, threshold=0) for kind in KINDS}
@@ -95,12 +82,6 @@ def test_the_next_command_measures_as_long_as_the_doubts_need():
 
 
 KINDS = ("prefix cache", "few requests")
-
-
-def test_a_load_without_a_gain_is_not_promised():
-    document = endpoints_document()
-    nothing = document.model_copy(update={"loads": tuple(at.model_copy(update={"gains": {}}) for at in document.loads)})
-    assert conclude(nothing).word == "nothing to decide"
 
 
 def test_servers_that_were_started_once_are_a_try_that_says_so():
