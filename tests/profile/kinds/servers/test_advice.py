@@ -3,7 +3,7 @@
 import pytest
 
 from tests.profile.kinds.servers.fake_servers import study
-from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
+from tests.profile.kinds.servers.kept import endpoints_document, log_of
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import AtLoad
@@ -45,13 +45,7 @@ def test_only_a_load_whose_own_interval_does_not_contain_1_is_advised(gains, lin
 @pytest.mark.parametrize("arm", ARMS)
 def test_nothing_is_advised_from_a_study_in_which_a_server_failed(arm):
     asked = study(concurrency=(1, 2), rounds=2)
-    segments = [
-        segment_with(asked, 4 * round + 2 * place + number, own, load, (1.0, 2.0)[number], round=round)
-        for round in range(2)
-        for place, load in enumerate(asked.loads)
-        for number, own in enumerate(ARMS)
-    ]
-    log = asked_of(asked, segments)
+    log = log_of(asked, lambda arm, *_: 1.0 if arm == "dense" else 2.0)
     assert conclude(document_of(asked, log)).word == "try"
     number = ARMS.index(arm)
     log.requests[number][7] = log.requests[number][7].model_copy(update={"error": "it says in its stream: no memory"})
