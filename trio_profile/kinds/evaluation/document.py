@@ -1,4 +1,7 @@
-"""The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
+"""The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model.
+
+Also what follows from it: the conclusion, and the rows for spreadsheets and data frames.
+"""
 
 from trio_profile.judge.controls import CONTROL, licence
 from trio_profile.judge.deploy import Candidate, Words, decide
@@ -11,6 +14,7 @@ from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record, first_command
 from trio_profile.stats.intervals import joint, most_lost, widened
+from trio_profile.study.table_rows import Flat, filled, flat, of_study, text_of
 from trio_profile.text import listed, with_option
 
 
@@ -217,3 +221,36 @@ def conclude(document: Evaluation) -> Conclusion:
         next=lambda word, _: {"next": whole} if is_limited and word != "do not" else {},
     )
     return decide(candidates, evidence, words)[0]
+
+
+def task_rows(document: Evaluation) -> list[Flat]:
+    """Return the tasks of a document: one row for each task of each row of its table."""
+    columns = {column.task: column.name for column in document.benchmarks}
+    rows: list[Flat] = []
+    for row in [*([document.dense] if document.dense is not None else []), *document.cells]:
+        scores = {score.benchmark: score for score in row.benchmarks}
+        for task in row.tasks:
+            score = scores.get(columns.get(task.task, ""))
+            low, high = (score and score.ci95) or (None, None)
+            rows.append(
+                {
+                    "kind": document.study.verb,
+                    "suite": document.suite,
+                    **of_study(document.study),
+                    "device_name": document.environment.device_name,
+                    "commit": document.environment.commit,
+                    "method": "dense" if row.cell is None else row.cell.method,
+                    "nominal_retention": row.cell and row.cell.retention,
+                    "options": row.cell and text_of(row.cell.options),
+                    "benchmark": columns.get(task.task),
+                    "score": score and score.value,
+                    "dense_score": score and score.dense,
+                    "score_share": score and score.share,
+                    "score_difference": score and score.difference,
+                    "score_difference_low": low,
+                    "score_difference_high": high,
+                    **flat(TaskSummary, task),
+                    "average": row.average,
+                }
+            )
+    return filled(rows)

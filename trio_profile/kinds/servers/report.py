@@ -12,7 +12,7 @@ from trio_profile.kinds.servers.document import (
     LoadBreakEven,
 )
 from trio_profile.kinds.servers.quantities import QUANTITIES
-from trio_profile.kinds.servers.requests import ARMS, ServerFacts
+from trio_profile.kinds.servers.requests import ARMS
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
 from trio_profile.records.estimate import OverRounds, PerSecond
@@ -104,26 +104,18 @@ def loads_page(document: EndpointsDocument) -> Page:
 
 
 def study_page(document: EndpointsDocument) -> Page:
-    """The study, its servers and the machine of the client."""
+    """The study, and the machine of the client."""
     where = document.environment
     client = f"{where.cpu}, {where.system}, Python {where.python}"
-    servers: dict[str, Callable[[ServerFacts], Entry]] = {
-        "arm": lambda server: Entry(server.arm),
-        "model": lambda server: Entry(server.model),
-        "software": lambda server: Entry(server.software or "–"),
-        "prompt without picture": lambda server: _count(server.text_tokens),
-        "prompt with picture": lambda server: _count(server.prompt_tokens),
-    }
     return Page(
         "study",
         "Study",
         "Times hold for these servers under no other load.",
         [
             Terms("Options", [*fields_of(document.study), ("client", client)], detail=True),
-            tabulate("Servers, as they say themselves", servers, document.servers, detail=True),
             sessions_table(document.sessions),
         ],
-        folded="Show the study and the servers",
+        folded="Show the study and its sessions",
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.profile.kinds.evaluation.kept import UNPRUNED, evaluated, evaluation
 from tests.profile.reading import rows, sentences, table, terms
 from trio_profile.kinds.evaluation import report as pages
-from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude
+from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude, task_rows
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Table
@@ -159,3 +159,12 @@ def test_the_table_draws_speed_and_average_beside_dense(document: Evaluation):
     average = scores.columns.index("average")
     assert scores.drawn == {"prefill": 1.0, "average": 1.0}
     assert [row[average].bounds is not None for row in scores.rows] == [False, True, True, True]
+
+
+def test_an_evaluation_has_a_row_for_each_cell_and_task(document: Evaluation):
+    rows = task_rows(document)
+    assert len(rows) == 4 * 3
+    assert [row["method"] for row in rows[::3]] == ["dense", "trio", "fastv", "trio"]
+    assert rows[4]["benchmark"] == "MME" and rows[4]["score"] == 1789.0 and rows[4]["dense_score"] == 1862.0
+    assert rows[4]["score_difference_low"] < -73 < rows[4]["score_difference_high"]
+    assert rows[3]["prefill_speedup_low"] < rows[3]["prefill_speedup"] and rows[0]["prefill_speedup"] is None
