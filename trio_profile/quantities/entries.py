@@ -100,11 +100,11 @@ def _count(value: int | None, dense: int | None, text: Callable[[float], str], u
     return Entry(text(value), note=note, title=f"{units.exact(value)} {unit}", order=value)
 
 
-def ratio(value: int | None, whole: int | None, unit: str = "MACs", digits: int = 1) -> Entry:
-    """A count as a share of another."""
+def ratio(value: float | None, whole: float | None, unit: str = "MACs", digits: int = 1) -> Entry:
+    """A count, or a mean count, as a share of another."""
     if value is None or not whole:
         return NOTHING
-    return Entry(units.percent(value / whole, digits), title=f"{units.exact(value)} {unit}", order=value / whole)
+    return Entry(units.percent(value / whole, digits), title=f"{units.exact(round(value))} {unit}", order=value / whole)
 
 
 def share(part: Estimate | None) -> Entry:

@@ -4,8 +4,6 @@ In Python the value is always `.value`. In `--json` a median of samples is calle
 `share`, and any other value is called `value`. Scripts rely on these names.
 """
 
-from typing import ClassVar
-
 from pydantic import AliasChoices, ConfigDict, Field
 
 from trio_profile.records.schema import Record, Stopped
@@ -77,26 +75,17 @@ class Difference(Estimate):
 class OverRounds(Estimate):
     """A value over several rounds: the geometric mean of the rounds' values, with the interval of another study.
 
-    unit: the unit of the value, the same for all values of a class.
     samples: the number of rounds.
     """
-
-    unit: ClassVar[str] = ""
 
 
 class PerSecond(OverRounds):
     """Requests per second."""
 
-    unit: ClassVar[str] = "/s"
-
 
 class MillisecondsOverRounds(OverRounds):
     """A duration in milliseconds."""
 
-    unit: ClassVar[str] = "ms"
-
 
 class Gain(OverRounds):
     """How much better pruning is: above 1 if it is better than dense."""
-
-    unit: ClassVar[str] = "×"

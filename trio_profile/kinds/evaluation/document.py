@@ -1,4 +1,7 @@
-"""The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model."""
+"""The document of `trio-profile eval`: scores, work, cache and times of each cell beside the dense model.
+
+Also what follows from it: the conclusion, and the rows for spreadsheets and data frames.
+"""
 
 from trio_profile.judge.controls import CONTROL, licence
 from trio_profile.judge.deploy import Candidate, Words, decide
@@ -11,7 +14,8 @@ from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Milliseconds, Ratio, Share, Tokens
 from trio_profile.records.schema import Cell, Record, first_command
 from trio_profile.stats.intervals import joint, most_lost, widened
-from trio_profile.text import with_option
+from trio_profile.study.table_rows import Flat, filled, flat, of_study, text_of
+from trio_profile.text import listed, with_option
 
 
 class Benchmark(Record):
@@ -197,14 +201,15 @@ def conclude(document: Evaluation) -> Conclusion:
                 weaknesses=(Weakness("medium", ONE_PROCESS),),
             )
         )
-    dense = document.dense
+    zeros = [score.benchmark for score in document.dense.benchmarks if score.value <= 0] if document.dense else []
     reasons = {
         random_weights(document.study.model, document.sessions): True,
-        "the dense model was not asked": dense is None,
-        "the dense model scores nothing": dense is not None and any(score.value <= 0 for score in dense.benchmarks),
+        f"the dense model scores nothing in {listed(zeros)}": zeros,
         "no average has an interval": all(candidate.loss is None for candidate in candidates),
     }
     nothing = "no prefill was timed" if methods and not rows else ""
+    if document.dense is None:
+        nothing = "the dense model was not asked"
     evidence = Evidence(nothing, answers=next((reason for reason, holds in reasons.items() if reason and holds), ""))
     command = first_command(document.sessions)
     is_limited = bool(command) and document.study.limit is not None
@@ -216,3 +221,36 @@ def conclude(document: Evaluation) -> Conclusion:
         next=lambda word, _: {"next": whole} if is_limited and word != "do not" else {},
     )
     return decide(candidates, evidence, words)[0]
+
+
+def task_rows(document: Evaluation) -> list[Flat]:
+    """Return the tasks of a document: one row for each task of each row of its table."""
+    columns = {column.task: column.name for column in document.benchmarks}
+    rows: list[Flat] = []
+    for row in [*([document.dense] if document.dense is not None else []), *document.cells]:
+        scores = {score.benchmark: score for score in row.benchmarks}
+        for task in row.tasks:
+            score = scores.get(columns.get(task.task, ""))
+            low, high = (score and score.ci95) or (None, None)
+            rows.append(
+                {
+                    "kind": document.study.verb,
+                    "suite": document.suite,
+                    **of_study(document.study),
+                    "device_name": document.environment.device_name,
+                    "commit": document.environment.commit,
+                    "method": "dense" if row.cell is None else row.cell.method,
+                    "nominal_retention": row.cell and row.cell.retention,
+                    "options": row.cell and text_of(row.cell.options),
+                    "benchmark": columns.get(task.task),
+                    "score": score and score.value,
+                    "dense_score": score and score.dense,
+                    "score_share": score and score.share,
+                    "score_difference": score and score.difference,
+                    "score_difference_low": low,
+                    "score_difference_high": high,
+                    **flat(TaskSummary, task),
+                    "average": row.average,
+                }
+            )
+    return filled(rows)

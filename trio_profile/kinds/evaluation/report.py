@@ -109,20 +109,18 @@ def columns_page(document: Evaluation) -> Page:
         "Columns",
         "Every score is the task's own, as lmms-eval computes it. All cells and the dense model answer the same "
         "questions, in an order that is drawn anew for each. The average is the mean over the benchmarks of score / "
-        "dense. Intervals are for 95 %, from resampled pictures. f(n) is the paper's formula with γ = "
-        f"{units.plain(document.study.gamma)}. Work and bytes are means, times are medians, over the questions with a "
-        "picture; “total” is the whole answer, which may have another length than dense's.",
+        "dense. Intervals are for 95 %, from resampled pictures. f(n), the paper's formula with γ = "
+        f"{units.plain(document.study.gamma)}, and KV, the bytes of the cache, are means as shares of dense. Times are "
+        "medians over the questions with a picture; “total” is the whole answer, which may have another length than "
+        "dense's.",
         [Terms("", items, detail=True)] if items else [],
         folded="Show what the columns mean",
     )
 
 
 def rows_of(document: Evaluation) -> list[EvaluatedCell]:
-    """Return the pruned rows as the paper orders them: the highest retention first, then by method."""
-    methods = list(document.study.methods)
-    rows = [(row.cell, row) for row in document.cells if row.cell is not None]
-    rows.sort(key=lambda pair: (-pair[0].retention, methods.index(pair[0].method) if pair[0].method in methods else 99))
-    return [row for _, row in rows]
+    """Return the pruned rows as the paper orders them: the highest retention first, then in the study's order."""
+    return sorted(document.cells, key=lambda row: -row.cell.retention if row.cell else -1.0)
 
 
 def name_of(row: EvaluatedCell) -> str:
@@ -137,23 +135,21 @@ def metric_name(score: Score) -> str:
 
 def score_table(document: Evaluation) -> Table:
     """A row for each cell: each benchmark, the average as a share of dense, speed-ups, and what the cell costs."""
-    dense = document.dense
     averages: list[Column] = []
     if any(row.average is not None for row in document.cells):
         averages = [
             _same("average", lambda row: _share(1.0) if row.cell is None else _average(row)),
             Column("printed", lambda row, _: _share(_printed(document, row))),
         ]
-    work, cache = (None, None) if dense is None else (dense.fastv_macs, dense.kv_bytes)
     columns: list[str | Column] = [
         "prefill",
         *averages[:1],
-        _same("KV", lambda row: _amount(row.kv_bytes, cache, units.size)),
+        "KV",
         *map(_score_column, document.benchmarks),
         *averages[1:],
         "total",
         _same("realised", lambda row: _share(row.retention)),
-        _same("f(n)", lambda row: _amount(row.fastv_macs, work, units.count)),
+        "f(n)",
         _same("prefill time", lambda row: entries.milliseconds(row.prefill_ms)),
         _same("total time", lambda row: entries.milliseconds(row.total_ms)),
     ]
@@ -187,10 +183,6 @@ def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[
         task.task for task in tasks if task.scores and task.task in document.study.tasks and task.task not in known
     ]:
         yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
-    if document.dense is None:
-        yield "The dense model was not asked, so there is nothing to compare with."
-    elif names := [score.benchmark for score in document.dense.benchmarks if score.value <= 0]:
-        yield f"The dense model scores nothing in {listed(names)}, so there is no average as a share of dense."
     scores = [score for row in rows for score in row.benchmarks]
     chance = {score.benchmark for score in scores if score.difference is not None and score.ci95 is None}
     if names := [column.name for column in document.benchmarks if column.name in chance]:
@@ -286,13 +278,6 @@ def _printed(document: Evaluation, row: EvaluatedCell) -> float | None:
 
 def _share(value: float | None) -> Entry:
     return NOTHING if value is None else Entry(units.percent(value), order=value)
-
-
-def _amount(value: float | None, dense: float | None, text: Callable[[float], str]) -> Entry:
-    """A mean count, with its share of dense as a tooltip."""
-    if value is None:
-        return NOTHING
-    return Entry(text(value), title=f"{units.percent(value / dense)} of dense" if dense else "", order=value)
 
 
 def _column(column: Benchmark) -> str:

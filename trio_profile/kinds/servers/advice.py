@@ -15,15 +15,12 @@ from trio_profile.kinds.servers.doubts import FAILURES
 from trio_profile.kinds.servers.quantities import QUANTITIES
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.records.conclusion import Conclusion
-from trio_profile.records.estimate import Gain
 from trio_profile.records.schema import first_command
 from trio_profile.stats.intervals import most_lost, widened
 from trio_profile.text import listed, with_option
 
 UNRELATED = (*FAILURES, "no right answers", TRANSPARENT)
 """The kinds of doubt that say nothing of a gain, or that are said as evidence."""
-Gains = dict[float, Gain]
-"""The gain in one quantity, by load."""
 
 
 def load_word(loop: Loop) -> str:
@@ -36,22 +33,6 @@ def by_loop(document: EndpointsDocument) -> dict[Loop, list[AtLoad]]:
     return {loop: loads for loop in get_args(Loop) if (loads := [at for at in document.loads if at.loop == loop])}
 
 
-def sides(loads: Iterable[AtLoad], quantity: str) -> tuple[Gains, Gains, Gains]:
-    """The gain at the loads where pruning pays, where it does not, and where its interval contains 1."""
-    gains = {at.load: at.gains[quantity] for at in loads if quantity in at.gains}
-    pays = {load: gain for load, gain in gains.items() if gain.ci95[0] > 1}
-    loses = {load: gain for load, gain in gains.items() if gain.ci95[1] < 1}
-    return pays, loses, {load: gain for load, gain in gains.items() if load not in pays and load not in loses}
-
-
-def crossing_of(document: EndpointsDocument, loop: Loop, quantity: str) -> tuple[float, tuple[float, float]] | None:
-    """The load at which the gain in a quantity crosses 1, with its interval; None if it does not."""
-    for line in document.break_even:
-        if (line.loop, line.quantity) == (loop, quantity) and line.load is not None and line.ci95 is not None:
-            return line.load, line.ci95
-    return None
-
-
 def is_unpruned(document: EndpointsDocument) -> bool:
     """Whether the pruned server reports as many tokens of a prompt as the dense one, or more."""
     return any(doubt.kind == "prompt length" and doubt.threshold > 0 for doubt in document.doubts)
@@ -59,11 +40,7 @@ def is_unpruned(document: EndpointsDocument) -> bool:
 
 def failures(document: EndpointsDocument) -> list[str]:
     """Sentences on the requests that the servers did not answer; empty if they answered all."""
-    sentences = [doubt.sentence for doubt in document.doubts if doubt.kind in FAILURES]
-    failed = sum(at.dense.errors + at.pruned.errors for at in document.loads)
-    if failed and not sentences:  # an older study
-        sentences.append(f"{units.number_of(failed, 'request')} failed")
-    return sentences
+    return [doubt.sentence for doubt in document.doubts if doubt.kind in FAILURES]
 
 
 def conclude(document: EndpointsDocument) -> Conclusion:
@@ -154,8 +131,3 @@ def main_quantity(loop: Loop, loads: Iterable[AtLoad]) -> str:
         return "goodput"
     # Below its limit, a server of the open loop answers as many requests as arrive.
     return "throughput" if loop == "closed" else "ttft_p95_ms"
-
-
-def loads_of(loads: Iterable[float]) -> str:
-    """Loads in a sentence: `1, 2 and 4`."""
-    return listed([units.load(load) for load in loads])

@@ -3,31 +3,21 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from trio_profile import units
-from trio_profile.kinds.servers.advice import (
-    by_loop,
-    crossing_of,
-    failures,
-    load_word,
-    loads_of,
-    sides,
+from trio_profile.kinds.servers.advice import by_loop, load_word
+from trio_profile.kinds.servers.document import (
+    ArmAtLoad,
+    AtLoad,
+    EndpointsDocument,
+    EndpointsPreview,
+    LoadBreakEven,
 )
-from trio_profile.kinds.servers.document import ArmAtLoad, AtLoad, EndpointsDocument, EndpointsPreview
 from trio_profile.kinds.servers.quantities import QUANTITIES
-from trio_profile.kinds.servers.requests import ARMS, ServerFacts
+from trio_profile.kinds.servers.requests import ARMS
 from trio_profile.kinds.servers.study import Loop
 from trio_profile.quantities.entries import NOTHING, speedup
-from trio_profile.records.estimate import OverRounds
+from trio_profile.records.estimate import OverRounds, PerSecond
 from trio_profile.report import doubts
-from trio_profile.report.blocks import (
-    Block,
-    Entry,
-    Page,
-    Report,
-    Sentences,
-    Table,
-    Terms,
-    tabulate,
-)
+from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, tabulate
 from trio_profile.report.page import fields_of, sessions_table, unfinished
 
 
@@ -65,14 +55,12 @@ def preview_report(document: EndpointsPreview) -> Report:
 
 
 def findings_page(document: EndpointsDocument) -> Page:
-    """The measured answers, and where pruning pays in each quantity."""
-    blocks: list[Block] = [
-        Sentences("", list(_findings(document))),
-    ]
+    """The measured answers, the gain at each load, and the break-evens."""
+    blocks: list[Block] = [Sentences("", list(_findings(document)))]
     for loop, loads in by_loop(document).items():
         blocks.append(gain_table(loop, loads))
-        if not failures(document):
-            blocks.append(_sides_table(document, loop, loads))
+        if lines := [line for line in document.break_even if line.loop == loop]:
+            blocks.append(break_even_table(loop, lines))
     return Page(
         "endpoints",
         "Does pruning pay in this server?",
@@ -84,24 +72,24 @@ def findings_page(document: EndpointsDocument) -> Page:
     )
 
 
-def _sides_table(document: EndpointsDocument, loop: Loop, loads: Sequence[AtLoad]) -> Table:
-    """Where pruning pays under the loads of one loop: a row for each quantity."""
-    rows: list[list[Entry]] = []
-    for name, quantity in QUANTITIES.items():
-        if quantity.has_break_even and any(name in at.gains for at in loads):
-            crossing = crossing_of(document, loop, name)
-            places = [Entry(loads_of(gains)) if gains else NOTHING for gains in sides(loads, name)]
-            places += [Entry(units.load_within(*crossing)) if crossing else NOTHING]
-            rows.append([Entry(quantity.label), *places])
-    columns = ("", "pays at", "does not pay at", "undecided at", "break-even")
-    return Table(f"Where pruning pays, by {load_word(loop)}", columns, rows, compact=True)
+def break_even_table(loop: Loop, lines: Sequence[LoadBreakEven]) -> Table:
+    """The loads of one loop under which pruning pays: a row for each quantity."""
+    columns: dict[str, Callable[[LoadBreakEven], Entry]] = {
+        "": lambda line: Entry(QUANTITIES[line.quantity].label),
+        "pruning pays": lambda line: Entry(_where(line)),
+    }
+    return tabulate(f"Break-even, by {load_word(loop)}", columns, lines, compact=True)
+
+
+def _where(line: LoadBreakEven) -> str:
+    """On which side of which load pruning pays, or why there is no such load."""
+    if line.load is None or line.ci95 is None:
+        return line.status
+    return f"{line.pays} {units.load_within(line.load, line.ci95)}"
 
 
 def loads_page(document: EndpointsDocument) -> Page:
     """Each arm under each load."""
-    blocks: list[Block] = []
-    for loop, loads in by_loop(document).items():
-        blocks.append(arm_table(loop, loads))
     return Page(
         "loads",
         "Load by load",
@@ -110,39 +98,29 @@ def loads_page(document: EndpointsDocument) -> Page:
         "in the closed loop when the answer before it was received. So a wait in the client counts. TPOT and total "
         "time are medians, prompts and answers are means in tokens, as the server reports them. The value is the "
         "geometric mean over the rounds, or the mean if a round has 0.",
-        blocks,
+        [arm_table(loop, loads) for loop, loads in by_loop(document).items()],
         folded="Show each server under each load",
     )
 
 
 def study_page(document: EndpointsDocument) -> Page:
-    """The study, its servers and the machine of the client."""
+    """The study, and the machine of the client."""
     where = document.environment
-    options = [(name, text) for name, text in fields_of(document.study) if name != "check cache"]  # no option any more
-    fields = [*options, ("client", f"{where.cpu}, {where.system}, Python {where.python}")]
-    servers: dict[str, Callable[[ServerFacts], Entry]] = {
-        "arm": lambda server: Entry(server.arm),
-        "model": lambda server: Entry(server.model),
-        "software": lambda server: Entry(server.software or "–"),
-        "prompt without picture": lambda server: _count(server.text_tokens),
-        "prompt with picture": lambda server: _count(server.prompt_tokens),
-    }
+    client = f"{where.cpu}, {where.system}, Python {where.python}"
     return Page(
         "study",
         "Study",
         "Times hold for these servers under no other load.",
         [
-            Terms("Options", fields, detail=True),
-            tabulate("Servers, as they say themselves", servers, document.servers, detail=True),
+            Terms("Options", [*fields_of(document.study), ("client", client)], detail=True),
             sessions_table(document.sessions),
         ],
-        folded="Show the study and the servers",
+        folded="Show the study and its sessions",
     )
 
 
 def gain_table(loop: Loop, loads: Sequence[AtLoad]) -> Table:
     """The gains under each load of one loop."""
-    loads = sorted(loads, key=lambda at: at.load)
     columns: dict[str, Callable[[AtLoad], Entry]] = {load_word(loop): _load}
     measured = {name: quantity for name, quantity in QUANTITIES.items() if any(name in at.gains for at in loads)}
     for name, quantity in measured.items():
@@ -202,12 +180,6 @@ def _count(value: float | None) -> Entry:
 def _value(estimate: OverRounds | None) -> Entry:
     if estimate is None:
         return NOTHING
-    low, high = (text_of(estimate.model_copy(update={"value": end})) for end in estimate.ci95)
-    return Entry(text_of(estimate), title=f"95 % interval {low} to {high}", order=estimate.value)
-
-
-def text_of(value: OverRounds) -> str:
-    """A value over rounds in words, in its own unit. A gain has its interval."""
-    if value.unit == "×":
-        return units.times_within(value.value, value.ci95)
-    return units.per_second(value.value) if value.unit == "/s" else units.milliseconds(value.value)
+    text = units.per_second if isinstance(estimate, PerSecond) else units.milliseconds
+    low, high = map(text, estimate.ci95)
+    return Entry(text(estimate.value), title=f"95 % interval {low} to {high}", order=estimate.value)

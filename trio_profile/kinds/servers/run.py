@@ -38,7 +38,9 @@ def run(study: EndpointStudy, directory: Path | None = None, watch: Watch = igno
     other one or than before, or fails under a load, and if the questions cannot be used. Raises StoreError if the
     directory holds another study, or one with other questions.
     """
-    questions, store = questions_of(study), store_of(study, directory)
+    questions = questions_of(study)
+    digests = of_match(study.match) | (of_questions(Path(study.questions)) if study.questions is not None else {})
+    store = RequestStore(directory, study, host.session(host.without_torch(), digests))
     left = pairs_left(study, store)
     if left or unanswered(store.contents, questions):
         asyncio.run(_measure(study, store, left, questions, watch))
@@ -51,12 +53,6 @@ def document_so_far(study: EndpointStudy, directory: Path) -> EndpointsDocument:
     Raises MeasurementError if no pair is finished. Raises StoreError if the directory holds another study.
     """
     return document_of(study, RequestStore(directory, study, host.session(host.without_torch())).contents)
-
-
-def store_of(study: EndpointStudy, directory: Path | None) -> RequestStore:
-    """Open the store of a study for a new session. Raises StoreError if the directory holds another study."""
-    digests = of_match(study.match) | (of_questions(Path(study.questions)) if study.questions is not None else {})
-    return RequestStore(directory, study, host.session(host.without_torch(), digests))
 
 
 def pairs_left(study: EndpointStudy, store: RequestStore) -> list[PlannedPair]:

@@ -1,6 +1,5 @@
 import base64
 import json
-from io import BytesIO
 
 import pytest
 import torch
@@ -168,16 +167,14 @@ def test_an_answer_that_is_stopped_leaves_the_model_free(pruned):
     assert answer(*pruned, body(exam(1)[0])).text == exam(1)[0].answer
 
 
+def long_file(width, height):
+    return data_url(Image.new("L", (width, height)))
+
+
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "AVIF"])
 def test_pictures_of_each_format_are_read(form):
     (picture,) = pictures_of([data_url(GREY, form)])
     assert picture.size == GREY.size
-
-
-def long_file(width, height):
-    file = BytesIO()
-    Image.new("L", (width, height)).save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +183,6 @@ def long_file(width, height):
         (["data:image/png;base64,???"], "the data are not base64"),
         (["data:image/png;base64,é"], "the data are not base64"),
         (["data:image/png;base64,AAAA"], "is no picture that can be read"),
-        (["data:image/svg+xml;base64," + base64.b64encode(b"<svg/>").decode()], "is no picture that can be read"),
         (["data:image/eps;base64," + base64.b64encode(b"%!PS-Adobe-3.0 EPSF-3.0\n").decode()], "is no picture"),
         ([data_url(GREY)[:-200]], "is no picture that can be read"),
         ([long_file(100_000, 1)], "one side can be 100 times as long"),

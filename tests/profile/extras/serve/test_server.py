@@ -101,8 +101,6 @@ def test_openais_client_shows_errors(light):
     with pytest.raises(openai.NotFoundError, match="model 'llava' is not served; this server has 'pocket'") as seen:
         light.client.chat.completions.create(**HELLO, model="llava")
     assert seen.value.code == "model_not_found"
-    with pytest.raises(openai.NotFoundError):
-        light.client.models.retrieve("../../etc/passwd")
 
 
 OTHER = (

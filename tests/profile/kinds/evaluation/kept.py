@@ -51,7 +51,7 @@ def evaluation() -> Evaluation:
         environment=examples.environment(),
         lmms_eval="0.7.3",
         study=examples.study(
-            verb="eval", methods=("fastv", "trio", "vtw"), retentions=(0.333, 0.111), tasks=("gqa", "mme", "pope")
+            verb="eval", methods=("trio", "fastv", "vtw"), retentions=(0.333, 0.111), tasks=("gqa", "mme", "pope")
         ),
         suite="trio:llava-1.5-7b",
         printed=(

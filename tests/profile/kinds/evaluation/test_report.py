@@ -5,7 +5,7 @@ import pytest
 from tests.profile.kinds.evaluation.kept import UNPRUNED, evaluated, evaluation
 from tests.profile.reading import rows, sentences, table, terms
 from trio_profile.kinds.evaluation import report as pages
-from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude
+from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude, task_rows
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.schema import Cell
 from trio_profile.report.blocks import Table
@@ -62,23 +62,28 @@ def test_neither_a_control_nor_a_slow_cell_is_recommended(document: Evaluation):
     assert concluded(document.model_copy(update={"cells": (slow,)})).word == "do not"
 
 
+def test_a_dense_model_that_scores_nothing_says_nothing_of_answers(document: Evaluation):
+    dense = document.dense
+    assert dense is not None
+    nothing = dense.model_copy(update={"benchmarks": (dense.benchmarks[0].model_copy(update={"value": 0.0}),)})
+    found = concluded(document.model_copy(update={"dense": nothing}))
+    assert "the dense model scores nothing in GQA" in found.reasons[1] and found.loss is None
+
+
 def test_random_weights_say_nothing_of_answers(document: Evaluation):
     assert "random numbers" in conclude(document).reasons[1] and conclude(document).loss is None
 
 
 def test_what_is_missing_is_told(document: Evaluation):
-    row, dense = document.cells[0], document.dense
-    assert dense is not None
+    row = document.cells[0]
     scores = (row.benchmarks[0], row.benchmarks[1].model_copy(update={"ci95": None}), row.benchmarks[2])
     chance = row.model_copy(update={"benchmarks": scores, "average_ci95": None, "notes": ("other code ran",)})
-    zero = dense.model_copy(update={"benchmarks": (dense.benchmarks[0].model_copy(update={"value": 0.0}),)})
     bare = {"prefill_ms": None, "prefill_speedup": None, "total_ms": None, "total_speedup": None}
     blind = row.model_copy(update={"tasks": tuple(task.model_copy(update=bare) for task in row.tasks)} | bare)
     for update, said in (
         ({"cells": (chance,)}, "MME: the difference has no interval, so it may be chance, and the average has none"),
         ({"cells": (chance,)}, f"{pages.name_of(row)}: other code ran."),
         ({"cells": (blind,)}, "gqa, mme and pope: no question has a picture"),
-        ({"dense": zero}, "The dense model scores nothing in GQA"),
         ({"benchmarks": document.benchmarks[:2]}, "No column and no part in the average: pope."),
         ({"cells": ()}, "No cell has answered."),
     ):
@@ -87,8 +92,8 @@ def test_what_is_missing_is_told(document: Evaluation):
 
 
 def test_without_the_dense_model_there_is_nothing_to_compare_with(document: Evaluation):
+    assert concluded(alone(document)).sentence == "the dense model was not asked."
     report = pages.report(alone(document))
-    assert sentences(report)[0] == "The dense model was not asked, so there is nothing to compare with."
     found = table(report, SCORES)
     assert list(found.columns[:7]) == ["Method", "Retention", "prefill", "KV", "GQA", "MME", "POPE"]
     assert "the first 100 questions of a task" in report.facts
@@ -98,42 +103,22 @@ def test_the_table_has_dense_first_then_the_highest_retention(document: Evaluati
     found = table(pages.report(document), SCORES)
     assert found.first == 10
     speeds = (
-        ("1.50× [1.45, 1.55]", "1.22× [1.17, 1.27]"),
         ("1.60× [1.55, 1.65]", "1.26× [1.21, 1.31]"),
+        ("1.50× [1.45, 1.55]", "1.22× [1.17, 1.27]"),
         ("2.40× [2.35, 2.45]", "1.55× [1.50, 1.60]"),
     )
-    assert [row[:10] for row in rows(found)] == [
-        ["dense", "100.0 %", "–", "100.0 %", "288 MiB", "61.9", "1862.0", "85.9", "–", "–"],
-        [
-            "fastv",
-            "33.3 %",
-            speeds[0][0],
-            "82.4 % [81, 83]",
-            "95.91 MiB",
-            "52.7",
-            "1612.0",
-            "64.8",
-            "89.0 %",
-            speeds[0][1],
-        ],
-        [
-            "trio",
-            "33.3 %",
-            speeds[1][0],
-            "98.4 % [97, 99]",
-            "95.91 MiB",
-            "61.0",
-            "1789.0",
-            "86.5",
-            "98.8 %",
-            speeds[1][1],
-        ],
-        ["trio", "11.1 %", speeds[2][0], "94.0 % [93, 95]", "31.97 MiB", "58.0", "1681.0", "84.3", "–", speeds[2][1]],
+    scores = [
+        ["–", "100.0 %", "–", "61.9", "1862.0", "85.9", "–", "–"],
+        [speeds[0][0], "98.4 % [97, 99]", "33 %", "61.0", "1789.0", "86.5", "98.8 %", speeds[0][1]],
+        [speeds[1][0], "82.4 % [81, 83]", "33 %", "52.7", "1612.0", "64.8", "89.0 %", speeds[1][1]],
+        [speeds[2][0], "94.0 % [93, 95]", "11 %", "58.0", "1681.0", "84.3", "–", speeds[2][1]],
     ]
-    assert [entry.tone for entry in found.rows[2][:7]] == ["", "", "gain", "loss", "", "loss", "loss"]
-    assert found.rows[2][5].title == "−0.9 [−1.5, −0.3] to dense"
-    assert rows(found)[0][10:] == ["100.0 %", "2.98 T", "41.0 ms", "61.0 ms"]
-    assert rows(found)[-1][10:] == ["11.1 %", "330.8 G", "17.1 ms", "39.4 ms"]
+    names = [["dense", "100.0 %"], ["trio", "33.3 %"], ["fastv", "33.3 %"], ["trio", "11.1 %"]]
+    assert [row[:10] for row in rows(found)] == [name + row for name, row in zip(names, scores, strict=True)]
+    assert [entry.tone for entry in found.rows[1][:7]] == ["", "", "gain", "loss", "", "loss", "loss"]
+    assert found.rows[1][5].title == "−0.9 [−1.5, −0.3] to dense"
+    assert rows(found)[0][10:] == ["100.0 %", "–", "41.0 ms", "61.0 ms"]
+    assert rows(found)[-1][10:] == ["11.1 %", "11 %", "17.1 ms", "39.4 ms"]
 
 
 def test_the_paper_prints_nothing_for_a_variant(document: Evaluation):
@@ -148,7 +133,7 @@ def test_tasks_columns_and_refusals_are_told(document: Evaluation):
     assert [page.id for page in report.pages] == ["scores", "tasks", "columns"]
     assert [page.id for page in report.pages if page.folded] == ["tasks", "columns"]
     found = rows(table(report, "All metrics"))
-    assert found[0] == ["gqa", "exact_match", "fastv at 33.3 %", "0.6190", "0.5270", "−0.0920 [−0.0982, −0.0858]"]
+    assert found[1] == ["gqa", "exact_match", "fastv at 33.3 %", "0.6190", "0.5270", "−0.0920 [−0.0982, −0.0858]"]
     assert "The score is F1 over all questions." in terms(report)["POPE"]
     assert "vtw at 33.3 % could not run: vtw needs a deeper model." in sentences(report)
 
@@ -174,3 +159,12 @@ def test_the_table_draws_speed_and_average_beside_dense(document: Evaluation):
     average = scores.columns.index("average")
     assert scores.drawn == {"prefill": 1.0, "average": 1.0}
     assert [row[average].bounds is not None for row in scores.rows] == [False, True, True, True]
+
+
+def test_an_evaluation_has_a_row_for_each_cell_and_task(document: Evaluation):
+    rows = task_rows(document)
+    assert len(rows) == 4 * 3
+    assert [row["method"] for row in rows[::3]] == ["dense", "trio", "fastv", "trio"]
+    assert rows[4]["benchmark"] == "MME" and rows[4]["score"] == 1789.0 and rows[4]["dense_score"] == 1862.0
+    assert rows[4]["score_difference_low"] < -73 < rows[4]["score_difference_high"]
+    assert rows[3]["prefill_speedup_low"] < rows[3]["prefill_speedup"] and rows[0]["prefill_speedup"] is None

@@ -20,7 +20,7 @@ from trio_core.pruning import prune
 from trio_profile.cli import run
 from trio_profile.cost import formula
 from trio_profile.engine.plan import resolve
-from trio_profile.errors import MeasurementError, StoreError, StudyError
+from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import ask
 from trio_profile.installation import install_command
@@ -214,7 +214,7 @@ def test_each_answer_has_its_work_and_its_cache(evaluation, study, tmp_path):
 
 def test_answers_equal_those_of_the_model_on_one_question(evaluation, study, tmp_path):
     tasks = own_tasks(tmp_path / "tasks")
-    _, answers = asked(evaluation, study, tasks)
+    _, answers = asked(evaluation, study, tasks, limit=2)
     loaded = load(study)
     method = find("trio")(retention=0.4)
     for answer in answers:
@@ -359,20 +359,6 @@ def test_a_row_without_a_number_has_no_score_there(evaluation, study, tmp_path):
     assert (found.cells[0].benchmarks, found.cells[0].average) == ((), None)
 
 
-def test_answers_of_another_schedule_are_not_continued(evaluation, study, tmp_path):
-    """As by an earlier version, which kept all default stages."""
-    tasks, out = own_tasks(tmp_path / "tasks"), tmp_path / "out"
-    asked(evaluation, study, tasks, out, limit=2)
-    file = out / "answers.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()][:-1]
-    for line in lines:
-        for answer in line.get("answers", ()):
-            answer["fastv_macs"] += 1
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(StoreError, match=r"answered with other stages than .* choose another --out"):
-        asked(evaluation, study, tasks, out, limit=2)
-
-
 def test_a_question_that_is_no_longer_asked_does_not_count(evaluation, study, tmp_path):
     tasks = own_tasks(tmp_path / "tasks")
     _, answers = asked(evaluation, study, tasks, tmp_path / "out", limit=2)
@@ -393,24 +379,6 @@ def test_a_new_picture_gets_a_new_number_after_a_damaged_line(evaluation, study,
     file.write_text("\n".join([*lines[:2], "damaged", "damaged", *lines[4:]]) + "\n")
     _, answers = asked(evaluation, study, tasks, tmp_path / "out")
     assert sorted(answer.picture for answer in answers) == [2, 3, 4, 5, 6, 7]
-
-
-def test_the_verb_prints_one_document_and_keeps_the_answers(evaluation, arguments, tmp_path, capsys):
-    out = tmp_path / "out"
-    found = document(capsys, *arguments, "--out", str(out))
-    assert (found["format"], found["version"], found["study"]["tasks"]) == ("trio-profile", VERSION, ["colours"])
-    assert found["environment"]["device_name"] == "cpu" and found["study"]["retentions"] == [0.4]
-    assert found["cells"][0]["prefill_speedup"]["samples"] == 6
-    assert found["report"] == str(out / "report.html")
-    assert json.loads((out / "evaluation.json").read_text()) == {
-        **{name: value for name, value in found.items() if name != "conclusion"},
-        "report": None,
-    }
-    lines = (out / "answers.jsonl").read_text().splitlines()
-    assert [answer.document for answer in answers_in(out)] == list(range(6))
-    said = complaint(capsys, *arguments, "--no-dense", "--limit", "2", "--out", out)
-    assert "holds another study: limit (None there, 2 here); dense" in said
-    assert (out / "answers.jsonl").read_text().splitlines() == lines
 
 
 @pytest.mark.slow
@@ -450,7 +418,7 @@ def test_ablate_on_tasks_compares_each_variant_with_the_default(evaluation, chec
 
 
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)
-def test_an_unfinished_evaluation_is_a_study_that_goes_on(evaluation, arguments, tmp_path, capsys, monkeypatch):
+def test_an_unfinished_evaluation_goes_on_and_prints_one_document(evaluation, arguments, tmp_path, capsys, monkeypatch):
     answer = answering.Answerer.answer
 
     def interrupted(self, question):
@@ -471,10 +439,18 @@ def test_an_unfinished_evaluation_is_a_study_that_goes_on(evaluation, arguments,
     utils.write_text(code + "# changed")
     assert "the tasks in " in (said := complaint(capsys, *arguments, "--out", out)) and "changed since" in said
     utils.write_text(code)
-    assert run([*arguments, "--out", str(out)]) == 0
+    found = document(capsys, *arguments, "--out", str(out))
+    assert (found["format"], found["version"], found["study"]["tasks"]) == ("trio-profile", VERSION, ["colours"])
+    assert found["environment"]["device_name"] == "cpu" and found["study"]["retentions"] == [0.4]
+    assert found["cells"][0]["prefill_speedup"]["samples"] == 6
+    assert found["report"] == str(out / "report.html")
+    del found["conclusion"]
+    assert json.loads((out / "evaluation.json").read_text()) == found | {"report": None}
     assert [answer.document for answer in answers_in(out)] == list(range(6)), "an answered question is asked again"
-    first, second = (session["id"] for session in json.loads((out / "evaluation.json").read_text())["sessions"])
+    first, second = (session["id"] for session in found["sessions"])
     assert [answer.session for answer in answers_in(out)] == [first] * 2 + [second] * 4
+    said = complaint(capsys, *arguments, "--no-dense", "--limit", "2", "--out", out)
+    assert "holds another study: limit (None there, 2 here); dense" in said
 
 
 @pytest.mark.parametrize("evaluation", ["stand-in"], indirect=True)  # lmms-eval reads all its tasks each time

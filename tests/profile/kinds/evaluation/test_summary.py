@@ -118,9 +118,6 @@ def test_a_group_has_scores_and_no_times():
     assert (leaf.questions, leaf.prefill_speedup.value, leaf.same_answer.value) == (1, 2.0, 1.0)
 
 
-# --- columns and scores ---------------------------------------------------------------------------------------------
-
-
 MME = Benchmark(name="MME", task="mme", metrics=("mme_perception_score,none", "mme_cognition_score,none"))
 
 

@@ -140,9 +140,8 @@ class FakeServer:
     tokens: pieces of an answer.
     kept: the tokens of a picture in the prompt.
     says: the answer to a prompt, in one piece; None says numbers.
-    fault: what is wrong with it: `status 503`, `json` (it does not stream), `early` (it closes the stream), `blind` (it
-        refuses pictures), `ignores` (pictures add no tokens), `redirect`, `error` (an error in the stream), `dies` (an
-        error without `error` and without `choices`, then [DONE]), `silent`.
+    fault: what is wrong with it: `status 503`, `json` (it does not stream), `blind` (it refuses pictures), `ignores`
+        (pictures add no tokens), `redirect`, `silent`. Streams with a fault are in traffic/streams.py.
     broken_from: the fault begins with this request, counted from 1.
     requests: the bodies and headers that came.
     """
@@ -229,13 +228,6 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(fake.rest_s / max(fake.tokens - 1, 1))
             text = f"{number} " if fake.says is None else fake.says(prompt) if number == 0 else " "
             self._send({"choices": [{"delta": {"content": text}, "finish_reason": None}]})
-            if fault == "early":
-                return
-            if fault == "error":
-                self._send({"error": {"message": "out of memory"}})
-        if fault == "dies":
-            self._send({"text": "out of memory", "error_code": 50002}, "[DONE]")
-            return
         self._send({"choices": [{"delta": {}, "finish_reason": "stop"}]})
         self._send({"choices": [], "usage": {"prompt_tokens": 10 + kept, "completion_tokens": fake.tokens}}, "[DONE]")
         self.wfile.write(b"0\r\n\r\n")

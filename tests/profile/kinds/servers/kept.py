@@ -1,11 +1,12 @@
 """Segments of servers and a document of `endpoints`, made by hand, and a kept study of the kind."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from tests.profile import examples
+from tests.profile.kinds.servers.fake_servers import study
 from trio_profile.kinds.servers.document import EndpointsDocument
-from trio_profile.kinds.servers.plan import prepare
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment, ServerFacts
 from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.kinds.servers.summary import document_of
@@ -45,30 +46,31 @@ def segment_with(
     return Segment(**{**asked_for, **seen, **fields}), requests
 
 
-def asked_of(asked: EndpointStudy, segments: Iterable[tuple[Segment, Sequence[Request]]]) -> RequestLog:
-    """Segments as a store holds them."""
-    found = RequestLog(sessions=[examples.session()])
+def log_of(asked: EndpointStudy, rate: Callable[[Arm, Load, int], float] = lambda *_: 2.0, **fields: Any) -> RequestLog:
+    """All segments of a study, as a store holds them.
+
+    rate: requests per second of an arm under a load in a round.
+    fields: of the pruned segments, or of their requests.
+    """
+    log = RequestLog(sessions=[examples.session()])
     for arm, tokens in (("dense", 74), ("pruned", 26)):
-        found.add(ServerFacts(arm=arm, model="fake", software="fake/1", text_tokens=10, prompt_tokens=tokens))
-    for segment, requests in segments:
+        log.add(ServerFacts(arm=arm, model="fake", software="fake/1", text_tokens=10, prompt_tokens=tokens))
+    for number, (round, load, arm) in enumerate(product(range(asked.rounds), asked.loads, ARMS)):
+        given = fields if arm == "pruned" else {}
+        segment, requests = segment_with(asked, number, arm, load, rate(arm, load, round), round=round, **given)
         for record in (*requests, segment.model_copy(update={"session": examples.SESSION})):
-            found.add(record)
-    return found
+            log.add(record)
+    return log
 
 
 def endpoints_document() -> EndpointsDocument:
     """Two servers at four loads and a rate, three rounds, two starts. Pruning stops paying between 4 and 8."""
-    servers = {"dense": "http://dense", "pruned": "http://pruned"}
     loads = {"concurrency": (1, 2, 4, 8), "rates": (3.0,), "rounds": 3, "requests": 20}
-    asked = prepare(EndpointStudy(**servers, **loads, ttft_limit_ms=600))
+    asked = study(**loads, ttft_limit_ms=600)
     rates = {"dense": (1.0, 2.0, 3.0, 4.0, 2.5), "pruned": (2.0, 3.5, 3.8, 3.0, 2.9)}
-    segments = [
-        segment_with(asked, 10 * round + 2 * place + number, arm, load, rates[arm][place] * spread, round=round)
-        for round, spread in enumerate((0.97, 1.0, 1.04))
-        for place, load in enumerate(asked.loads)
-        for number, arm in enumerate(ARMS)
-    ]
-    document = document_of(asked, asked_of(asked, segments))
+    spreads = (0.97, 1.0, 1.04)
+    log = log_of(asked, lambda arm, load, round: rates[arm][asked.loads.index(load)] * spreads[round])
+    document = document_of(asked, log)
     return document.model_copy(update={"sessions": (*document.sessions, *document.sessions)})  # two starts
 
 

@@ -1,32 +1,18 @@
 """Each doubt about a study of servers, on segments with one fault."""
 
-from typing import Any
-
 import pytest
 
 from tests.profile.examples import session
 from tests.profile.kinds.servers.fake_servers import study
-from tests.profile.kinds.servers.kept import asked_of, segment_with
+from tests.profile.kinds.servers.kept import log_of
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.doubts import doubts_about
 from trio_profile.kinds.servers.report import report
-from trio_profile.kinds.servers.requests import ARMS, RequestLog
-from trio_profile.kinds.servers.study import EndpointStudy, Load
+from trio_profile.kinds.servers.requests import RequestLog
 from trio_profile.kinds.servers.summary import document_of
 from trio_profile.records.schema import FileDigest
 
-LOAD = Load(loop="closed", value=4)
 ASKED = study(concurrency=(4,), rounds=2)
-
-
-def log_of(asked: EndpointStudy = ASKED, load: Load = LOAD, **faults: Any) -> RequestLog:
-    """All rounds of one load. faults: of the pruned segments."""
-    segments = []
-    for number in range(2 * asked.rounds):
-        arm = ARMS[number % 2]
-        given = faults if arm == "pruned" else {}
-        segments.append(segment_with(asked, number, arm, load, 2.0, round=number // 2, **given))
-    return asked_of(asked, segments)
 
 
 def doubts(log: RequestLog) -> dict[str, Doubt]:
@@ -37,11 +23,11 @@ def doubts(log: RequestLog) -> dict[str, Doubt]:
 
 
 def test_a_quiet_study_is_not_doubted():
-    assert doubts(log_of()) == {}
+    assert doubts(log_of(ASKED)) == {}
 
 
 def test_transparent_pictures_of_questions_are_doubted():
-    log, digest = log_of(), FileDigest(bytes=9, sha256="a", transparent=2)
+    log, digest = log_of(ASKED), FileDigest(bytes=9, sha256="a", transparent=2)
     log.sessions.append(session(inputs={"questions/pictures": digest}))
     assert doubts(log)["transparent"].sentence.startswith("2 pictures have transparent parts")
 
@@ -63,22 +49,16 @@ def test_transparent_pictures_of_questions_are_doubted():
             "in 40 of 40 requests the pruned server reports numbers of tokens that cannot be, and that are not used, "
             "most often: 40 output tokens, where 4 were asked for",
         ),
-        (
-            {"finish": "length", "output_tokens": 15},
-            "limited answers",
-            "100.0 % of the answers of the pruned server reach its limit (finish_reason length) with fewer tokens than "
-            "the 16 of the other server",
-        ),
     ],
 )
 def test_a_fault_is_doubted_with_its_number_and_a_next_step(faults, kind, says):
-    doubt = doubts(log_of(**faults))[kind]
+    doubt = doubts(log_of(ASKED, **faults))[kind]
     assert says in doubt.sentence
     assert doubt.next_step and doubt.cell is None
 
 
 def test_one_failure_is_a_doubt_and_its_tokens_count_for_nothing():
-    log = log_of()
+    log = log_of(ASKED)
     request = log.requests[1][3]
     log.requests[1][3] = request.model_copy(update={"error": "HTTP 503", "output_tokens": 1, "prompt_tokens": 1})
     doubt, few = doubts_about(log)
@@ -91,15 +71,10 @@ def test_one_failure_is_a_doubt_and_its_tokens_count_for_nothing():
 
 
 def test_a_failure_in_the_warm_up_is_a_doubt():
-    log = log_of()
+    log = log_of(ASKED)
     log.requests[1].append(log.requests[1][0].model_copy(update={"measured": False, "error": "HTTP 503"}))
     doubt = next(doubts_about(log))
     assert doubt.sentence.startswith("1 of 41 requests to the pruned server failed, warm-up included")
-
-
-def test_answers_that_end_alike_are_no_doubt():
-    assert doubts(log_of(finish="length")) == {}  # as many as the dense server's
-    assert "limited answers" not in doubts(log_of(finish="stop", output_tokens=8))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +87,7 @@ def test_answers_that_end_alike_are_no_doubt():
     ],
 )
 def test_the_prompts_that_open_a_session_say_whether_anything_was_pruned(opening, tokens, says):
-    log = log_of(prompt_tokens=tokens)
+    log = log_of(ASKED, prompt_tokens=tokens)
     log.servers[1] = log.servers[1].model_copy(update={"prompt_tokens": opening})
     found = doubts(log)
     assert says in found["prompt length"].sentence if says else found == {}
@@ -121,7 +96,7 @@ def test_the_prompts_that_open_a_session_say_whether_anything_was_pruned(opening
 def test_a_server_that_answers_less_than_arrives_is_overloaded():
     """Two requests arrive each second. The pruned server answers one each second, and goes on after the end."""
     asked = study(concurrency=(), rates=(2.0,), rounds=2)
-    log = log_of(asked, Load(loop="open", value=2))
+    log = log_of(asked)
     for number in (1, 3):
         log.requests[number] = [one.model_copy(update={"end_ms": 2 * one.end_ms}) for one in log.requests[number]]
     sentence = doubts(log)["overload"].sentence
@@ -130,6 +105,8 @@ def test_a_server_that_answers_less_than_arrives_is_overloaded():
 
 def test_pairs_that_are_missing_are_said():
     asked = study(concurrency=(4, 8), rounds=2)
-    document = document_of(asked, asked_of(asked, [segment_with(asked, n, ARMS[n], LOAD, 2.0) for n in range(2)]))
+    log = log_of(asked)
+    del log.segments[2:]
+    document = document_of(asked, log)
     assert document.pairs_left == 3
     assert report(document).banner.startswith("This study is unfinished. Not measured yet: 3 of 4 segment pairs.")

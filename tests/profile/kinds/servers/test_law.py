@@ -19,7 +19,11 @@ QUANTITIES = {"closed": ("goodput", "throughput"), "open": ("goodput", "ttft_p95
 """The quantities that decide in a loop, the first that was measured."""
 LEVELS = {"prefix cache": "low", "few requests": "medium", "transparent": "high", "no right answers": "high"}
 """Some kinds of doubt, each with the sureness that it leaves a gain."""
-NOTHING = {"failed requests": "a server failed", "prompt length": "nothing was pruned"}
+NOTHING = {
+    "failed requests": "a server failed",
+    "unanswered questions": "a server failed",
+    "prompt length": "nothing was pruned",
+}
 
 
 @st.composite

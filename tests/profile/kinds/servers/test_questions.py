@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
-from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
+from tests.profile.kinds.servers.kept import endpoints_document
+from tests.profile.kinds.servers.kept import log_of as segments_of
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.kinds.servers.advice import conclude
@@ -25,7 +26,7 @@ SMALL: Mapping[str, Any] = {"concurrency": (1,), "rounds": 2, "requests": 4, "se
 
 def log_of(dense: str, pruned: str) -> RequestLog:
     """Answers to questions, a letter each: `r` right, `w` wrong, `x` a failed request. Each has its own picture."""
-    found = asked_of(study(), [segment_with(study(), n, arm, study().loads[0], 2.0) for n, arm in enumerate(ARMS)])
+    found = segments_of(study(concurrency=(1,)))
     for arm, letters in zip(ARMS, (dense, pruned), strict=True):
         for number, letter in enumerate(letters):
             error = "HTTP 503" if letter == "x" else None

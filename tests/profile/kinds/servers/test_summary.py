@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from tests.profile.kinds.servers.fake_servers import study
-from tests.profile.kinds.servers.kept import asked_of, endpoints_document, segment_with
+from tests.profile.kinds.servers.kept import endpoints_document, log_of, segment_with
 from trio_profile.kinds.servers.study import Load
 from trio_profile.kinds.servers.summary import break_even, document_of, values_of
 
@@ -58,12 +58,8 @@ def test_an_open_loop_counts_what_ends_in_the_measured_part():
 def test_a_gain_is_the_geometric_mean_over_rounds_with_student_s_interval():
     asked = study(concurrency=(1,), rounds=3)
     gains = (1.5, 1.6, 1.8)
-    pairs = [
-        segment_with(asked, 2 * number + place, arm, ONE, rate, round=number)
-        for number, gain in enumerate(gains)
-        for place, (arm, rate) in enumerate((("dense", 1.0), ("pruned", gain)))
-    ]
-    (at,) = document_of(asked, asked_of(asked, pairs)).loads
+    log = log_of(asked, lambda arm, _, round: gains[round] if arm == "pruned" else 1.0)
+    (at,) = document_of(asked, log).loads
     logs = np.log(gains)
     reach = stats.t.ppf(0.975, 2) * logs.std(ddof=1) / 3**0.5
     expected = np.exp([logs.mean(), logs.mean() - reach, logs.mean() + reach])
@@ -75,8 +71,9 @@ def test_a_gain_is_the_geometric_mean_over_rounds_with_student_s_interval():
 
 def test_a_quantity_of_one_round_alone_has_no_gain():
     asked = study(concurrency=(1,), rounds=2)
-    pairs = [segment_with(asked, number, arm, ONE, 1.0) for number, arm in enumerate(("dense", "pruned"))]
-    (at,) = document_of(asked, asked_of(asked, pairs)).loads
+    log = log_of(asked)
+    del log.segments[2:]
+    (at,) = document_of(asked, log).loads
     assert (at.rounds, at.gains, at.dense.throughput) == (1, {}, None)
 
 

@@ -2,9 +2,7 @@
 
 import json
 
-import pytest
-
-from trio_profile.kinds.servers.traffic.stream import Stream, message_of, words_of
+from trio_profile.kinds.servers.traffic.stream import Stream
 
 
 def read(*events: object) -> Stream:
@@ -26,11 +24,6 @@ END = {"choices": [{"delta": {}, "finish_reason": "length"}]}
 def test_the_first_token_is_the_first_text():
     stream = read(said(None, role="assistant"), said(""), ": ping", said("a"), said("b"), END, "data: [DONE]")
     assert (stream.first, stream.last, stream.pieces, stream.finish) == (4.0, 5.0, 2, "length")
-
-
-def test_reasoning_is_text_but_no_answer():
-    stream = read(said(None, reasoning_content="hm"), END)
-    assert (stream.first, stream.text) == (1.0, "")
 
 
 def test_an_event_has_the_time_at_which_its_first_line_came():
@@ -57,31 +50,3 @@ def test_an_event_of_many_lines_is_parsed_once():
 
 def test_what_the_server_says_of_its_engine_is_printable():
     assert read(said("a") | {"system_fingerprint": "a\ud800\nb"}).engine == "a\\ud800 b"
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ({"error": {"message": "a\nb"}}, "a b"),
-        ({"error": "text"}, "text"),
-        ({"error": "general", "message": "text"}, "text"),
-        ({"error": True, "detail": "text"}, "text"),
-        ({"message": "text"}, "text"),
-        ({"detail": "text"}, "text"),
-        ({"detail": [{"msg": "text"}]}, "text"),
-        ({"detail": []}, ""),
-        ({"error": {"code": 5}}, ""),
-        ([], ""),
-        (None, ""),
-        ("text", "text"),
-    ],
-)
-def test_the_message_of_an_error_is_found(answer, message):
-    assert message_of(answer) == message
-
-
-def test_words_without_a_message_are_the_text_itself():
-    assert words_of('{"error": {"code": 5}}') == '{"error": {"code": 5}}'
-    assert words_of("<title>502</title>\n<p>Bad <b>gateway") == "502 Bad gateway"
-    assert words_of("a < b") == "a < b"
-    assert words_of("") == ""
