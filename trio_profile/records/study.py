@@ -4,7 +4,7 @@ import re
 from hashlib import sha256
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from trio_profile.records.option import CLAIM, INPUT, METHOD, MODEL, SAMPLING, option
 from trio_profile.records.record import Record
@@ -286,6 +286,14 @@ class Study(Record):
         """Whether more questions may be asked of some cells. Without --asked, a file is asked whole at once."""
         files = len(self.question_files)
         return self.verb != "ablate" and (not files or (files == 1 and self.fidelity_inputs is not None))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_other_runs(cls, fields: Any) -> Any:
+        """Raise ValueError for an older study whose runs began behind a busy stream, or with a cold cache."""
+        if isinstance(fields, dict) and (fields.get("preroll_ms") or fields.get("cold_l2")):
+            raise ValueError("its runs began with preroll_ms or cold_l2, which are gone; measure it into another --out")
+        return fields
 
     @field_validator("pixels", mode="before")
     @classmethod

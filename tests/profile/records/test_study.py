@@ -2,8 +2,11 @@
 
 from hashlib import sha256
 
+import pytest
+from pydantic import ValidationError
+
 from tests.profile.studying import make
-from trio_profile.records.schema import Cell, Header
+from trio_profile.records.schema import Cell, Header, Study
 from trio_profile.records.study import of_any_age
 
 
@@ -22,6 +25,14 @@ def test_cells_are_methods_times_retentions_without_repeats():
         ("grid", 0.2),
         ("grid", 0.5),
     ]
+
+
+def test_an_older_study_with_other_runs_is_refused():
+    """Its times are not those of the same study without these settings."""
+    for field, other in (("preroll_ms", 5.0), ("cold_l2", True)):
+        with pytest.raises(ValidationError, match="preroll_ms or cold_l2, which are gone; measure it into another"):
+            Study.model_validate({field: other}, extra="ignore")
+        assert Study.model_validate({field: 0}, extra="ignore") == Study()
 
 
 def test_a_field_that_is_gone_is_passed_over_by_name_and_any_other_one_is_not():

@@ -38,6 +38,7 @@ _PLAIN = {
     "average": "An average is not the mean of its scores",
     "break-even": "The printed times cross at another retention",
     "roofline": "A time is shorter than the GPU needs",
+    "operators": "A time is far from what an engine's operators are predicted to take",
     "tower prefill_speedup": "End to end, a speed-up of the decoder is at most this, because the tower stays",
     "tower vision_of_ttft_pct": "A share of the tower means this speed-up of the time to first token",
     "tower": "The speed-ups of the decoder and of the whole mean that the rest takes this share of the dense time",

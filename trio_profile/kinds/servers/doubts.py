@@ -10,6 +10,7 @@ import numpy as np
 from trio_profile import units
 from trio_profile.judge.doubts import TRANSPARENT, Case, Cases, Doubt, Doubts, transparent_pictures
 from trio_profile.kinds.servers.requests import ARMS, Arm, Request, RequestLog, Segment
+from trio_profile.kinds.servers.traffic.stream import LIMITED
 
 FAILURES = ("failed requests", "unanswered questions")
 """The kinds of doubt about a server that failed. They take away every advice."""
@@ -135,6 +136,20 @@ def odd_counts(seen: Measured) -> Cases:
             f"often: {counts}",
             "update the server, or ask it without the proxy that stands before it",
         )
+
+
+@DOUBTS.declare("limited answers")
+def limited_answers(seen: Measured) -> Cases:
+    """Does a server end answers at a lower limit than the other one, so below the one that was asked for?"""
+    for arm, other in (ARMS, ARMS[::-1]):
+        requests, most = seen.of(arm), max((r.output_tokens or 0 for r in seen.of(other)), default=0)
+        if short := sum(r.finish in LIMITED and 0 < (r.output_tokens or 0) < most for r in requests):
+            yield Case(
+                short,
+                f"{units.percent(short / len(requests))} of the answers of the {arm} server reach its limit "
+                f"(finish_reason length) with fewer tokens than the {most} of the other server",
+                "raise the longest context of the server, or ask for fewer --new-tokens",
+            )
 
 
 @DOUBTS.declare("no right answers")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trio_profile.kinds.servers.study import EndpointStudy, Load
 from trio_profile.records.files import REQUESTS
@@ -175,6 +175,14 @@ class Segment(Record):
     lag_ms: Ms = 0.0
     cpu_share: Annotated[float, Field(ge=0)] = 0.0
     session: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_a_repeated_picture(cls, fields: Any) -> Any:
+        """Refuse a segment of an earlier version that repeated one picture, to test the caches of the servers."""
+        if isinstance(fields, dict) and (fields.pop("test", "pruning") != "pruning" or fields.pop("repeated", False)):
+            raise ValueError("the segment repeats one picture, which no study does any more")
+        return fields
 
 
 RECORDS = records_of(RequestHeader, Session, ServerFacts, ServedAnswer, PicturesUsed, Request, Segment)

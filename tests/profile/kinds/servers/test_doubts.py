@@ -49,6 +49,12 @@ def test_transparent_pictures_of_questions_are_doubted():
             "in 40 of 40 requests the pruned server reports numbers of tokens that cannot be, and that are not used, "
             "most often: 40 output tokens, where 4 were asked for",
         ),
+        (
+            {"finish": "length", "output_tokens": 15},
+            "limited answers",
+            "100.0 % of the answers of the pruned server reach its limit (finish_reason length) with fewer tokens than "
+            "the 16 of the other server",
+        ),
     ],
 )
 def test_a_fault_is_doubted_with_its_number_and_a_next_step(faults, kind, says):
@@ -75,6 +81,11 @@ def test_a_failure_in_the_warm_up_is_a_doubt():
     log.requests[1].append(log.requests[1][0].model_copy(update={"measured": False, "error": "HTTP 503"}))
     doubt = next(doubts_about(log))
     assert doubt.sentence.startswith("1 of 41 requests to the pruned server failed, warm-up included")
+
+
+def test_answers_that_end_alike_are_no_doubt():
+    assert doubts(log_of(ASKED, finish="length")) == {}  # as many as the dense server's
+    assert "limited answers" not in doubts(log_of(ASKED, finish="stop", output_tokens=8))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """requests.jsonl: what is kept, what counts, and what is refused."""
 
+import json
+
+import pytest
+
 from tests.profile import examples
 from tests.profile.kinds.servers.fake_servers import study
 from tests.profile.kinds.servers.kept import segment_with
@@ -41,6 +45,17 @@ def test_what_is_written_is_read_again(tmp_path):
     assert [segment.session for segment in after.segments] == ["first", "first"]
     (pair,) = after.pairs()
     assert [segment.arm for segment in pair] == ["dense", "pruned"]
+
+
+@pytest.mark.parametrize("fields", [{"test": "cache", "repeated": True}, {"test": "pruning", "repeated": False}])
+def test_a_segment_of_an_earlier_version_that_repeated_a_picture_does_not_count(tmp_path, fields):
+    stored(tmp_path)
+    path = tmp_path / REQUESTS
+    *lines, last = path.read_text().splitlines()
+    repeated = {**json.loads(last), "number": 7, **fields}
+    path.write_text("\n".join([*lines, last, json.dumps(repeated)]) + "\n")
+    contents = RequestStore(tmp_path, study(), session("second")).contents
+    assert [segment.number for _, segment in contents.pairs()] == [1 if fields["repeated"] else 7]
 
 
 def test_a_store_that_is_only_opened_writes_nothing(tmp_path):

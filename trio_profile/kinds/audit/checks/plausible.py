@@ -10,9 +10,13 @@ from difflib import get_close_matches
 from fractions import Fraction
 
 from trio_profile.cost.formula import layer_macs
-from trio_profile.errors import ClaimsError
+from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.inputs.claims.facts import Facts, Figure, Line, shape
 from trio_profile.kinds.audit.document import Finding, Subject, number
+from trio_profile.text import listed
+
+# A time this many times above or below the prediction is doubted.
+_FAR = 2.0
 
 _DATA_CENTRE = {"v100": 130, "a100": 312, "a800": 312, "h20": 148, "h800": 990, "h100": 990, "h200": 990, "b200": 2250}
 _SMALLER = {"a40": 150, "a6000": 155, "a10": 125, "l40s": 367, "l40": 182}
@@ -42,6 +46,34 @@ def check(facts: Facts) -> Iterator[Finding]:
         except ClaimsError:
             if line.table.device is None:  # a paper may name whatever it ran on
                 raise
+        if facts.device is not None:
+            yield from _beside_operators(line, figure, facts.device)
+
+
+def _beside_operators(line: Line, figure: Figure, device: str) -> Iterator[Finding]:
+    """Doubt a dense time that is far from what an engine's operators take. A prediction proves nothing.
+
+    Nothing is said where the extra `predict`, the table or the number of samples is missing.
+    """
+    from trio_profile.cost.aiconfigurator import tables  # with numpy, which an audit without a GPU need not import
+    from trio_profile.cost.prediction import Prefill, span
+
+    samples = 1 if figure.quantity.unit == "ms" else line.samples
+    if samples is None or not line.row.dense:
+        return
+    printed = 1000 * float(figure.amount.value / samples)
+    try:
+        takes = {table.engine: Prefill(table, shape(line.model, line.text_count)).whole() for table in tables(device)}
+    except StudyError:
+        return
+    low, high = span(takes.values())
+    if printed < low / _FAR or printed > high * _FAR:
+        why = (
+            f"1000 · {number(figure.amount.value)} / {samples} = {number(printed)} ms. The operators of the decoder "
+            f"are predicted to take {number(low)} to {number(high)} ms on this GPU ({listed(list(takes))}). "
+            "It is a doubt, not a proof: another GPU, another program or other samples would explain it."
+        )
+        yield Subject.of(line, "operators", figure, unit="ms").finding("underdetermined", why, high)
 
 
 def _finding(line: Line, figure: Figure, device: str, most: int, work: Fraction) -> Finding:

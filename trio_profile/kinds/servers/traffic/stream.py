@@ -16,10 +16,10 @@ from trio_profile.text import one_line
 _ANSWERS = ("content", "text")
 _TEXTS = (*_ANSWERS, "reasoning_content", "reasoning")
 """The fields in which servers send text; the first ones hold the answer itself."""
-_LIMITED = ("length", "max_tokens")
+LIMITED = ("length", "max_tokens")
 """The `finish_reason` of an answer that is as long as it may be."""
 _WHOLE = {
-    *(*_LIMITED, "stop", "tool_calls", "function_call"),  # OpenAI, vLLM, SGLang, lmdeploy, llama.cpp, Ollama
+    *(*LIMITED, "stop", "tool_calls", "function_call"),  # OpenAI, vLLM, SGLang, lmdeploy, llama.cpp, Ollama
     *("eos", "eos_token", "stop_sequence", "end_id", "stop_words"),  # TGI, TensorRT-LLM
     *("end_turn", "tool_use", "complete"),  # proxies for other interfaces
 }
@@ -190,7 +190,7 @@ class Stream:
     def _check_counts(self) -> None:
         """Set numbers of tokens aside that cannot be, and output tokens that were reported before the end."""
         prompt, output, cached = self.prompt_tokens, self.output_tokens, self.cached_tokens
-        most = self._bytes + self._hidden + (self.finish not in _LIMITED)  # the token that ends an answer has no text
+        most = self._bytes + self._hidden + (self.finish not in LIMITED)  # the token that ends an answer has no text
         if output is not None and self.max_tokens is not None and output > self.max_tokens:
             self.odd_counts["output"] = f"{output} output tokens, where {self.max_tokens} were asked for"
         elif output is not None and not 0 < output <= most:

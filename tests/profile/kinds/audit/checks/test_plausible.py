@@ -1,8 +1,10 @@
 import pytest
 
+from tests.profile.faking import FakeTables
 from tests.profile.kinds.audit.auditing import audited, found, of_row
 from trio_profile.errors import ClaimsError
 from trio_profile.kinds.audit.checks import plausible
+from trio_profile.kinds.audit.report import plain
 
 
 @pytest.mark.parametrize(("device", "verdict"), [("NVIDIA A100 80GB", "overstated"), ("H100", "supported")])
@@ -36,3 +38,12 @@ def test_devices_are_known_by_their_names():
     assert plausible.peak("NVIDIA L40S") == 367
     with pytest.raises(ClaimsError, match="device 'abacus' has no peak on our list; the nearest are"):
         plausible.peak("abacus")
+
+
+def test_a_dense_time_far_from_an_engines_operators_is_doubted_and_not_refuted(monkeypatch):
+    monkeypatch.setattr("trio_profile.cost.aiconfigurator.tables", lambda _: [FakeTables()])
+    for milliseconds, doubts in ((9_000_000, ["underdetermined"]), (3_000_000, [])):
+        document = of_row("{retention: 0.5, prefill_ms: 1}", f"{{prefill_ms: {milliseconds}}}", device="a100")
+        findings = [finding for finding in document.claims if finding.check == "operators"]
+        assert [finding.verdict for finding in findings] == doubts
+        assert all("far from what an engine's operators" in line for line in plain(findings, document))
