@@ -51,9 +51,7 @@ def short_name(family: str) -> str:
 
 NAMES = {short_name(family): family for family in families}
 FAMILIES = tuple(NAMES)
-BY_HAND = ("llava", "llava_next", "qwen2_5_vl")
-"""The families whose decoder `reference.py` has written out."""
-CACHED = (*BY_HAND, "qwen3_vl", "internvl")
+CACHED = ("llava", "llava_next", "qwen2_5_vl", "qwen3_vl", "internvl")
 """Families whose cache holds every key. Qwen3-VL norms queries and keys, and adds to its first layers' input."""
 MULTI_AXIS = tuple(name for name, family in NAMES.items() if families[family].multi_axis_positions)
 """Families whose positions have several axes."""
@@ -78,7 +76,7 @@ def fast_first(values: Iterable[Any], *fast: Any) -> list[Any]:
 
 every_family = pytest.mark.parametrize("family", fast_first(FAMILIES, *QUICK))
 cached = pytest.mark.parametrize("family", fast_first(CACHED, "llava", "qwen3_vl"))
-by_hand = pytest.mark.parametrize("family", fast_first(BY_HAND, "llava", "qwen2_5_vl"))
+one_or_three_axes = pytest.mark.parametrize("family", ["llava", "qwen2_5_vl"])
 every_kernel = pytest.mark.parametrize(
     ("family", "attention"),
     fast_first(KERNELS, *((family, families[NAMES[family]].toy_attention[-1]) for family in QUICK)),
