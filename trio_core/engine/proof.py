@@ -7,8 +7,8 @@ asks for the proof.
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,22 +16,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from trio_core.engine.checking import STEPS, Inputs, Prune
 from trio_core.errors import UnsupportedModel, first_line
 from trio_core.models.adapter import Adapter, families
 from trio_core.models.toy import PER_TOKEN, batch, generated
 from trio_core.releases import TESTED, USE_TESTED, installed, is_tested
 from trio_core.rules import equations
-from trio_core.trace import StageTrace, Trace
-
-Prune = Callable[..., AbstractContextManager[Trace]]
-Inputs = dict[str, Tensor]
+from trio_core.trace import StageTrace
 
 STAGES = {"retention": 0.5, "layers": (1, 3)}
 """Where the toys are pruned."""
 AFTER = 9
 """Words behind a toy's picture."""
-STEPS = 3
-"""Tokens to generate."""
 TOLERANCE = 1e-3
 """The largest difference from the oracle, as a share of its largest value."""
 
