@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
-from transformers import LogitsProcessor, PreTrainedModel
+from transformers import PreTrainedModel
 
 from tests.core import tiny
 from trio_core import prune
@@ -72,27 +72,16 @@ def forced_logits(
     model: PreTrainedModel, inputs: Inputs, stages: Sequence[Stage], written: Tensor, *, compact: bool = False
 ) -> Tensor:
     """[B, T, V] of a dense `generate` that is made to write the tokens `written` [B, T]. Else as `prefill_logits`."""
-    steps = written.shape[1]
+    prompt, steps = inputs["input_ids"].shape[1], written.shape[1]
+    forced = lambda sample, ids: [int(written[sample, len(ids) - prompt])]  # noqa: E731
     with _hiding(model, inputs, stages, compact):
-        return generate(model, inputs, steps, logits_processor=[_Forced(inputs["input_ids"].shape[1], written)])[1]
+        return generate(model, inputs, steps, prefix_allowed_tokens_fn=forced)[1]
 
 
 def generate(model: Any, inputs: Inputs, steps: int, **options: Any) -> tuple[Tensor, Tensor]:
     """Greedy generation of exactly `steps` tokens: the tokens [B, T] and their logits [B, T, V]."""
     output = tiny.generate(model, inputs, steps, **options)
     return output.sequences[:, -steps:], torch.stack(output.logits, dim=1)
-
-
-class _Forced(LogitsProcessor):
-    """Leaves one token at each step."""
-
-    def __init__(self, prompt: int, written: Tensor):
-        self.prompt = prompt
-        self.written = written
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        token = self.written[:, input_ids.shape[1] - self.prompt]
-        return torch.full_like(scores, -torch.inf).scatter(1, token[:, None], 0.0)
 
 
 @contextmanager

@@ -1,43 +1,34 @@
 """`prune` on the real classes at toy size: a pruned model is the model on a shorter sequence."""
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tests.core import reference, tiny
-from tests.core.models.test_families import CLOSE, LAYERS, METHOD, apart, check, listening
-from tests.core.reference import stages_of
-from tests.core.tiny import ATTENTION, BY_HAND, NUM_LAYERS
+from tests.core import tiny
+from tests.core.models.test_families import CLOSE, LAYERS, METHOD, apart, check, listening, shortened, stages_of
+from tests.core.tiny import NUM_LAYERS
 from trio_core import Schedule, Trio, TrioError, prune
-from trio_core.methods.method import Method
-from trio_core.trace import Trace
 
 
-def check_against_reference(
-    family: str, model: PreTrainedModel, samples: list[dict[str, Tensor]], method: Method
-) -> Trace:
-    """Generate in a batch; each sample must be what the decoder written out makes of it alone."""
-    return check(family, model, samples, method, partial(reference.shortened, model))
+def check_second_turn(model: Any, family: str, dense: PreTrainedModel) -> None:
+    """Several tokens at once on a pruned cache, one sample's turn a word shorter and padded, then one token more.
 
-
-def check_second_turn(model: PreTrainedModel, family: str) -> None:
-    """Several tokens at once on a pruned cache, one sample's turn a word shorter and padded, then one token more."""
+    dense: the model whose layers are the oracle.
+    """
     samples = tiny.unequal_spans(family, before=0)
     words = torch.randint(1, tiny.WORDS, (2, 4))
     mask = tiny.batch(samples)["attention_mask"]
     mask = torch.cat([mask, torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])], dim=1)
-    last = torch.stack([reference.position_ids(one).max() for one in samples])[:, None]
-    positions = last + mask[:, -4:].cumsum(dim=1)
-    if family == "qwen2_5_vl":
-        positions = positions.expand(3, -1, -1)
+    positions = mask.cumsum(dim=1)[:, -4:] - 1
     with torch.no_grad(), prune(model, METHOD) as trace, listening(model) as calls:
         cache = model(**tiny.batch(samples), use_cache=True)[tiny.CACHE]
+        if family in tiny.MULTI_AXIS:
+            positions = (positions + model.model.rope_deltas).expand(3, -1, -1)
         for turn, known in ((slice(0, 3), -1), (slice(3, 4), None)):
             model(
                 input_ids=words[:, turn],
@@ -47,14 +38,15 @@ def check_second_turn(model: PreTrainedModel, family: str) -> None:
             )
     for b, one in enumerate(samples):
         fed = words[b, 1 - b :].tolist()
-        expected, _ = reference.shortened(model, one, fed, stages_of(trace, one, b))
+        left = stages_of(trace, one, b, one["input_ids"].shape[1] + len(fed))
+        expected, _ = shortened(dense, one, fed, left)
         for layer, wanted in enumerate(expected):
             seen = torch.cat([calls[1][layer][2][b, 1 - b :], calls[2][layer][2][b]])
             assert apart(seen, wanted[-len(fed) :]) < CLOSE, f"sample {b}, layer {layer + 1}"
 
 
 COMPACT = Trio(retention=0.5, layers=LAYERS, positions="compact")
-BY_KERNEL = [(family, attention) for family in BY_HAND for attention in ATTENTION]
+BY_KERNEL = product(tiny.CACHED, tiny.ATTENTION)
 every_kernel = pytest.mark.parametrize(("family", "attention"), tiny.fast_first(BY_KERNEL, ("llava", "sdpa")))
 
 
@@ -76,14 +68,15 @@ def batches(family: str) -> dict[str, list[dict[str, Tensor]]]:
 @pytest.mark.parametrize("name", batches("llava"))
 def test_hidden_states_are_those_of_a_sequence_that_was_physically_built_shorter(family, attention, name):
     model, samples = tiny.model(family, attention), batches(family)[name]
-    check_against_reference(family, model, samples, METHOD)
-    if family != "qwen2_5_vl" and name in ("one sample", "unequal spans with padding"):
-        check_against_reference(family, model, samples, COMPACT)
+    check(family, model, samples)
+    if family not in tiny.MULTI_AXIS and name in ("one sample", "unequal spans with padding"):
+        check(family, model, samples, COMPACT)
 
 
 @every_kernel
 def test_a_padded_second_turn(family, attention):
-    check_second_turn(tiny.model(family, attention), family)
+    model = tiny.model(family, attention)
+    check_second_turn(model, family, model)
 
 
 def test_compact_positions_without_position_ids():
@@ -93,7 +86,8 @@ def test_compact_positions_without_position_ids():
         cache = model(**one)[tiny.CACHE]
         for token in tokens:
             model(input_ids=token.view(1, 1), **{tiny.CACHE: cache})
-    expected, _ = reference.shortened(model, one, tokens.tolist(), stages_of(trace, one), compact=True)
+    left = stages_of(trace, one, length=one["input_ids"].shape[1] + len(tokens))
+    expected, _ = shortened(model, one, tokens.tolist(), left, compact=True)
     for step, layer in product(range(3), range(NUM_LAYERS)):
         assert apart(calls[1 + step][layer][2][0, 0], expected[layer][step - 3]) < CLOSE
 

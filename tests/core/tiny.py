@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from inspect import signature
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from trio_core.models.toy import (
     VISION_START,
     VOCABULARY,
     WORDS,
+    Random,
     Size,
     batch,
     build,
@@ -51,9 +53,7 @@ def short_name(family: str) -> str:
 
 NAMES = {short_name(family): family for family in families}
 FAMILIES = tuple(NAMES)
-BY_HAND = ("llava", "llava_next", "qwen2_5_vl")
-"""The families whose decoder `reference.py` has written out."""
-CACHED = (*BY_HAND, "qwen3_vl", "internvl")
+CACHED = ("llava", "llava_next", "qwen2_5_vl", "qwen3_vl", "internvl")
 """Families whose cache holds every key. Qwen3-VL norms queries and keys, and adds to its first layers' input."""
 MULTI_AXIS = tuple(name for name, family in NAMES.items() if families[family].multi_axis_positions)
 """Families whose positions have several axes."""
@@ -78,7 +78,7 @@ def fast_first(values: Iterable[Any], *fast: Any) -> list[Any]:
 
 every_family = pytest.mark.parametrize("family", fast_first(FAMILIES, *QUICK))
 cached = pytest.mark.parametrize("family", fast_first(CACHED, "llava", "qwen3_vl"))
-by_hand = pytest.mark.parametrize("family", fast_first(BY_HAND, "llava", "qwen2_5_vl"))
+one_or_three_axes = pytest.mark.parametrize("family", ["llava", "qwen2_5_vl"])
 every_kernel = pytest.mark.parametrize(
     ("family", "attention"),
     fast_first(KERNELS, *((family, families[NAMES[family]].toy_attention[-1]) for family in QUICK)),
@@ -175,9 +175,18 @@ def without_videos(one: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def videos(family: str, after: int = 9) -> list[dict[str, Tensor]]:
-    """One video, and two with more words behind them; no pictures."""
-    adapter = families[NAMES[family]]
-    return [adapter.toy_video_sample(1, after, seed=1), adapter.toy_video_sample(2, after + 3)]
+    """One video of three frames; and two with more words behind, the second one of two frames where that can be."""
+    return [_clips(family, 1, after, seed=1), _clips(family, 2, after + 3, seed=0)]
+
+
+def _clips(family: str, count: int, after: int, seed: int) -> dict[str, Tensor]:
+    adapter, random = families[NAMES[family]], Random(seed)
+    lengths = (3, 2) if family in MULTI_AXIS else (3, 3)  # elsewhere the videos of a batch are one tensor
+    clips = [adapter.toy_video(random, frames) for frames in lengths[:count]]
+    words = [random.words(3), *(clip.ids for clip in clips), random.words(after)]
+    ids = torch.tensor([[*chain(*words)]])
+    pixels = {name: torch.cat([clip.inputs[name] for clip in clips]) for name in clips[0].inputs}
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pixels, **adapter.toy_token_types(ids)}
 
 
 @torch.no_grad()

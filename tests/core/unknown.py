@@ -8,19 +8,10 @@ import transformers
 from transformers import PreTrainedModel
 
 from tests.core import tiny
-from trio_core.models import families, toy
+from trio_core.models import families, qwen, toy
 
 LLAMA = {**toy.TEXT, "model_type": "llama"}
 SIGLIP = {**toy.VISION, "model_type": "siglip_vision_model"}
-QWEN_TOWER = {
-    "depth": 2,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_heads": 2,
-    "patch_size": 4,
-    "out_hidden_size": 32,
-}
-"""A tower of Qwen's kind: patches of 4 × 4 pixels, of which 2 × 2 become one token."""
 
 
 def made(
@@ -149,7 +140,7 @@ def qwen3_5_text() -> dict[str, Any]:
 
 
 def qwen3_5() -> PreTrainedModel:
-    tower = {**QWEN_TOWER, "num_position_embeddings": 16}
+    tower = {**qwen.TOWER, "depth": 2, "num_position_embeddings": 16}
     return made("Qwen3_5", qwen3_5_text(), tower, **toy.FRAMED_PLACEHOLDERS)
 
 

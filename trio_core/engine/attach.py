@@ -73,7 +73,7 @@ def _expect(setup: Setup, inputs: dict[str, Any]) -> None:
 
 
 def _tell_tower(setup: Setup, prompt: Prompt) -> None:
-    setup.tower.expect(tuple((len(p.rows), p.schedule.budget_after(0)) for p in prompt.pictures))
+    setup.tower.expect(tuple((len(p.rows), p.schedule.tokens_by_layer[0]) for p in prompt.pictures))
 
 
 class Attachment:

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, NoReturn
 
-from torch import nn
-
 from trio_core.errors import UnsupportedInput
 from trio_core.models.encoder import Tower
 from trio_core.models.layer import Replacement
@@ -28,7 +26,7 @@ class GuardedGenerate:
     inputs: its keyword arguments while it runs. If it runs the tower itself, the forward does not get all of them.
     """
 
-    def __init__(self, model: nn.Module, tower: Tower, expect: Callable[[dict[str, Any]], None]):
+    def __init__(self, model: Any, tower: Tower, expect: Callable[[dict[str, Any]], None]):
         self.model = model
         self.tower = tower
         self.expect = expect
@@ -36,12 +34,10 @@ class GuardedGenerate:
         self.pruned = False
         self.copies = 1
         self.inputs: dict[str, Any] = {}
-        self.generate = getattr(model, "generate", None)
+        self.generate = model.generate
 
     def install(self) -> list[Replacement]:
         """Stand in for the model's methods. Returns the handles."""
-        if self.generate is None:
-            return []
         update_wrapper(self, self.generate)
         refusal = Replacement(self.model, "init_continuous_batching", _refuse_continuous_batching)
         return [Replacement(self.model, "generate", self), refusal]
@@ -56,7 +52,6 @@ class GuardedGenerate:
                     f"{name}: assisted decoding puts a draft behind the prompt before the prefill, and pruning would "
                     "depend on it; generate without it inside prune()"
                 )
-        assert self.generate is not None
         self.tower.forget()
         repeats = ("num_beams", "num_return_sequences")
         self.copies = max(next((source[n] for source in sources if source.get(n)), 1) for n in repeats)

@@ -7,8 +7,8 @@ asks for the proof.
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,22 +16,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from trio_core.engine.checking import STEPS, Inputs, Prune
 from trio_core.errors import UnsupportedModel, first_line
 from trio_core.models.adapter import Adapter, families
 from trio_core.models.toy import PER_TOKEN, batch, generated
 from trio_core.releases import TESTED, USE_TESTED, installed, is_tested
-from trio_core.rules.equations import proxy_loss
-from trio_core.trace import StageTrace, Trace
-
-Prune = Callable[..., AbstractContextManager[Trace]]
-Inputs = dict[str, Tensor]
+from trio_core.rules import equations
+from trio_core.trace import StageTrace
 
 STAGES = {"retention": 0.5, "layers": (1, 3)}
 """Where the toys are pruned."""
 AFTER = 9
 """Words behind a toy's picture."""
-STEPS = 3
-"""Tokens to generate."""
 TOLERANCE = 1e-3
 """The largest difference from the oracle, as a share of its largest value."""
 
@@ -203,24 +199,18 @@ def _gradient(dense: Adapter, inputs: Inputs, stages: Sequence[StageTrace], boun
 
     boundary: of the stage. The layer behind it is the probed one.
     """
-    entered: list[Tensor] = []
-    losses: list[Tensor] = []
-
-    def enter(_layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        entered.append(args[0].detach().requires_grad_())
-        return (entered[0], *args[1:])
-
-    def leave(_layer: nn.Module, _args: Any, output: Any) -> None:
-        losses.append(proxy_loss(dense.readout(output[0] if isinstance(output, tuple) else output)[:, -4:]))
-
-    probed = dense.layers[boundary]
+    probed, calls = dense.layers[boundary], list[Any]()
     earlier = [stage for stage in stages if stage.layer < boundary]
-    with (
-        torch.enable_grad(),
-        _hiding(dense, inputs, earlier),
-        probed.register_forward_pre_hook(enter),
-        probed.register_forward_hook(leave),
-    ):
+
+    def listen(_layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        calls.append((args, kwargs))
+
+    with _hiding(dense, inputs, earlier), probed.register_forward_pre_hook(listen, with_kwargs=True):
         dense.model(**inputs, use_cache=False)
-        (slopes,) = torch.autograd.grad(losses[0], entered)
-    return slopes[0].norm(dim=-1)[dense.visual_tokens(inputs["input_ids"])[0]]
+    ((args, kwargs),) = calls
+
+    def readout(hidden: Tensor) -> Tensor:
+        output = probed(hidden, *args[1:], **kwargs)
+        return dense.readout(output[0] if isinstance(output, tuple) else output)[:, -4:]
+
+    return equations.saliency(readout, args[0])[0, dense.visual_tokens(inputs["input_ids"])[0]]

@@ -72,7 +72,7 @@ class Picture:
     def at_stage(self, layer: int, device: torch.device) -> "Picture":
         """The picture on a device, with the budget of the stage after `layer`."""
         rows, number = self.rows.to(device), self.number.to(device)
-        return replace(self, rows=rows, number=number, budget=self.schedule.budget_after(layer))
+        return replace(self, rows=rows, number=number, budget=self.schedule.tokens_by_layer[layer])
 
     def of(self, values: Tensor) -> Tensor:
         """[N, …], the picture's rows of one sample's values [S, …].

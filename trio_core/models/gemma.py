@@ -58,16 +58,12 @@ class Gemma3(Gemma):
         "mm_tokens_per_image": 16,
         "tie_word_embeddings": False,
     }
+    toy_types_name: ClassVar[str] = "token_type_ids"
 
     def rotary(self, hidden: HiddenBSD, position_ids: Tensor, index: int = 0) -> tuple[Tensor, Tensor]:
         """Cosines and sines for the kind of layer that `index` is. The arguments are Adapter's."""
         kind = self.model.config.get_text_config().layer_types[index]
         return self.decoder.get_submodule("rotary_emb")(hidden, position_ids, kind)
-
-    @classmethod
-    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
-        """1 for the tokens of a picture, which all see each other; 0 for words."""
-        return {"token_type_ids": (ids == toy.IMAGE).long()}
 
 
 class Gemma4(Gemma3):
@@ -103,6 +99,7 @@ class Gemma4(Gemma3):
         "video_token_id": toy.VIDEO,
         "tie_word_embeddings": False,
     }
+    toy_types_name: ClassVar[str] = "mm_token_type_ids"
 
     def __init__(self, model: PreTrainedModel):
         super().__init__(model)
@@ -164,11 +161,6 @@ class Gemma4(Gemma3):
         return toy.ToyPicture(
             {"pixel_values": pixels, "image_position_ids": places[None]}, [toy.IMAGE] * (height * width // 4)
         )
-
-    @classmethod
-    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
-        """1 for the tokens of a picture, which all see each other; 0 for words."""
-        return {"mm_token_type_ids": (ids == toy.IMAGE).int()}
 
 
 class PaliGemma(Gemma):

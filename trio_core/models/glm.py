@@ -33,6 +33,7 @@ class Glm46V(Adapter):
         "rope_parameters": {**toy.MROPE, "partial_rotary_factor": 0.5},
     }
     toy_options: ClassVar[dict[str, Any]] = {"image_token_id": toy.IMAGE, "video_token_id": toy.VIDEO}
+    toy_types_name: ClassVar[str] = "mm_token_type_ids"
 
     @property
     def video_ids(self) -> tuple[int, ...]:
@@ -63,8 +64,3 @@ class Glm46V(Adapter):
         large, word = picture(random, "large"), random.words(1)
         inputs = {name: torch.cat([large.inputs[name], value]) for name, value in small.inputs.items()}
         return toy.ToyPicture(inputs, large.ids + word + small.ids)
-
-    @classmethod
-    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
-        """0 for words, 1 for pictures."""
-        return {"mm_token_type_ids": (ids == toy.IMAGE).int()}

@@ -127,7 +127,7 @@ class LlavaNextVideo(Tiled, Clip):
     family: ClassVar[str] = "LLaVA-NeXT-Video"
     classes: ClassVar[tuple[str, ...]] = ("LlavaNextVideoForConditionalGeneration",)
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
-    toy_video_tokens: ClassVar[int] = 2 * 4
+    toy_video_frames: ClassVar[int] = 2
     tower_class: ClassVar[type[ClipTower]] = ResampledTower
 
     def tower(self) -> WatchedTower:
@@ -149,7 +149,7 @@ class LlavaOnevision(Tiled, Clip):
     classes: ClassVar[tuple[str, ...]] = ("LlavaOnevisionForConditionalGeneration",)
     toy_vision: ClassVar[dict[str, Any]] = toy.SIGLIP
     toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "model_type": "qwen2"}
-    toy_video_tokens: ClassVar[int] = 2 * 4 + 1
+    toy_video_frames: ClassVar[int] = 2
     video_extra: ClassVar[int] = 1
     tower_class: ClassVar[type[ClipTower]] = PooledTower
 
@@ -161,7 +161,8 @@ class VideoLlava(Adapter):
     classes: ClassVar[tuple[str, ...]] = ("VideoLlavaForConditionalGeneration",)
     toy_vision: ClassVar[dict[str, Any]] = toy.CLIP
     toy_options: ClassVar[dict[str, Any]] = toy.PLACEHOLDERS
-    toy_video_tokens: ClassVar[int] = 2 * 17
+    toy_video_frames: ClassVar[int] = 2
+    toy_frame_tokens: ClassVar[int] = 17
 
     def grids(self, inputs: dict[str, Any], tokens: Sequence[int]) -> list[Grid]:  # noqa: ARG002
         """Squares, behind the CLS token in a frame of a video. The arguments are Adapter's."""

@@ -37,6 +37,7 @@ class Molmo2(Adapter):
             "vision_feature_layer": [1, 0],
         },
     }
+    toy_is_framed: ClassVar[bool] = True
 
     def attention_layer(self, layer: nn.Module) -> AttentionLayer:
         """A decoder layer taken apart. Raises UnsupportedModel also for Molmo 2's layers after Olmo's."""
@@ -76,11 +77,6 @@ class Molmo2(Adapter):
             "image_num_crops": torch.tensor([crops]),
         }
         return toy.ToyPicture(inputs, [toy.IMAGE] * len(pooling))
-
-    @classmethod
-    def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
-        """The picture stands between a start and an end id. It stands without them where the prompt begins with it."""
-        return before + ([toy.VISION_START, *picture, toy.VISION_END] if before else picture) + after
 
     @classmethod
     def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ Kept tokens retain their three-axis positions. `rope_deltas` stay as the model c
 """
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -33,6 +34,9 @@ class Qwen(Adapter):
     takes_pixels: ClassVar[bool] = True
     toy_text: ClassVar[dict[str, Any]] = {**toy.TEXT, "rope_parameters": toy.MROPE}
     toy_options: ClassVar[dict[str, Any]] = toy.FRAMED_PLACEHOLDERS
+    toy_types_name: ClassVar[str] = "mm_token_type_ids"
+    toy_is_framed: ClassVar[bool] = True
+    toy_video_frames: ClassVar[int] = 1
     frames_apart: ClassVar[bool] = False
     """Whether the prompt has text between the frames of a video."""
 
@@ -54,32 +58,17 @@ class Qwen(Adapter):
         return shapes if sum(shape.tokens for shape in shapes) == tokens else ()
 
     @classmethod
-    def toy_videos(cls, random: toy.Random, count: int) -> toy.ToyPicture:
-        """A video of three frames of 4 × 4 patches, and others of two frames of 4 × 6 patches."""
-        videos = [_frames(random, 3, 4, 4, apart=cls.frames_apart)]
-        videos += [_frames(random, 2, 4, 6, apart=cls.frames_apart) for _ in range(count - 1)]
-        names = ("pixel_values_videos", "video_grid_thw")
-        inputs = {name: torch.cat([video.inputs[name] for video in videos]) for name in names}
-        return toy.ToyPicture(inputs, [token for video in videos for token in video.ids])
-
-    @classmethod
     def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """One picture of 6 × 8 patches and a video of one frame of 4 × 4, or one of 4 × 6 patches alone."""
-        still = picture(random, size)
-        return still + _frames(random, 1, 4, 4, apart=False) if size == "large" else still
+        """A picture of 6 × 8 patches, or of 4 × 6."""
+        return picture(random, size)
 
     @classmethod
-    def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
-        """The picture stands between a start and an end id. It stands without them where the prompt begins with it."""
-        count = picture.count(toy.IMAGE)
-        if before:
-            picture = [toy.VISION_START, *picture[:count], toy.VISION_END, *picture[count:]]
-        return before + picture + after
-
-    @classmethod
-    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
-        """0 for words, 1 for pictures, 2 for videos."""
-        return {"mm_token_type_ids": (ids == toy.IMAGE).int() + 2 * (ids == toy.VIDEO).int()}
+    def toy_video(cls, random: toy.Random, frames: int) -> toy.ToyPicture:
+        """A video of frames of 4 × 4 patches between a start and an end id, with a word before it."""
+        pixels, grid = random.pixels(frames * 4 * 4, _PATCH_PIXELS), torch.tensor([[frames, 4, 4]])
+        runs = [cls.toy_frame_tokens] * frames if cls.frames_apart else [cls.toy_frame_tokens * frames]
+        clips = ([*random.words(1), toy.VISION_START, *[toy.VIDEO] * run, toy.VISION_END] for run in runs)
+        return toy.ToyPicture({"pixel_values_videos": pixels, "video_grid_thw": grid}, [*chain(*clips)])
 
 
 class QwenWithTower(Qwen):
@@ -126,6 +115,7 @@ class Qwen25VL(QwenWithTower):
     decoders: ClassVar[tuple[str, ...]] = ("qwen2_5_vl_text",)
     # Windows of 16 × 16 pixels in the first block.
     toy_vision: ClassVar[dict[str, Any]] = {**TOWER, "depth": 2, "window_size": 16, "fullatt_block_indexes": [1]}
+    toy_video_frames: ClassVar[int] = 0  # methods that look into the tower take one kind in a batch
 
     def tower(self) -> WatchedTower:
         """The tower, read at its last block that attends over whole pictures. Raises UnsupportedModel without one."""
@@ -136,11 +126,6 @@ class Qwen25VL(QwenWithTower):
                 "tower need a block that attends over whole pictures"
             )
         return QwenTower(visual, whole[-1], visual.window_size // visual.spatial_merge_size // visual.patch_size)
-
-    @classmethod
-    def toy_picture(cls, random: toy.Random, size: toy.Size) -> toy.ToyPicture:
-        """One picture and no video: methods that look into the tower take one kind in a batch."""
-        return picture(random, size)
 
 
 class Qwen3VL(Qwen):
@@ -172,12 +157,3 @@ def picture(random: toy.Random, size: toy.Size) -> toy.ToyPicture:
     height, width = (6, 8) if size == "large" else (4, 6)
     pixels, grid = random.pixels(height * width, _PATCH_PIXELS), torch.tensor([[1, height, width]])
     return toy.ToyPicture({"pixel_values": pixels, "image_grid_thw": grid}, [toy.IMAGE] * (height * width // 4))
-
-
-def _frames(random: toy.Random, frames: int, height: int, width: int, *, apart: bool) -> toy.ToyPicture:
-    """A video between a start and an end id, with a word before it. apart: each frame stands so by itself."""
-    pixels = random.pixels(frames * height * width, _PATCH_PIXELS)
-    inputs = {"pixel_values_videos": pixels, "video_grid_thw": torch.tensor([[frames, height, width]])}
-    runs = [height * width // 4] * frames if apart else [frames * height * width // 4]
-    ids = [token for run in runs for token in (*random.words(1), toy.VISION_START, *[toy.VIDEO] * run, toy.VISION_END)]
-    return toy.ToyPicture(inputs, ids)

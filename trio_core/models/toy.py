@@ -90,8 +90,14 @@ class ToyFamily:
     """The rest of the toy's configuration."""
     toy_image_size: ClassVar[int] = 16
     """Pixels along the side of a picture of which the toy's tower makes 16 visual tokens."""
-    toy_video_tokens: ClassVar[int] = 0
-    """Placeholders of the video that the large sample has behind its picture; 0 without one."""
+    toy_video_frames: ClassVar[int] = 0
+    """Frames of the video that the large sample has behind its picture; 0 without one."""
+    toy_frame_tokens: ClassVar[int] = 4
+    """Visual tokens of a frame of a toy's video."""
+    toy_types_name: ClassVar[str] = ""
+    """The model's argument that names the kind of each token; empty where it takes none."""
+    toy_is_framed: ClassVar[bool] = False
+    """Whether the picture stands between a start and an end id, unless the prompt begins with it."""
     video_extra: ClassVar[int] = 0
     """Visual tokens behind the last frame of a video, such as a newline."""
 
@@ -107,33 +113,6 @@ class ToyFamily:
         return build(getattr(transformers, cls.classes[0]), cls.toy_config(), attention, seed)
 
     @classmethod
-    def toy_video_sample(cls, videos: int = 1, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
-        """One unpadded sample without a picture: videos of three frames or two, with a word before each.
-
-        videos: how many.
-        after: words after the last video.
-        seed: words and pixels depend on it.
-        """
-        random = Random(seed)
-        clips = cls.toy_videos(random, videos)
-        return cls._toy_inputs(random.words(3) + clips.ids + random.words(after), clips)
-
-    @classmethod
-    def _toy_inputs(cls, ids: list[int], picture: "ToyPicture") -> dict[str, Tensor]:
-        """The arguments of the model's forward for a prompt with a picture or videos."""
-        ids_1S = torch.tensor([ids])
-        mask = torch.ones_like(ids_1S)
-        return {"input_ids": ids_1S, "attention_mask": mask, **picture.inputs, **cls.toy_token_types(ids_1S)}
-
-    @classmethod
-    def toy_videos(cls, random: "Random", count: int) -> "ToyPicture":
-        """Videos of three frames."""
-        tokens = (cls.toy_video_tokens - cls.video_extra) // 2 * 3 + cls.video_extra
-        pixels = random.pixels(count, 3, 3, 16, 16)
-        ids = [token for _ in range(count) for token in (*random.words(1), *[VIDEO] * tokens)]
-        return ToyPicture({"pixel_values_videos": pixels}, ids)
-
-    @classmethod
     def toy_sample(cls, size: Size = "large", before: int = 3, after: int = 9, seed: int = 0) -> dict[str, Tensor]:
         """One unpadded sample for the toy, as keyword arguments of its forward.
 
@@ -144,11 +123,11 @@ class ToyFamily:
         """
         random = Random(seed)
         picture = cls.toy_picture(random, size)
-        if cls.toy_video_tokens and size == "large":
-            pixels = random.pixels(1, 2, 3, 16, 16)  # a word, and a video of two frames
-            ids = [*random.words(1), *[VIDEO] * cls.toy_video_tokens]
-            picture += ToyPicture({"pixel_values_videos": pixels}, ids)
-        return cls._toy_inputs(cls.toy_prompt(random.words(before), picture.ids, random.words(after)), picture)
+        if cls.toy_video_frames and size == "large":
+            picture += cls.toy_video(random, cls.toy_video_frames)
+        ids = torch.tensor([cls.toy_prompt(random.words(before), picture.ids, random.words(after))])
+        mask = torch.ones_like(ids)
+        return {"input_ids": ids, "attention_mask": mask, **picture.inputs, **cls.toy_token_types(ids)}
 
     @classmethod
     def toy_picture(cls, random: "Random", size: Size) -> "ToyPicture":
@@ -159,14 +138,25 @@ class ToyFamily:
         return ToyPicture({"pixel_values": pixels}, [IMAGE] * 16 + between)
 
     @classmethod
+    def toy_video(cls, random: "Random", frames: int) -> "ToyPicture":
+        """A word, and a video of so many frames."""
+        pixels = random.pixels(1, frames, 3, 16, 16)
+        ids = [*random.words(1), *[VIDEO] * (frames * cls.toy_frame_tokens + cls.video_extra)]
+        return ToyPicture({"pixel_values_videos": pixels}, ids)
+
+    @classmethod
     def toy_prompt(cls, before: list[int], picture: list[int], after: list[int]) -> list[int]:
-        """The ids of the prompt in their order, from the ids of its three parts."""
+        """The ids of the prompt in their order, from the ids of its three parts. A video follows the picture."""
+        if cls.toy_is_framed and before:
+            count = picture.count(IMAGE)
+            picture = [VISION_START, *picture[:count], VISION_END, *picture[count:]]
         return before + picture + after
 
     @classmethod
-    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:  # noqa: ARG003
-        """The model's arguments that name the kind of each token of `ids` [1, S], in a family that takes such."""
-        return {}
+    def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
+        """The kind of each token of `ids` [1, S], by the argument's name: 0 for words, 1 for pictures, 2 for videos."""
+        kinds = (ids == IMAGE).int() + 2 * (ids == VIDEO).int()
+        return {cls.toy_types_name: kinds} if cls.toy_types_name else {}
 
 
 @dataclass(frozen=True)

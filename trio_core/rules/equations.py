@@ -72,9 +72,6 @@ def nms_select(scores: ScoresN, features: FeaturesND, budget: int, threshold: fl
         if not suppressed[i]:
             selected.append(i)
             suppressed |= unit @ unit[i] >= threshold
-    for i in order:
-        if len(selected) >= budget:
-            break
-        if i not in selected:
-            selected.append(i)
+    others = [i for i in order if i not in selected]
+    selected += others[: budget - len(selected)]
     return torch.tensor(sorted(selected), dtype=torch.long, device=scores.device)

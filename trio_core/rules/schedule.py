@@ -143,13 +143,6 @@ class Schedule:
         budgets = [min(visual_tokens, max(1, round(fixed * share / profile[stage]))) for share in profile]
         return cls(places, tuple(budgets), visual_tokens, num_layers)
 
-    def budget_after(self, layer: int) -> int:
-        """How many tokens are left behind `layer`, also where no stage stands after it.
-
-        layer: between 0 and L − 1. 0 is the place before the decoder.
-        """
-        return self.tokens_by_layer[layer]
-
     @property
     def tokens_by_layer(self) -> tuple[int, ...]:
         """[L], how many visual tokens each layer runs on: V0, V1, … in F_inf of the TRIO paper (Eq. 12)."""

@@ -47,16 +47,6 @@ def test_a_trial_runs_in_the_models_own_precision():
         pass
 
 
-def test_granite_adds_its_features_to_kept_tokens():
-    model = unknown.granite_vision()
-    seen = self_check(model, prune)
-    assert seen.picture and seen.faults == ()
-    trial = checking._Trial(model, prune)
-    assert trial.picture is not None
-    ids = torch.tensor([[3, 1, 4, *[tiny.IMAGE] * trial.picture[1], *range(20, 29)]])
-    check("llava", model, [trial.inputs(ids)])
-
-
 def refused(model: PreTrainedModel, says: str, method=Grid(retention=0.5)) -> None:  # noqa: B008
     with tiny.refused(UnsupportedModel, says), prune(model, method):
         pass

@@ -5,6 +5,7 @@ the order of what is left, and mistakes position ids with gaps for packed sequen
 """
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -18,9 +19,9 @@ from transformers import (
 from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.masking_utils import flash_attention_mask
 
-from tests.core import reference, tiny
+from tests.core import tiny
 from tests.core.models.test_families import LAYERS, METHOD, TOKENS, check, windowed
-from tests.core.test_pruning import batches, check_against_reference, check_second_turn
+from tests.core.test_pruning import batches, check_second_turn
 from trio_core import UnsupportedInput, prune
 
 NAME = "flash_on_cpu"
@@ -92,7 +93,7 @@ def test_each_version_by_its_name(name, monkeypatch):
     monkeypatch.setitem(AttentionInterface._global_mapping, name, flash_attention_forward)
     monkeypatch.setitem(AttentionMaskInterface._global_mapping, name, flash_attention_mask)
     samples = [tiny.sample("llava", "large"), tiny.sample("llava", "small", after=30, seed=1)]
-    check_against_reference("llava", named(tiny.model("llava"), name), samples, METHOD)
+    check("llava", named(tiny.model("llava"), name), samples, dense=tiny.model("llava"))
 
 
 class TestWindow:
@@ -118,16 +119,17 @@ class TestWindow:
 def test_only_the_axis_of_the_text_tells_packed_documents_apart(axes):
     """Of four axes the first one is the text's. Without it, a layer gets no position ids."""
     one = tiny.sample("qwen2_5_vl")
-    model, positions = tiny.model("qwen2_5_vl", NAME), reference.position_ids(one)[:, None]
+    model: Any = tiny.model("qwen2_5_vl", NAME)
+    positions, _ = model.model.get_rope_index(one["input_ids"], one["mm_token_type_ids"], one["image_grid_thw"])
     text = torch.arange(positions.shape[-1])[None, None]
     with torch.no_grad(), prune(model, METHOD) as trace:
         model(**one, position_ids=torch.cat([text, positions]) if axes == 4 else positions)
     assert len(trace.stages) == len(LAYERS)
 
 
-@tiny.by_hand
-def test_padded_and_unequal_batches_are_the_reference(family):
+@tiny.one_or_three_axes
+def test_padded_and_unequal_batches(family):
     model = tiny.model(family, NAME)
     for name in ("left padding", "unequal spans without padding", "a large picture beside a long text"):
-        check_against_reference(family, model, batches(family)[name], METHOD)
-    check_second_turn(model, family)
+        check(family, model, batches(family)[name], dense=tiny.model(family))
+    check_second_turn(model, family, tiny.model(family))

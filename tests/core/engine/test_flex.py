@@ -4,14 +4,13 @@ Torch's own uncompiled form of the kernel stands in (`uncompiled_flex`), but for
 """
 
 import shutil
-from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
 from tests.core import tiny
-from tests.core.models.test_families import EARLY, METHOD, apart, check, shortened, windowed
+from tests.core.models.test_families import EARLY, METHOD, apart, check, windowed
 from trio_core import Trio, UnsupportedModel
 from trio_core.methods.method import Method
 
@@ -21,7 +20,7 @@ FAMILIES = ("llava", "fastvlm", "idefics3", "gemma3", "paligemma", "paligemma2")
 
 def check_toy(family: str, samples: list[dict[str, Tensor]], method: Method) -> None:
     """The family's toy, beside the same toy under another attention."""
-    check(family, tiny.model(family, "flex_attention"), samples, method, partial(shortened, tiny.model(family)))
+    check(family, tiny.model(family, "flex_attention"), samples, method, tiny.model(family))
 
 
 @pytest.mark.usefixtures("uncompiled_flex")
@@ -45,8 +44,8 @@ class TestUncompiled:
     @pytest.mark.parametrize("family", ["gemma3", "paligemma2"])
     @pytest.mark.parametrize("window", [8, 24, 47])
     def test_windows_that_slide(self, family, window):
-        model, oracle = (windowed(family, attention, window) for attention in ("flex_attention", "eager"))
-        check(family, model, tiny.pair(family), oracle=partial(shortened, oracle))
+        model, dense = (windowed(family, attention, window) for attention in ("flex_attention", "eager"))
+        check(family, model, tiny.pair(family), dense=dense)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("family", ["llava", "gemma3", "paligemma"])

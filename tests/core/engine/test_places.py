@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.core import reference, tiny
-from tests.core.models.test_families import METHOD
+from tests.core import tiny
+from tests.core.models.test_families import METHOD, stages_of
 from tests.core.support import bench
 from trio_core import UnsupportedModel, prune
 
@@ -51,7 +51,7 @@ def test_a_steps_attention_is_zero_at_dropped_tokens():
     length = one["input_ids"].shape[1]
     with torch.no_grad(), prune(model, METHOD) as trace:
         output = tiny.generate(model, one, 3, output_attentions=True)
-    stages = reference.stages_of(trace, one)
+    stages = stages_of(trace, one)
     for step, maps in enumerate(output.attentions[1:], start=1):
         left = torch.arange(length)
         for layer, weights in enumerate(maps):

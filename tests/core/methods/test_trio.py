@@ -63,7 +63,7 @@ def test_each_variant_keeps_what_the_equations_say_of_its_layer_and_rows(family,
 
 
 @pytest.mark.parametrize(("probe", "rows"), [("next", "last"), ("current", "shifted")])
-@tiny.by_hand
+@tiny.one_or_three_axes
 def test_autograd_too(family, probe, rows):
     method = made(saliency="autograd", probe=probe, rows=rows, k_pos=3)
     check_equations(tiny.model(family), tiny.pair(family), method)

@@ -1,8 +1,9 @@
 """Every family with a picture or a video going through it: pruned, it is its own layers on a shorter sequence.
 
 The oracle knows nothing of our hooks and frames. It listens to a dense run without a cache, and then calls the model's
-own layers on the kept rows, the masks and rotary embeddings of that run taken at those rows by plain indexing. What a
-decode step makes is the same for a prompt that the new tokens are written behind.
+own layers on the kept rows, the masks and rotary embeddings of that run taken at those rows by plain indexing. So the
+sequence is shortened physically. What a decode step makes is the same for a prompt that the new tokens are written
+behind.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,10 +32,6 @@ METHOD = Trio(retention=0.5, layers=LAYERS)
 
 
 EARLY = DivPrune(retention=0.4)
-
-
-Oracle = Callable[[dict[str, Tensor], Sequence[int], dict[int, Tensor], bool], tuple[list[Tensor], Tensor]]
-"""(sample, new tokens, after layer l the places that stay, whether positions are renumbered) → as `shortened`."""
 
 
 @contextmanager
@@ -143,11 +140,14 @@ def shortened(
     return [step.output for step in steps], logits
 
 
-def stages_of(trace: Trace, one: dict[str, Tensor], sample: int, length: int) -> dict[int, Tensor]:
-    """After layer l, the places that are left of the sample with its new tokens."""
-    visual = tiny.visual_rows(one)
-    text = torch.arange(length)[~torch.isin(torch.arange(length), visual)]
-    return {stage.layer: torch.cat([text, visual[stage.kept[sample]]]) for stage in trace.stages}
+def stages_of(trace: Trace, one: dict[str, Tensor], sample: int = 0, length: int | None = None) -> dict[int, Tensor]:
+    """After layer l, the places that are left of an unpadded sample, ascending.
+
+    sample: its number in the batch. length: of the sample with its new tokens, if there are any.
+    """
+    visual, every = tiny.visual_rows(one), torch.arange(length or one["input_ids"].shape[1])
+    text = every[~torch.isin(every, visual)]
+    return {stage.layer: torch.cat([text, visual[stage.kept[sample].cpu()]]).sort().values for stage in trace.stages}
 
 
 def apart(actual: Tensor, expected: Tensor) -> float:
@@ -173,14 +173,14 @@ def check(
     model: PreTrainedModel,
     samples: list[dict[str, Tensor]],
     method: Method = METHOD,
-    oracle: Oracle | None = None,
+    dense: PreTrainedModel | None = None,
     side: str = "left",
 ) -> Trace:
     """Prefill and greedy decode in a batch: each sample must be what the oracle makes of it alone.
 
-    oracle: the model's own layers, unless another one is given.
+    dense: the model whose layers are the oracle: the pruned one, unless another one is given.
     """
-    oracle, inputs = oracle or partial(shortened, model), tiny.batch(samples, side)
+    inputs = tiny.batch(samples, side)
     with prune(model, method) as trace, listening(model) as calls:
         output = tiny.generate(model, inputs, TOKENS)
     planned = method.layers or method.schedule(len(tiny.visual_rows(samples[0])), tiny.NUM_LAYERS).layers
@@ -190,7 +190,7 @@ def check(
     for b, one in enumerate(samples):
         new = output.sequences[b, -TOKENS:].tolist()
         left = stages_of(trace, one, b, one["input_ids"].shape[1] + TOKENS - 1)
-        outputs, expected = oracle(one, new[:-1], left, method.positions == "compact")
+        outputs, expected = shortened(dense or model, one, new[:-1], left, method.positions == "compact")
         for index, wanted in enumerate(outputs):
             assert holds_in_order(calls[0][index][2][b], wanted[: 1 - TOKENS]), (
                 f"sample {b}, prefill, layer {index + 1}"

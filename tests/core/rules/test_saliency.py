@@ -59,7 +59,7 @@ def test_tail_equals_autograd_under_a_window_and_where_all_see_all():
 
 
 @pytest.mark.parametrize("probe", ["next", "current"])
-@tiny.by_hand
+@tiny.one_or_three_axes
 def test_in_float64_they_are_equal_to_rounding(family, probe):
     model = with_float64_norms(copy.deepcopy(tiny.model(family, "sdpa")).double())
     inputs = {k: v.double() if v.is_floating_point() else v for k, v in tiny.sample(family).items()}
@@ -68,7 +68,7 @@ def test_in_float64_they_are_equal_to_rounding(family, probe):
 
 @pytest.mark.parametrize("side", tiny.fast_first(["left", "right"], "right"))
 @pytest.mark.parametrize("attention", tiny.fast_first(tiny.ATTENTION, "sdpa"))
-@tiny.by_hand
+@tiny.one_or_three_axes
 def test_padded_batches_with_unequal_pictures(family, attention, side):
     inputs = tiny.batch(tiny.unequal_spans(family), side)
     assert widest_difference(tiny.model(family, attention), inputs) < 1e-5

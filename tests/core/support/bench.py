@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tests.core import reference, tiny
+from tests.core import tiny
+from tests.core.models import test_families
+from tests.core.models.test_families import stages_of
 from trio_core import Trio, prune
 from trio_core.methods.method import Method
 from trio_core.trace import Trace
@@ -65,9 +67,9 @@ def kept(trace: Trace, row: int = 0) -> tuple[list[int], ...]:
 
 
 def dropped(trace: Trace, row: int = 0, method: Method = METHOD) -> None:
-    """Each stage of the method ran, and tokens were dropped."""
-    layers = method.layers or method.default_layers(trace.num_layers)
-    assert tuple(stage.layer for stage in trace.stages) == layers, "a stage did not run"
+    """Each stage that the method was given ran, and tokens were dropped."""
+    ran = tuple(stage.layer for stage in trace.stages)
+    assert ran and ran == (method.layers or ran), "a stage did not run"
     counts = [trace.visual_tokens[row], *(len(stage.kept[row]) for stage in trace.stages)]
     assert counts == sorted(counts, reverse=True) and counts[-1] < counts[0], "nothing was dropped"
     assert trace.realised_retention < 1
@@ -79,7 +81,8 @@ def shortened(trace: Trace, one: Inputs, written: Sequence[int] = (), row: int =
     plain: the model whose weights are used; the toy LLaVA unless told.
     """
     plain = plain if plain is not None else tiny.model("llava")
-    return reference.shortened(plain, one, written, reference.stages_of(trace, one, row))[1]
+    stages = stages_of(trace, one, row, one["input_ids"].shape[1] + len(written))
+    return test_families.shortened(plain, one, written, stages)[1]
 
 
 def rows_left(trace: Trace, one: Inputs, logits: Tensor, row: int = 0, side: str = "left") -> Tensor:
@@ -88,7 +91,7 @@ def rows_left(trace: Trace, one: Inputs, logits: Tensor, row: int = 0, side: str
     row: of the sample in the batch. side: where the batch is padded.
     """
     padding = len(logits) - one["input_ids"].shape[1]
-    left = reference.kept_rows(one, trace.stages[-1].kept[row].cpu()) + (padding if side == "left" else 0)
+    left = stages_of(trace, one, row)[trace.stages[-1].layer] + (padding if side == "left" else 0)
     dropped = torch.ones(len(logits), dtype=torch.bool).index_fill(0, left, False)
     assert padding >= 0 and torch.equal(logits.isnan().any(dim=-1), dropped), "a token that is left has no logits"
     assert logits[dropped].isnan().all(), "a dropped token has logits"
@@ -101,7 +104,7 @@ def layer_by_layer(model: Any, one: Inputs, trace: Trace) -> Tensor:
 
     Each layer's hooks run, and gradients flow.
     """
-    stages = reference.stages_of(trace, one)
+    stages = stages_of(trace, one)
     decoder = model.model.language_model
     features = torch.cat(list(model.model.get_image_features(one["pixel_values"], return_dict=True).pooler_output))
     hidden = decoder.embed_tokens(one["input_ids"])

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.core import reference, tiny
+from tests.core import tiny
+from tests.core.models.test_families import shortened, stages_of
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
@@ -38,14 +39,14 @@ def by_position(model, one):
 
 def places_at(trace: Trace, one: bench.Inputs, index: int) -> torch.Tensor:
     """The places that layer `index` (0-based) ran on."""
-    every, stages = torch.arange(one["input_ids"].shape[1]), reference.stages_of(trace, one)
+    every, stages = torch.arange(one["input_ids"].shape[1]), stages_of(trace, one)
     return next((left for layer, left in reversed(stages.items()) if layer <= index), every)
 
 
 @GROUP.works("`output_hidden_states=True`", says="rows of dropped tokens are NaN")
 def hidden_states(model, one, trace):
     output = bench.forward(model, one, output_hidden_states=True)
-    run, _ = reference.shortened(tiny.model("llava"), one, (), reference.stages_of(trace, one))
+    run, _ = shortened(tiny.model("llava"), one, (), stages_of(trace, one))
     assert len(output.hidden_states) == len(run) + 1
     for index, (hidden, right) in enumerate(zip(output.hidden_states[1:-1], run, strict=False)):
         computed = ~hidden[0].isnan().any(dim=-1)

@@ -3,6 +3,7 @@
 from functools import cache, partial
 from threading import Thread
 from typing import Any
+from unittest.mock import Mock
 
 import torch
 from PIL import Image
@@ -117,24 +118,13 @@ def lookup_of_the_model(model, one):
 GROUP.refused("Prompt lookup, `prompt_lookup_num_tokens=3`", partial(bench.generate, prompt_lookup_num_tokens=3))
 
 
-class Words:
-    """A streamer that counts."""
-
-    def __init__(self) -> None:
-        self.words: list[int] = []
-
-    def put(self, value: Tensor) -> None:
-        self.words.extend(value.flatten().tolist())
-
-    def end(self) -> None:
-        pass
-
-
 @GROUP.works("A streamer in the same thread")
 def streamer(model, one):
-    words = Words()
-    output = bench.generate(model, one, streamer=words)
-    assert words.words == output.sequences[0].tolist()
+    listener = Mock()
+    output = bench.generate(model, one, streamer=listener)
+    assert [token for call in listener.put.mock_calls for token in call.args[0].flatten()] == output.sequences[
+        0
+    ].tolist()
     return output
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from tests.core import reference, tiny
+from tests.core import tiny
+from tests.core.models.test_families import dense_layers, shortened, stages_of
 from tests.core.support import bench
 from tests.core.support.rows import Group
 from trio_core import prune
@@ -121,7 +122,7 @@ for _title, _call in (
 
     @GROUP.refused(_title)
     def embeddings_only(model, one, call=_call):
-        call(model, {"inputs_embeds": reference.embeddings(tiny.model("llava"), one)[None]})
+        call(model, {"inputs_embeds": dense_layers(tiny.model("llava"), one)[0][0]})
 
 
 GROUP.refused(
@@ -143,10 +144,10 @@ def masked_part(model, one, trace):
     gone = tiny.visual_rows(one)[-16:]
     mask[0, gone] = 0
     logits = bench.forward(model, one, attention_mask=mask, position_ids=_positions).logits
-    stages = reference.stages_of(trace, one)
+    stages = stages_of(trace, one)
     assert min(stages) > 0 and not any(torch.isin(rows, gone).any() for rows in stages.values()), "a masked one stays"
     stages = {0: (mask[0] > 0).nonzero().squeeze(1), **stages}
-    right = reference.shortened(tiny.model("llava"), one, (), stages)[1]
+    right = shortened(tiny.model("llava"), one, (), stages)[1]
     assert bench.near(logits[0, -1:], right[-1:])
 
 
