@@ -21,7 +21,7 @@ from trio_core.errors import UnsupportedModel, first_line
 from trio_core.models.adapter import Adapter, families
 from trio_core.models.toy import PER_TOKEN, batch, generated
 from trio_core.releases import TESTED, USE_TESTED, installed, is_tested
-from trio_core.rules import equations
+from trio_core.rules.equations import proxy_loss
 from trio_core.trace import StageTrace
 
 STAGES = {"retention": 0.5, "layers": (1, 3)}
@@ -199,18 +199,24 @@ def _gradient(dense: Adapter, inputs: Inputs, stages: Sequence[StageTrace], boun
 
     boundary: of the stage. The layer behind it is the probed one.
     """
-    probed, calls = dense.layers[boundary], list[Any]()
+    entered: list[Tensor] = []
+    losses: list[Tensor] = []
+
+    def enter(_layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        entered.append(args[0].detach().requires_grad_())
+        return (entered[0], *args[1:])
+
+    def leave(_layer: nn.Module, _args: Any, output: Any) -> None:
+        losses.append(proxy_loss(dense.readout(output[0] if isinstance(output, tuple) else output)[:, -4:]))
+
+    probed = dense.layers[boundary]
     earlier = [stage for stage in stages if stage.layer < boundary]
-
-    def listen(_layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        calls.append((args, kwargs))
-
-    with _hiding(dense, inputs, earlier), probed.register_forward_pre_hook(listen, with_kwargs=True):
+    with (
+        torch.enable_grad(),
+        _hiding(dense, inputs, earlier),
+        probed.register_forward_pre_hook(enter),
+        probed.register_forward_hook(leave),
+    ):
         dense.model(**inputs, use_cache=False)
-    ((args, kwargs),) = calls
-
-    def readout(hidden: Tensor) -> Tensor:
-        output = probed(hidden, *args[1:], **kwargs)
-        return dense.readout(output[0] if isinstance(output, tuple) else output)[:, -4:]
-
-    return equations.saliency(readout, args[0])[0, dense.visual_tokens(inputs["input_ids"])[0]]
+        (slopes,) = torch.autograd.grad(losses[0], entered)
+    return slopes[0].norm(dim=-1)[dense.visual_tokens(inputs["input_ids"])[0]]
