@@ -31,10 +31,11 @@ from transformers.utils import logging as transformers_logging
 from trio_profile.errors import StudyError, is_out_of_memory
 from trio_profile.inputs.smol import parts
 from trio_profile.inputs.smol.shapes import SIDE
+from trio_profile.inputs.trained import TRAINED
 from trio_profile.installation import missing_extra
 from trio_profile.text import first_line
 
-WEIGHTS = Path(__file__).parents[2] / "data" / "smol" / "trained.safetensors"
+WEIGHTS = TRAINED["smol"] / "trained.safetensors"
 """The projector's weights, and A [16, I] and B [O, 16] of each linear layer of the decoder, whose weight gets B · A."""
 FORMAT = 1
 """Of the assembled checkpoint. Another number makes the assembly again."""
