@@ -76,8 +76,11 @@ def checkpoint() -> Path:
         _remove_stale(cache)
         with tempfile.TemporaryDirectory(prefix=".smol-", dir=cache) as made:
             save(Path(made) / "model", learned())
-            with suppress(FileExistsError):  # another process was faster
-                _move(Path(made) / "model", directory)
+            try:
+                (Path(made) / "model").rename(directory)
+            except OSError:
+                if not directory.is_dir():  # otherwise another process was faster
+                    raise
     except OSError as error:
         raise StudyError(f"model 'smol' cannot be assembled in {cache}: {error}; set XDG_CACHE_HOME") from error
     return directory
@@ -86,15 +89,6 @@ def checkpoint() -> Path:
 def made_of() -> dict[str, str]:
     """Return the hash of each part, by its file."""
     return {part.file: part.sha256 for part in parts.ALL}
-
-
-def _move(made: Path, directory: Path) -> None:
-    try:
-        made.rename(directory)
-    except OSError as error:  # a directory that is there and not empty
-        if directory.is_dir():
-            raise FileExistsError(directory) from error
-        raise
 
 
 def _remove_stale(cache: Path) -> None:
