@@ -64,17 +64,15 @@ def prepare() -> None:
     _State.is_prepared = True
 
 
-def wait_policy() -> str:
-    """Return how OpenMP's threads wait: `brief` (spin, then sleep), `passive` (sleep), `active` (spin).
+def wait_policy(*, fresh: bool = False) -> str:
+    """Return how OpenMP's threads wait, in this process or in a fresh one that calls `prepare`.
 
-    Empty if the environment does not tell, because a variable was set after this process had started.
+    `brief` (spin, then sleep), `passive` (sleep), `active` (spin). Empty if the environment does not tell, because a
+    variable was set after this process had started.
     """
+    if fresh:
+        return _policy_of(os.environ | wait_variables(os.environ))
     return _State.policy if _State.is_prepared else _known_policy()
-
-
-def wait_policy_of_workers() -> str:
-    """Return how threads wait in a process that this one starts and that calls `prepare`."""
-    return _policy_of(os.environ | wait_variables(os.environ))
 
 
 def wait_variables(environment: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trio_profile.inputs.smol.shapes import KINDS, ShapeQuestion
+from trio_profile.inputs.questions import Question
+from trio_profile.inputs.smol.shapes import KINDS
 
 _NOTHING = -100
 
@@ -46,7 +47,7 @@ class Packing:
         self.before, self.after = ids("<|im_start|>user\n"), ids("\n")
         self.ask, self.end = ids("<|im_end|>\n<|im_start|>assistant\n"), ids("<|im_end|>")
 
-    def rows(self, asked: Sequence[Sequence[ShapeQuestion]], places: Tensor, whole: int) -> Rows:
+    def rows(self, asked: Sequence[Sequence[Question]], places: Tensor, whole: int) -> Rows:
         """Return a row for each picture.
 
         places: [B, N], the patches that it shows, ascending. All other tokens have the positions that they would have

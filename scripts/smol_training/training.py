@@ -18,6 +18,7 @@ from torch.nn import functional
 from smol_training.packing import Packing, shares
 from smol_training.recipe import Phase, Recipe
 from trio_profile.errors import StudyError
+from trio_profile.inputs.questions import Question
 from trio_profile.inputs.smol import assembly
 from trio_profile.inputs.smol.shapes import (
     COLOURS,
@@ -26,7 +27,6 @@ from trio_profile.inputs.smol.shapes import (
     SHAPES,
     SIDE,
     Scene,
-    ShapeQuestion,
     Thing,
     ask,
     cover,
@@ -239,10 +239,10 @@ class Training:
             kinds += [question.kind for question in asked]
         return shares(right, kinds)
 
-    def _answer(self, seeds: list[int], phase: Phase) -> tuple[Tensor, Tensor, Tensor, list[list[ShapeQuestion]]]:
+    def _answer(self, seeds: list[int], phase: Phase) -> tuple[Tensor, Tensor, Tensor, list[list[Question]]]:
         """Return logits [N, V], targets [N] and question numbers [N] of the answers' tokens, and the questions."""
         scenes = [scene(seed, *phase.things) for seed in seeds]
-        asked: list[list[ShapeQuestion]] = []
+        asked: list[list[Question]] = []
         for seed, content in zip(seeds, scenes, strict=True):
             rng = np.random.default_rng((seed, 1))
             asked.append([ask(content, KINDS[n % len(KINDS)], rng) for n in range(phase.questions)])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
+from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from trio_profile.inputs.builtin import BUILTIN
@@ -12,7 +12,7 @@ VISUAL_TOKENS = 36
 
 
 def save_tiny_llava(directory: Path, *, layers: int = 6) -> Path:
-    """36 visual tokens (48 pixels, patch 8), a decoder of width 32, pocket-deep's tokenizer of bytes."""
+    """36 visual tokens (48 pixels, patch 8), a decoder of width 32, pocket-deep's processor for smaller pictures."""
     config = LlavaConfig(
         vision_config=CLIPVisionConfig(
             hidden_size=32,
@@ -41,14 +41,9 @@ def save_tiny_llava(directory: Path, *, layers: int = 6) -> Path:
     )
     torch.manual_seed(0)
     LlavaForConditionalGeneration(config).save_pretrained(directory)
-    pocket = BUILTIN["pocket-deep"].processor
-    assert pocket is not None
-    LlavaProcessor(
-        image_processor=CLIPImageProcessorPil(size={"shortest_edge": 48}, crop_size={"height": 48, "width": 48}),
-        tokenizer=pocket().tokenizer,
-        patch_size=8,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        image_token="<image>",
-    ).save_pretrained(directory)
+    make = BUILTIN["pocket-deep"].processor
+    assert make is not None
+    processor = make()
+    processor.image_processor = CLIPImageProcessorPil(size={"shortest_edge": 48}, crop_size={"height": 48, "width": 48})
+    processor.save_pretrained(directory)
     return directory

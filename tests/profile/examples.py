@@ -21,6 +21,7 @@ from trio_profile.cost.formula import fastv_inference, fastv_overhead, kv_bytes,
 from trio_profile.kinds.grid.ablate import Ablation, ablate
 from trio_profile.kinds.grid.sweep import SweepDocument, summarise
 from trio_profile.records.contents import Contents
+from trio_profile.records.decoders import known, widths
 from trio_profile.records.estimate import Milliseconds, Ratio
 from trio_profile.records.schema import (
     Cell,
@@ -99,21 +100,8 @@ def session(**fields) -> Session:
 
 def shape(**fields) -> Shape:
     """LLaVA-1.5-7B's decoder with one picture; any field of Shape can be set."""
-    sizes = {
-        "num_layers": 32,
-        "hidden": 4096,
-        "intermediate": 11008,
-        "query_width": 4096,
-        "kv_width": 4096,
-        "heads": 32,
-        "vocabulary": 32064,
-        "ffn_matrices": 3,
-        "itemsize": 2,
-        "batch": 1,
-        "visual_tokens": 576,
-        "text_tokens": 60,
-    }
-    return Shape(**{**sizes, **fields})
+    of_input = {"itemsize": 2, "batch": 1, "visual_tokens": 576, "text_tokens": 60}
+    return Shape(**{**widths(known()["llava-1.5-7b"]["config"]), **of_input, **fields})
 
 
 def dense() -> Dense:

@@ -36,8 +36,7 @@ def against() -> fidelity.Reference:
     return fidelity.reference(build(make(model="pocket", fidelity_inputs=QUESTIONS)), 0, 0)
 
 
-def test_the_checkpoint_is_small_and_keeps_its_recipe(directory: Path):
-    assert (directory / "model.safetensors").stat().st_size < 20e6
+def test_the_checkpoint_keeps_its_recipe(directory: Path):
     recipe = json.loads((directory / "recipe.json").read_text())
     known = {field.name: recipe[field.name] for field in fields(Recipe)}
     made = Recipe(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})

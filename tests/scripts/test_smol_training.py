@@ -13,8 +13,9 @@ from smol_training.packing import Packing
 from smol_training.recipe import Phase, Recipe
 from smol_training.training import LowRank, Progress, Projector, Training
 from trio_profile.errors import StudyError
+from trio_profile.inputs.questions import Question
 from trio_profile.inputs.smol import assembly, parts
-from trio_profile.inputs.smol.shapes import ShapeQuestion, exam
+from trio_profile.inputs.smol.shapes import exam
 from trio_profile.inputs.trained import TRAINED
 from trio_profile.inputs.workload import ask
 
@@ -32,8 +33,8 @@ class Letters:
         return self
 
 
-ASKED = [[ShapeQuestion("ab?", "c", "colour"), ShapeQuestion("d?", "ef", "shape")], [ShapeQuestion("g?", "h", "pair")]]
-
+ab, d, g = (Question(list, text, answer) for text, answer in (("ab?", "c"), ("d?", "ef"), ("g?", "h")))
+ASKED = [[ab, d], [g]]
 
 PLACES = torch.tensor([[0, 4, 7], [1, 2, 3]])
 """The patches that each picture shows, of nine."""
@@ -97,8 +98,7 @@ def test_a_row_of_one_question_is_what_the_processor_makes_of_it():
     processor, question = assembly.processor(), exam(1)[0]
     made = ask(processor, [question.picture()], question.text)["input_ids"][0]
     places = (made == IMAGE_TOKEN).nonzero().flatten()
-    asked = ShapeQuestion(question.text, question.answer, "colour")
-    rows = Packing(processor.tokenizer).rows([[asked]], torch.arange(len(places))[None], whole=len(places))
+    rows = Packing(processor.tokenizer).rows([[question]], torch.arange(len(places))[None], whole=len(places))
     packed = rows.tokens[0, : len(made)].clone()
     packed[places] = IMAGE_TOKEN
     assert packed.tolist() == made.tolist() and rows.first == places[0]

@@ -12,7 +12,7 @@ from trio_profile.cost import formula
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.errors import is_out_of_memory, release
 from trio_profile.inputs.picture import lay_out, shown_inputs
-from trio_profile.inputs.questions import chance_of, pictures_of
+from trio_profile.inputs.questions import known_of
 from trio_profile.inputs.workload import Workload
 from trio_profile.profilers import flops_counted, gpu, launches, memory
 from trio_profile.quantities.registry import QUANTITIES
@@ -36,9 +36,7 @@ def measure_dense(workload: Workload) -> Dense:
         kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
         **_count_in_prefill(workload, None),
         energy=gpu.measure_energy(workload, None),
-        kinds=tuple(question.kind for question in workload.questions),
-        pictures=pictures_of(workload.questions),
-        chance=chance_of([(question.kind, question.answer) for question in workload.questions]),
+        **known_of(workload.questions),
     )
 
 

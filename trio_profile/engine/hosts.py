@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from trio_profile.engine.orders import Event, Order
 from trio_profile.engine.processes import Server, answers_of
@@ -88,31 +88,22 @@ class ProcessHost:
             child.stop()
 
 
-class ThisMachine:
-    """The engine of one command: as many processes as there are cores count at the same time, and one after another
-    times. Use it in a `with` statement, which ends the server of the processes and all of them."""
+class ThisMachine(Server):
+    """The engine of one command, and the server of its processes.
 
-    def __init__(self) -> None:
-        self._server = Server()
-
-    def __enter__(self) -> Self:
-        """Return the engine."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the server and all its processes."""
-        self._server.close()
+    As many processes as there are cores count at the same time, and one after another times.
+    """
 
     def counting(self, study: Study) -> Sequence[Host]:
         """One host for each core, because each process uses one thread. On a GPU one host."""
         if not study.device.startswith("cpu"):
             return self.timing(study)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return [ProcessHost(self._server, one_thread=True)] * cores if cores > 1 else self.timing(study)
+        return [ProcessHost(self, one_thread=True)] * cores if cores > 1 else self.timing(study)
 
     def timing(self, study: Study) -> Sequence[Host]:  # noqa: ARG002 - as in `Engine`
         """The whole machine."""
-        return [ProcessHost(self._server)]
+        return [ProcessHost(self)]
 
 
 def drive(

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import torch
 
@@ -26,7 +25,7 @@ from trio_profile.inputs.builtin import BUILTIN
 from trio_profile.inputs.digest import input_digests
 from trio_profile.inputs.environment import open_session
 from trio_profile.inputs.picture import picture_of
-from trio_profile.inputs.questions import chance_of, pictures_of
+from trio_profile.inputs.questions import known_of
 from trio_profile.inputs.workload import Workload, questions_of
 from trio_profile.judge.reach import reach_of
 from trio_profile.profilers import fidelity, gpu, rounds
@@ -199,12 +198,8 @@ def count_share(opened: Opened, share: Share, report: Report) -> Iterator[Dense 
 
 
 def _dense_answers(workload: Workload, share: Share, reference: fidelity.Reference) -> Answers:
-    """Return the dense model's answers. Of further questions also the kinds and the pictures of all."""
-    further: dict[str, Any] = {}
-    if share.first:
-        further["kinds"] = tuple(question.kind for question in workload.questions)
-        further["pictures"] = pictures_of(workload.questions)
-        further["chance"] = chance_of([(question.kind, question.answer) for question in workload.questions])
+    """Return the dense model's answers. Of further questions also what is known of all."""
+    further = known_of(workload.questions) if share.first else {}
     return Answers(numbers=reference.numbers, correct=reference.correct, **further)
 
 

@@ -5,7 +5,8 @@ time depend on shapes, not on the values of weights.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import partial
 from math import isqrt
 from pathlib import Path
@@ -20,15 +21,12 @@ from transformers import (
     AutoProcessor,
     LlavaConfig,
     LlavaForConditionalGeneration,
-    LlavaNextConfig,
     LlavaNextForConditionalGeneration,
-    LlavaOnevisionConfig,
     LlavaOnevisionForConditionalGeneration,
     LlavaProcessor,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
-    Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
@@ -37,8 +35,9 @@ from trio_profile.inputs.pocket import clips
 from trio_profile.inputs.pocket import video as pocket_video
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.inputs.questions import Question
-from trio_profile.inputs.smol import shapes
+from trio_profile.inputs.smol import assembly, shapes
 from trio_profile.inputs.trained import TRAINED
+from trio_profile.records.facts import SOURCE
 
 Inputs = dict[str, Tensor]
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
@@ -51,10 +50,10 @@ class Builtin:
 
     description: one line for the list of models.
     cls: its transformers class.
+    visual_tokens: number of tokens that the vision tower and the projector make of its standard picture.
+    pixels: the shapes in which its processor gives this picture to the model, by the names of the inputs.
+    sizes: the inputs that say the size of this picture.
     config: makes its configuration.
-    picture: makes random inputs of the shape that the model's own processor gives to its standard picture, from a
-        batch size and a generator.
-    visual_tokens: number of tokens that the vision tower and the projector make of that picture.
     processor: makes its processor. None if the model has no tokenizer; real pictures then need a checkpoint.
     checkpoint: returns the directory of its trained weights, and may have to make it. None if the weights are random.
     converted: makes the model from that of the checkpoint, if the two have different classes.
@@ -63,13 +62,21 @@ class Builtin:
 
     description: str
     cls: type[PreTrainedModel]
-    config: Callable[[], PreTrainedConfig]
-    picture: Callable[[int, torch.Generator], Inputs]
     visual_tokens: int
+    pixels: dict[str, list[int]]
+    config: Callable[[], PreTrainedConfig]
+    sizes: dict[str, list[int]] = field(default_factory=dict)
     processor: Callable[[], Any] | None = None
     checkpoint: Callable[[], Path] | None = None
     converted: Callable[[PreTrainedModel], PreTrainedModel] | None = None
     questions: Callable[[int], list[Question]] = exam
+
+    def picture(self, batch: int, generator: torch.Generator) -> Inputs:
+        """Random pixels in the shapes of the standard picture."""
+        noise = {
+            name: torch.randn(batch * first, *rest, generator=generator) for name, (first, *rest) in self.pixels.items()
+        }
+        return noise | {name: torch.tensor([size] * batch) for name, size in self.sizes.items()}
 
 
 _TOKEN_PACKER_HEAD = 128
@@ -130,45 +137,7 @@ class TokenPackerForConditionalGeneration(LlavaForConditionalGeneration):
         cast(Any, self.model).multi_modal_projector = TokenPackerProjector(config)
 
 
-# --- random pictures in the shapes that the processors make -------------------------------------------------------
-
-
-def _llava_picture(side: int, batch: int, generator: torch.Generator) -> Inputs:
-    return {"pixel_values": torch.randn(batch, 3, side, side, generator=generator)}
-
-
-def _clip(frames: int, side: int, batch: int, generator: torch.Generator) -> Inputs:
-    return {"pixel_values_videos": torch.randn(batch, frames, 3, side, side, generator=generator)}
-
-
-def _llava_next_picture(height: int, width: int, batch: int, generator: torch.Generator) -> Inputs:
-    """A base crop and 2 × 2 tiles. The model drops the parts of the tiles that the picture does not cover.
-
-    A picture of 672 × 672 gives 2880 patch tokens and 48 newline tokens. A photograph of 448 × 640 gives 2208 and 34.
-    """
-    return {
-        "pixel_values": torch.randn(batch, 5, 3, 336, 336, generator=generator),
-        "image_sizes": torch.tensor([[height, width]] * batch),
-    }
-
-
-def _qwen_picture(batch: int, generator: torch.Generator) -> Inputs:
-    """1008 × 1008, as TRIO's loaders fix it: 72 × 72 patches of 2 · 3 · 14 · 14 values, 1296 visual tokens."""
-    return {
-        "pixel_values": torch.randn(batch * 72 * 72, 2 * 3 * 14 * 14, generator=generator),
-        "image_grid_thw": torch.tensor([[1, 72, 72]] * batch),
-    }
-
-
-# --- configurations and processors ------------------------------------------------------------------------------
-
-_POCKET = TRAINED["pocket"]
-_SIZES = _POCKET.parent / "models.yaml"
-
-
-def _config(cls: type[PreTrainedConfig], name: str) -> Callable[[], PreTrainedConfig]:
-    """Makes a configuration of this class, with the fields that `data/models.yaml` has under this name."""
-    return lambda: cls(**yaml.safe_load(_SIZES.read_text(encoding="utf-8"))[name])
+# --- processors, and the table -------------------------------------------------------------------------------------
 
 
 def _pocket_deep_processor() -> LlavaProcessor:
@@ -204,112 +173,44 @@ def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcess
     )
 
 
-def _smol_checkpoint() -> Path:
-    from trio_profile.inputs.smol.assembly import checkpoint
+_POCKET = TRAINED["pocket"]
+_CLASSES: tuple[type[PreTrainedModel], ...] = (
+    LlavaForConditionalGeneration,
+    LlavaNextForConditionalGeneration,
+    LlavaOnevisionForConditionalGeneration,
+    Qwen2_5_VLForConditionalGeneration,
+    TokenPackerForConditionalGeneration,
+)
+_PARTS: dict[str, dict[str, Any]] = {
+    "pocket": {
+        "config": partial(LlavaConfig.from_pretrained, _POCKET),
+        "processor": partial(AutoProcessor.from_pretrained, _POCKET),
+        "checkpoint": lambda: _POCKET,
+    },
+    "pocket-video": {
+        "config": pocket_video.config,
+        "processor": pocket_video.processor,
+        "checkpoint": lambda: _POCKET,
+        "converted": pocket_video.from_pocket,
+        "questions": clips.exam,
+    },
+    "smol": {"processor": assembly.processor, "checkpoint": assembly.checkpoint, "questions": shapes.exam},
+    "pocket-deep": {"processor": _pocket_deep_processor},
+}
+"""The fields of a Builtin that are code. `data/models.yaml` has the others."""
 
-    return checkpoint()
 
-
-def _smol_processor() -> LlavaProcessor:
-    from trio_profile.inputs.smol.assembly import processor
-
-    return processor()
+def _builtin(name: str, facts: dict[str, Any]) -> Builtin:
+    """A model from its entry in `data/models.yaml`."""
+    cls: Any = next(cls for cls in _CLASSES if cls.__name__ == facts["cls"])
+    sizes = facts.get("config", {})
+    # A configuration changes the dictionaries that it gets.
+    made: dict[str, Any] = {"cls": cls, "config": lambda: cls.config_class(**deepcopy(sizes))}
+    return Builtin(**{**facts, **made, **_PARTS.get(name, {})})
 
 
 BUILTIN: dict[str, Builtin] = {
-    "pocket": Builtin(
-        "a small trained LLaVA: 576 visual tokens, questions with known answers; the embedded default",
-        LlavaForConditionalGeneration,
-        partial(LlavaConfig.from_pretrained, _POCKET),
-        partial(_llava_picture, 192),
-        576,
-        partial(AutoProcessor.from_pretrained, _POCKET),
-        lambda: _POCKET,
-    ),
-    "pocket-video": Builtin(
-        "pocket's weights in LLaVA-OneVision's form: clips of 8 frames, 1153 visual tokens",
-        LlavaOnevisionForConditionalGeneration,
-        pocket_video.config,
-        partial(_clip, clips.FRAMES, 192),
-        pocket_video.VISUAL_TOKENS,
-        pocket_video.processor,
-        lambda: _POCKET,
-        pocket_video.from_pocket,
-        clips.exam,
-    ),
-    "smol": Builtin(
-        "SmolLM2-135M and DINOv2-S, both pretrained, joined by us: 576 visual tokens; of packages that it names",
-        LlavaForConditionalGeneration,
-        _config(LlavaConfig, "smol"),
-        partial(_llava_picture, 336),
-        576,
-        _smol_processor,
-        _smol_checkpoint,
-        questions=shapes.exam,
-    ),
-    "pocket-deep": Builtin(
-        "the same picture in 32 decoder layers of width 256, untrained: the paper's schedule on a laptop",
-        LlavaForConditionalGeneration,
-        _config(LlavaConfig, "pocket-deep"),
-        partial(_llava_picture, 192),
-        576,
-        _pocket_deep_processor,
-    ),
-    "llava-1.5-7b": Builtin(
-        "LLaVA-1.5-7B at its true size: 576 visual tokens",
-        LlavaForConditionalGeneration,
-        _config(LlavaConfig, "llava-1.5-7b"),
-        partial(_llava_picture, 336),
-        576,
-    ),
-    "tokenpacker-7b": Builtin(
-        "TokenPacker in LLaVA-1.5-7B: 144 visual tokens, its projector packs 2 × 2 patches into each",
-        TokenPackerForConditionalGeneration,
-        _config(LlavaConfig, "tokenpacker-7b"),
-        partial(_llava_picture, 336),
-        144,
-    ),
-    "llava-next-7b": Builtin(
-        "LLaVA-NeXT-7B at its true size: a 672 × 672 picture, 2928 visual tokens, newline tokens included",
-        LlavaNextForConditionalGeneration,
-        _config(LlavaNextConfig, "llava-next-7b"),
-        partial(_llava_next_picture, 672, 672),
-        2928,
-    ),
-    "llava-next-7b-photo": Builtin(
-        "LLaVA-NeXT-7B with a photograph of 640 × 448: 2242 visual tokens, near POPE's average of 2250",
-        LlavaNextForConditionalGeneration,
-        _config(LlavaNextConfig, "llava-next-7b"),
-        partial(_llava_next_picture, 448, 640),
-        2242,
-    ),
-    "llava-next-34b": Builtin(
-        "LLaVA-NeXT-34B at its true size, the same picture, grouped keys",
-        LlavaNextForConditionalGeneration,
-        _config(LlavaNextConfig, "llava-next-34b"),
-        partial(_llava_next_picture, 672, 672),
-        2928,
-    ),
-    "llava-onevision-7b": Builtin(
-        "LLaVA-OneVision-7B at its true size: a video of 32 frames, 6273 visual tokens, its newline included",
-        LlavaOnevisionForConditionalGeneration,
-        _config(LlavaOnevisionConfig, "llava-onevision-7b"),
-        partial(_clip, 32, 384),
-        32 * 196 + 1,
-    ),
-    "qwen2.5-vl-7b": Builtin(
-        "Qwen2.5-VL-7B at its true size: a 1008 × 1008 picture, 1296 visual tokens, grouped keys",
-        Qwen2_5_VLForConditionalGeneration,
-        _config(Qwen2_5_VLConfig, "qwen2.5-vl-7b"),
-        _qwen_picture,
-        1296,
-    ),
-    "qwen2.5-vl-72b": Builtin(
-        "Qwen2.5-VL-72B at its true size, the same picture",
-        Qwen2_5_VLForConditionalGeneration,
-        _config(Qwen2_5_VLConfig, "qwen2.5-vl-72b"),
-        _qwen_picture,
-        1296,
-    ),
+    name: _builtin(name, facts)
+    for name, facts in yaml.safe_load(SOURCE.with_name("models.yaml").read_text(encoding="utf-8")).items()
 }
 """The built-in models by name. Those of TRAINED have trained weights, the others random ones."""

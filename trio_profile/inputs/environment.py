@@ -81,9 +81,7 @@ def _wait_policy(fresh: bool) -> str:
         return "one thread"
     if not torch.backends.openmp.is_available():
         return "passive"  # torch's own pool sleeps
-    if fresh:
-        return process.wait_policy_of_workers()
-    return process.wait_policy()
+    return process.wait_policy(fresh=fresh)
 
 
 def _cuda_settings() -> dict[str, str]:

@@ -269,6 +269,15 @@ def enough(count: int, where: str, *, answered: bool) -> None:
         raise StudyError(f"{where}: {count} questions with answers; an interval needs at least {FEWEST}")
 
 
+def known_of(questions: Sequence[Question]) -> dict[str, Any]:
+    """The kind and the picture of each question, and the share of right answers by chance, as fields of a record."""
+    return {
+        "kinds": tuple(question.kind for question in questions),
+        "pictures": pictures_of(questions),
+        "chance": chance_of([(question.kind, question.answer) for question in questions]),
+    }
+
+
 def pictures_of(questions: Sequence[Question]) -> tuple[int, ...]:
     """The number of the picture of each question, from 0, in the order in which the pictures first appear."""
     numbers: dict[str | int, int] = {}

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from trio_profile.records.facts import SOURCE, models
+from trio_profile.records.facts import SOURCE
 
 # The fields of a Shape by their names in a config.json.
 _WIDTHS = {"num_layers": "num_hidden_layers", "hidden": "hidden_size", "intermediate": "intermediate_size"}
@@ -17,10 +17,7 @@ def known() -> dict[str, Any]:
     """The models whose sizes need no checkpoint, by name: their `config`, `visual_tokens` and `family`."""
     files = (SOURCE.with_name(name).read_text(encoding="utf-8") for name in ("sizes.yaml", "models.yaml"))
     sizes, builtin = map(yaml.safe_load, files)
-    for name in sizes.keys() & models():
-        config = builtin[name.removesuffix("-photo")]  # another picture of the same model
-        sizes[name] = {"config": config, "visual_tokens": models()[name].visual_tokens, **sizes[name]}
-    return sizes
+    return {name: {**builtin.get(name, {}), **facts} for name, facts in sizes.items()}
 
 
 def widths(config: dict[str, Any]) -> dict[str, int]:

@@ -11,9 +11,7 @@ from trio_core.trace import StageTrace, Trace
 from trio_profile.engine import counting
 from trio_profile.engine.counting import count, kept_in, kept_tokens, measure_dense
 from trio_profile.inputs.workload import Workload, build
-from trio_profile.records.schema import Cell, Measurement, Study
-
-CELL = Cell(method="trio", retention=0.4)
+from trio_profile.records.schema import Measurement, Study
 
 
 def test_a_cell_has_the_exact_quantities_of_dense_and_of_its_schedule(tiny_study, tiny_workload):

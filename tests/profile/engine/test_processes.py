@@ -150,7 +150,7 @@ def test_a_method_that_only_the_caller_knows_is_refused_before_a_process_starts(
     tiny_study: Study, tmp_path: Path, monkeypatch, module: str, says: str
 ):
     monkeypatch.setitem(registry, "of_this_test", type("OfThisTest", (Trio,), {"__module__": module}))
-    monkeypatch.setattr("trio_profile.engine.hosts.Server", lambda: pytest.fail("a process was started"))
+    monkeypatch.setattr(local, "ThisMachine", lambda: pytest.fail("a process was started"))
     study = tiny_study.model_copy(update={"processes": 2, "methods": ("of_this_test",)})
     with pytest.raises(StudyError, match=says):
         local.run(study, tmp_path / "out")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -121,13 +120,6 @@ def test_only_line_feeds_end_a_line(directory: Path):
         read(written(directory, GOOD, "", {"image": "grey.png", "question": "What?"}))
 
 
-def test_a_picture_of_more_than_8_bits_is_refused(tmp_path: Path):
-    for name, kind in (("float.tiff", np.float32), ("deep.png", np.uint16)):
-        Image.fromarray(np.zeros((4, 4), dtype=kind)).save(tmp_path / name)
-        with pytest.raises(StudyError, match=f"{name}' is no picture .*: one channel of more than 8 bits; save it"):
-            open_picture(tmp_path / name)
-
-
 def test_a_damaged_picture_is_refused(tmp_path: Path):
     """Its second IDAT chunk has lost its name, for which Pillow raises a SyntaxError."""
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), dtype=np.uint8)
@@ -175,47 +167,6 @@ def test_a_link_beside_questions_without_answers_may_lead_anywhere(directory: Pa
     (question,) = read(written(directory, {"image": "pictures/far.png", "question": "Without an answer, one will do"}))
     assert question.picture().size == (4, 4)
     assert question.answer is None and not question.is_answered_by("anything")
-
-
-@pytest.fixture(scope="module")
-def cat() -> Image.Image:
-    """A photograph whose red, green and blue differ."""
-    return Image.open(Path(skimage.data.data_dir) / "chelsea.png").convert("RGB")
-
-
-FORMS = {
-    "grey.png": lambda cat: cat.convert("L"),
-    "palette.png": lambda cat: cat.convert("P", palette=Image.Palette.ADAPTIVE),
-    "print.jpg": lambda cat: cat.convert("CMYK"),
-    "print.tif": lambda cat: cat.convert("CMYK"),
-    "small.webp": lambda cat: cat,
-}
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_a_photograph_of_any_form_keeps_its_pixels(tmp_path: Path, cat: Image.Image, name: str):
-    FORMS[name](cat).save(tmp_path / name)
-    expected = cat.convert("L").convert("RGB") if name == "grey.png" else cat
-    shown = np.asarray(open_picture(tmp_path / name), dtype=int)
-    most = {"palette.png": 8, "print.jpg": 3, "small.webp": 4}.get(name, 1)
-    assert np.abs(shown - np.asarray(expected)).mean() < most
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_a_photograph_with_exif_data_stands_as_its_camera_says(tmp_path: Path, cat: Image.Image, orientation: int):
-    """How each orientation is stored, by the table of the EXIF standard: where row 0 and column 0 of the file are."""
-    turns = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # Image.Transpose: upright → file
-    stored = cat if orientation == 1 else cat.transpose(Image.Transpose(turns[orientation]))
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    stored.save(tmp_path / "turned.png", exif=exif)
-    assert np.array_equal(np.asarray(open_picture(tmp_path / "turned.png")), np.asarray(cat))
-
-
-def test_of_an_animated_picture_the_first_frame_is_read(tmp_path: Path):
-    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
-    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    assert open_picture(tmp_path / "a.gif").getpixel((0, 0))[2] < 10  # red, not blue
 
 
 def test_a_format_outside_the_list_is_refused_whatever_its_name(tmp_path: Path):

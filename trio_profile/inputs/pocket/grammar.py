@@ -33,15 +33,11 @@ WORDS = (
 class Question:
     """A question with its answer.
 
-    hops: how many things must be found.
-    route: these things in order.
-    values: the property value that is looked for at each of them; the last one is the answer.
+    values: the property value that is looked for at each hop; the last one is the answer.
     """
 
     text: str
     answer: str
-    hops: int
-    route: tuple[Thing, ...]
     values: tuple[str, ...]
 
 
@@ -70,7 +66,7 @@ def ask(scene: Scene, hops: int, rng: np.random.Generator, among: Sequence[Thing
             route.append(thing)
             values.append(thing[sought])
         if len(route) == hops:
-            return Question(f"{text} which {sought} {ENDING}", values[-1], hops, tuple(route), tuple(values))
+            return Question(f"{text} which {sought} {ENDING}", values[-1], tuple(values))
     raise ValueError(f"no question of {hops} hops among {len(things)} things")
 
 

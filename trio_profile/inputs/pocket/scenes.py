@@ -91,11 +91,6 @@ class Scene:
     things: tuple[Thing, ...]
     ground: int
 
-    def find(self, **named: str) -> Thing:
-        """The only thing with these two properties."""
-        (thing,) = (t for t in self.things if all(getattr(t, name) == value for name, value in named.items()))
-        return thing
-
 
 def scene(seed: int) -> Scene:
     """A scene from its seed: 20 to 30 things, no two alike in two properties."""

@@ -31,10 +31,11 @@ from transformers.utils import logging as transformers_logging
 from trio_profile.errors import StudyError, is_out_of_memory
 from trio_profile.inputs.smol import parts
 from trio_profile.inputs.smol.shapes import SIDE
+from trio_profile.inputs.trained import TRAINED
 from trio_profile.installation import missing_extra
 from trio_profile.text import first_line
 
-WEIGHTS = Path(__file__).parents[2] / "data" / "smol" / "trained.safetensors"
+WEIGHTS = TRAINED["smol"] / "trained.safetensors"
 """The projector's weights, and A [16, I] and B [O, 16] of each linear layer of the decoder, whose weight gets B · A."""
 FORMAT = 1
 """Of the assembled checkpoint. Another number makes the assembly again."""
@@ -75,8 +76,11 @@ def checkpoint() -> Path:
         _remove_stale(cache)
         with tempfile.TemporaryDirectory(prefix=".smol-", dir=cache) as made:
             save(Path(made) / "model", learned())
-            with suppress(FileExistsError):  # another process was faster
-                _move(Path(made) / "model", directory)
+            try:
+                (Path(made) / "model").rename(directory)
+            except OSError:
+                if not directory.is_dir():  # otherwise another process was faster
+                    raise
     except OSError as error:
         raise StudyError(f"model 'smol' cannot be assembled in {cache}: {error}; set XDG_CACHE_HOME") from error
     return directory
@@ -85,15 +89,6 @@ def checkpoint() -> Path:
 def made_of() -> dict[str, str]:
     """Return the hash of each part, by its file."""
     return {part.file: part.sha256 for part in parts.ALL}
-
-
-def _move(made: Path, directory: Path) -> None:
-    try:
-        made.rename(directory)
-    except OSError as error:  # a directory that is there and not empty
-        if directory.is_dir():
-            raise FileExistsError(directory) from error
-        raise
 
 
 def _remove_stale(cache: Path) -> None:

@@ -11,7 +11,7 @@ from math import cos, pi, sin
 import numpy as np
 from PIL import Image, ImageDraw
 
-from trio_profile.inputs import questions
+from trio_profile.inputs.questions import Question
 from trio_profile.inputs.smol.parts import PHOTOGRAPHS, path_of
 
 COLOURS = {
@@ -67,15 +67,6 @@ class Scene:
     is_exam: bool
     photograph: int
     crop: tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class ShapeQuestion:
-    """A question and its answer, one of KINDS."""
-
-    text: str
-    answer: str
-    kind: str
 
 
 def scene(seed: int, fewest: int = 2, most: int = 3) -> Scene:
@@ -155,33 +146,28 @@ _POLYGONS: dict[str, Sequence[tuple[float, float]]] = {
 }
 
 
-def ask(scene: Scene, kind: str, rng: np.random.Generator) -> ShapeQuestion:
+def ask(scene: Scene, kind: str, rng: np.random.Generator) -> Question:
     """Return a random question of a kind, one of KINDS. The answers of its wording are equally frequent.
 
     A scene of one thing is asked for its colour in the place of `higher`.
     """
-    order = rng.permutation(len(scene.things))
+    question, order = partial(Question, partial(render, scene)), rng.permutation(len(scene.things))
     thing = scene.things[order[0]]
     if kind == "colour" or (kind == "higher" and len(order) == 1):
-        return ShapeQuestion(f"What color is the {thing.shape}?", thing.colour, "colour")
+        return question(f"What color is the {thing.shape}?", thing.colour, "colour")
     if kind == "shape":
-        return ShapeQuestion(f"What shape is {thing.colour}?", thing.shape, kind)
+        return question(f"What shape is {thing.colour}?", thing.shape, kind)
     if kind == "pair":
         if rng.random() < 0.5:
-            return ShapeQuestion(f"Is there a {thing.colour} {thing.shape}?", "yes", kind)
+            return question(f"Is there a {thing.colour} {thing.shape}?", "yes", kind)
         others = [other.shape for other in scene.things if other != thing] or [s for s in SHAPES if s != thing.shape]
-        return ShapeQuestion(f"Is there a {thing.colour} {others[int(rng.integers(len(others)))]}?", "no", kind)
+        return question(f"Is there a {thing.colour} {others[int(rng.integers(len(others)))]}?", "no", kind)
     other = scene.things[order[1]]
     higher = thing if thing.middle < other.middle else other
-    return ShapeQuestion(f"Which is higher, the {thing.shape} or the {other.shape}?", higher.shape, kind)
+    return question(f"Which is higher, the {thing.shape} or the {other.shape}?", higher.shape, kind)
 
 
-def exam(count: int) -> list[questions.Question]:
+def exam(count: int) -> list[Question]:
     """Return the first `count` questions of the exam, each about another picture that `smol` was never trained on."""
-    return [_question(number) for number in range(count)]
-
-
-def _question(number: int) -> questions.Question:
-    content = scene(number)
-    question = ask(content, KINDS[number % len(KINDS)], np.random.default_rng((number, 1)))
-    return questions.Question(partial(render, content), question.text, question.answer, kind=question.kind)
+    seeds = range(count)
+    return [ask(scene(seed), KINDS[seed % len(KINDS)], np.random.default_rng((seed, 1))) for seed in seeds]
