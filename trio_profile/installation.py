@@ -89,7 +89,7 @@ def _requirement(extras: str = "") -> str:
         return f"-e {shlex.quote(f'{HOME}{extras}')}"
     try:
         where = _origin()
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError, TypeError, KeyError, AttributeError):  # also a record of another form
         where = ""
     if where.startswith("/"):
         return shlex.quote(f"{where}{extras}")

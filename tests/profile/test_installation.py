@@ -94,6 +94,23 @@ def test_the_command_names_the_place_that_the_package_came_from(origin, requirem
     assert ask(site, expression="install_command('run')") == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "[1]",
+        '{"url": 5}',
+        '{"url": null, "vcs_info": {}}',
+        '{"url": "https://host/x.git", "vcs_info": {"vcs": "git"}}',
+        '{"url": "https://host/x.git", "vcs_info": "git"}',
+        '{"url": "https://host/x.whl", "subdirectory": 5}',
+    ],
+)
+def test_a_record_that_no_installer_writes_is_passed_over(text, site):
+    (site / "trio_profile-0.2.0.dist-info" / "direct_url.json").write_text(text)
+    assert ask(site, expression="install_command('run')") == f"{PIP} install 'trio-profile[run]'"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[project]\nname = 'another'"])
 def test_the_command_names_the_clone_that_the_code_runs_from(text, site):
     (site / "pyproject.toml").write_text(text)  # of another project

@@ -188,6 +188,8 @@ def _validated(fields: dict[str, Any], kind: Kind) -> AnyStudy:
     """Return the study with these fields. Raises StudyError for the first field that is not valid."""
     study: type[Record] = kind.load("study")
     if unknown := sorted(set(fields) - set(study.model_fields)):
+        if unknown[0] == "engine":
+            raise StudyError(f"engine = {fields['engine']!r}: a study names none; leave it out, and give --engine ray")
         near = get_close_matches(unknown[0], study.model_fields, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; see {study.__module__.replace('.', '/')}.py"
         raise StudyError(f"{unknown[0]} = {fields[unknown[0]]!r}: a study has no such field{hint}")

@@ -214,6 +214,11 @@ def _study_files(directory: Path) -> list[str]:
     files = dict.fromkeys(kind.file for kind in KINDS.values())
     for name in files:
         require_regular(directory / name)
+    if next(directory.glob("measurements-*.jsonl"), None) or (directory / ".leases").is_dir():
+        raise StoreError(
+            f"{directory} was measured by workers, which trio-profile no longer has: measure the study of its {STUDY} "
+            "again, into another --out (--engine ray for several machines)"
+        )
     return [name for name in files if (directory / name).is_file() and (directory / name).stat().st_size]
 
 

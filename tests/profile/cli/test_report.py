@@ -66,3 +66,10 @@ def test_a_page_of_somebody_else_is_kept(kept, capsys):
     assert page.read_text() == "<title>mine</title>"
     assert run(["report", str(kept), "--out", str(kept.parent / "mine.html")]) == 0
     assert "trio-profile" in (kept.parent / "mine.html").read_text() and page.read_text() == "<title>mine</title>"
+
+
+@pytest.mark.parametrize("left", [".leases", "measurements-gpu-0.jsonl"])
+def test_a_study_of_workers_is_refused_with_what_to_do(kept, left, capsys):
+    (kept / left).mkdir()
+    said = complaint(capsys, "show", kept)
+    assert "was measured by workers, which trio-profile no longer has: measure the study of its study.toml" in said

@@ -169,6 +169,18 @@ def test_a_link_beside_questions_without_answers_may_lead_anywhere(directory: Pa
     assert question.answer is None and not question.is_answered_by("anything")
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_photograph_with_exif_data_stands_as_its_camera_says(tmp_path: Path, orientation: int):
+    """How each orientation is stored, by the table of the EXIF standard: where row 0 and column 0 of the file are."""
+    turns = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # Image.Transpose: upright → file
+    upright = Image.fromarray(np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8))
+    stored = upright if orientation == 1 else upright.transpose(Image.Transpose(turns[orientation]))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(tmp_path / "turned.png", exif=exif)
+    assert np.array_equal(np.asarray(open_picture(tmp_path / "turned.png")), np.asarray(upright))
+
+
 def test_a_format_outside_the_list_is_refused_whatever_its_name(tmp_path: Path):
     Image.new("RGB", (4, 4)).save(tmp_path / "postscript.eps")
     (tmp_path / "postscript.eps").rename(tmp_path / "a.png")

@@ -19,6 +19,7 @@ REFUSED = [
     ("sweep", {"gamma": float("nan")}, "gamma = nan"),
     ("sweep", {"text_tokens": "many"}, "text_tokens = 'many'"),
     ("layers", {"retentions": ()}, "retentions is empty"),
+    ("sweep", {"engine": "workers"}, "engine = 'workers': a study names none; leave it out, and give --engine ray"),
     ("sweep", {"retention": 0.1}, "retention = 0.1: a study has no such field; did you mean retentions?"),
     ("flops", {"tasks": ("pope",)}, "tasks = ('pope',): a study of kind 'flops' has no such field"),
     ("audit", {"claims": "fastv", "model": "pocket-deep"}, "a study of kind 'audit' has no such field"),
