@@ -2,8 +2,8 @@
 
     python -m tests.profile.planted [WORDS]    all faults, or those with these words in their names
 
-Each fault replaces a piece of text in a copy of trio_profile. The ordinary run of the law must fail with each of them,
-and pass with none. It takes 5 to 20 seconds a fault.
+Each fault of planted.yaml replaces a piece of text in a copy of trio_profile. The ordinary run of the law must fail
+with each of them, and pass with none. It takes 5 to 20 seconds a fault.
 """
 
 import os
@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+
+import yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,119 +32,7 @@ class Fault(NamedTuple):
     wrong: str
 
 
-FAULTS = (
-    Fault(
-        "swapped bound: a gain with decoding that is only possible is shown",
-        "judge/deploy",
-        "(self.whole is None or self.whole[0] > 1)",
-        "(self.whole is None or self.whole[1] > 1)",
-    ),
-    Fault(
-        "swapped bound: `at least` prints the upper end",
-        "judge/deploy",
-        'at_least(best.gain[0])}")\n    if',
-        'at_least(best.gain[1])}")\n    if',
-    ),
-    Fault(
-        "swapped bound: a loss that is only possible is excluded",
-        "judge/deploy",
-        "self.loss[1] <= TOLERATED",
-        "self.loss[0] <= TOLERATED",
-    ),
-    Fault("swapped bound: slow by the lower end", "judge/deploy", "self.gain[1] <= MATTERS", "self.gain[0] <= MATTERS"),
-    Fault(
-        "`any` for `all`: one cell that does not pay is enough",
-        "judge/deploy",
-        "if not possible:",
-        "if len(possible) < len(candidates):",
-    ),
-    Fault(
-        "guard left out: decoding",
-        "judge/deploy",
-        "self.is_slow or self.is_slow_with_decoding or self.loses",
-        "self.is_slow or self.loses",
-    ),
-    Fault("guard left out: a doubt", "judge/deploy", "candidate.pays and not candidate.is_doubted", "candidate.pays"),
-    Fault("guard left out: answers without evidence", "judge/deploy", "if evidence.answers:", "if False:"),
-    Fault(
-        "guard left out: dense is never right",
-        "judge/evidence",
-        "if dense.value == 0:",
-        'if dense.value == 0:\n        return ""\n    if dense.value == 0:',
-    ),
-    Fault(
-        "guard left out: dense is hardly ever right", "judge/evidence", "if dense.ci95[0] <= TOLERATED:", "if False:"
-    ),
-    Fault("guard left out: chance", "judge/evidence", "chance is not None and", "False and"),
-    Fault("guard left out: random weights", "judge/evidence", "if random or dense is None:", "if dense is None:"),
-    Fault(
-        "a control recommended",
-        "kinds/grid/verdict",
-        "return [cell for cell in contents.done if cell.remark != CONTROL]",
-        "return contents.done",
-    ),
-    Fault("each cell has a level of its own", "kinds/grid/verdict", "= joint(len(cells)), level", "= 0.95, level"),
-    Fault("guard left out: one process", "kinds/grid/verdict", "if len(cell.timings) < 2:", "if False:"),
-    Fault(
-        "others that are faster are not told",
-        "judge/deploy",
-        "if any(candidate.gain[0] > 1 for candidate in candidates):",
-        "if False:",
-    ),
-    Fault("a control of an evaluation recommended", "kinds/evaluation/document", "and row.remark != CONTROL]", "]"),
-    Fault("a gain at one load for all", "judge/deploy", "gain=(min(candidate.gain[0]", "gain=(max(candidate.gain[0]"),
-    Fault("guard left out: nothing was pruned", "kinds/servers/advice", "if is_unpruned(document):", "if False:"),
-    Fault(
-        "guard left out: an unfinished study",
-        "kinds/servers/advice",
-        "if document.pairs_left:\n        pairs",
-        "if False:\n        pairs",
-    ),
-    Fault(
-        "one-sided: a variant that is worse",
-        "judge/claims",
-        "in answers.items() if high < 0",
-        "in answers.items() if high < -1",
-    ),
-    Fault(
-        "a difference that is not shown",
-        "judge/claims",
-        "in speeds.items() if low > 1",
-        "in speeds.items() if high > 1",
-    ),
-    Fault(
-        "inconclusive before regression",
-        "judge/claims",
-        '("regression", "inconclusive", "improved"',
-        '("inconclusive", "regression", "improved"',
-    ),
-    Fault(
-        "a contradiction follows",
-        "judge/claims",
-        '"contradict" if contradict else',
-        '"contradict" if contradict > 1 else',
-    ),
-    Fault("guard left out: an operator that was missed", "judge/claims", "    if missed:", "    if False:"),
-    Fault(
-        "swapped bound: the claim is excluded by the lower end",
-        "judge/claims",
-        "self.measured[1] < self.claimed",
-        "self.measured[0] < self.claimed",
-    ),
-    Fault(
-        "`any` for `all`: one retention holds",
-        "judge/claims",
-        '"not decided" if undecided else',
-        '"not decided" if len(undecided) == len(prefills) else',
-    ),
-    Fault("`any` for `all`: one stage holds", "judge/claims", "len(holding) == len(stages)", "holding"),
-    Fault(
-        "guard left out: few questions",
-        "kinds/theory/document",
-        "None if same is None or same.samples < FEWEST else same",
-        "same",
-    ),
-)
+FAULTS = [Fault(**fault) for fault in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())]
 
 
 def caught_by(package: Path) -> list[str]:
