@@ -1,7 +1,7 @@
 """Foreign text made safe to print: no control characters, and errors in one line. Names as a sentence lists them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 _UNSAFE = re.compile(
@@ -85,3 +85,8 @@ def _escape(match: re.Match[str]) -> str:
 def _json_escape(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def are(things: Sized) -> str:
+    """The verb after so many things: `is` after one, otherwise `are`."""
+    return "is" if len(things) == 1 else "are"
