@@ -8,7 +8,7 @@ from trio_profile.records.estimate import Milliseconds, Ratio
 from trio_profile.records.schema import Measurement, Pair, Stopped, Study
 from trio_profile.records.timing import Timed
 from trio_profile.stats.estimates import measured, median_of
-from trio_profile.stats.intervals import machine_spread, median
+from trio_profile.stats.intervals import Groups, machine_spread, median
 from trio_profile.stats.two_way import Centre, centres, sum_of_parts
 
 TIMES = {name: quantity.phase for name, quantity in QUANTITIES.items() if quantity.phase}
@@ -17,8 +17,6 @@ SPEEDUPS = {name: quantity.speedup for name, quantity in QUANTITIES.items() if q
 """The times that have a speed-up, with its name."""
 MEASURED = tuple(name for name in SPEEDUPS if QUANTITIES[name].label)
 """The times with a break-even."""
-
-Groups = list[list[float]]
 
 
 def pairs_by_session(measurement: Measurement, time: str) -> list[tuple[Pair, ...]]:
