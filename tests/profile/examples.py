@@ -422,7 +422,11 @@ def ablation() -> Ablation:
 
 def answering(options: dict, correct: list[bool]) -> Measurement:
     """A cell of TRIO at 11 % with these options, and whether its answer to each question is right."""
-    seen = Fidelity(kl_nats=(0.1,) * len(correct), top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
-    return measurement().model_copy(
-        update={"cell": Cell(method="trio", retention=0.11, options=options), "fidelity": seen}
-    )
+    cell = Cell(method="trio", retention=0.11, options=options)
+    return measurement().model_copy(update={"cell": cell, "fidelity": right_answers(correct)})
+
+
+def right_answers(correct: Iterable[bool]) -> Fidelity:
+    """Answers of which these are right. The others differ from the dense model's."""
+    right = tuple(correct)
+    return Fidelity(kl_nats=(0.1,) * len(right), top1=right, same=right, correct=right)

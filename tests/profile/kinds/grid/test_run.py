@@ -94,8 +94,12 @@ def test_a_cell_that_failed_is_timed_again_unless_it_failed_in_this_run():
 @pytest.fixture(scope="module")
 def measured(tiny_study, without_fvcore, tmp_path_factory) -> tuple[Path, Contents, list[Step]]:
     """A finished sweep: its directory, what it returned, and its steps. Tests measure in a copy of the directory."""
-    directory, steps = tmp_path_factory.mktemp("measured"), list[Step]()
-    return directory, local.run(tiny_study, directory, steps.append), steps
+    directory, steps, loads, resolve = tmp_path_factory.mktemp("measured"), list[Step](), [], measuring.resolve
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "resolve", lambda *args, **kwargs: loads.append(args) or resolve(*args, **kwargs))
+        found = local.run(tiny_study, directory, steps.append)
+    assert len(loads) == 1, "the model was loaded more than once"
+    return directory, found, steps
 
 
 @pytest.fixture
@@ -230,12 +234,9 @@ def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph,
     assert local.run(study, out).measurements == found.measurements
 
 
-def test_a_cell_that_was_counted_with_another_schedule_is_not_timed(tiny_study, tmp_path):
+def test_a_cell_that_was_counted_with_another_schedule_is_not_timed(tiny_study, measured, measured_copy):
     """As by an earlier version: its counts and these times would belong to two methods."""
-    study = tiny_study.model_copy(update={"retentions": (0.4,)})
-    found = local.run(study, tmp_path)
-    (cell,) = found.measurements
-    file = tmp_path / "measurements.jsonl"
+    cell, file = measured[1].measurements[0], measured_copy / "measurements.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()]
     left = [record for record in records if record.get("record") != "round"]
     for record in left:
@@ -244,7 +245,7 @@ def test_a_cell_that_was_counted_with_another_schedule_is_not_timed(tiny_study, 
     file.write_text("".join(json.dumps(record) + "\n" for record in left))
     there, here = (str((*cell.budgets[:-1], cell.budgets[-1] + more)) for more in (1, 0))
     with pytest.raises(StoreError) as refused:
-        local.run(study, tmp_path)
+        local.run(tiny_study, measured_copy)
     assert there in str(refused.value) and here in str(refused.value) and "choose another --out" in str(refused.value)
 
 
@@ -308,13 +309,3 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
     found = local.run(study.model_copy(update={"seconds": 0.1}), out)
     assert [len(cell.timings) for cell in found.measurements] == [2, 2]
     assert found.rounds[: len(kept.rounds)] == kept.rounds
-
-
-def test_a_study_of_one_process_loads_its_model_once(tiny_study, tmp_path, monkeypatch):
-    resolve, calls = measuring.resolve, []
-    monkeypatch.setattr(measuring, "resolve", lambda *args, **kwargs: calls.append(args) or resolve(*args, **kwargs))
-    for retention in (0.4, 0.8):  # another study loads its own
-        study = tiny_study.model_copy(update={"retentions": (retention,)})
-        contents = local.run(study, tmp_path / str(retention))
-        assert [cell.retention.nominal for cell in contents.measurements] == [retention]
-    assert len(calls) == 2
