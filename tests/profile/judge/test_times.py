@@ -5,7 +5,7 @@ from math import inf, log, sqrt
 import numpy as np
 import pytest
 
-from tests.profile.examples import counted, in_processes, measurement, pair, rounds_of, session, study, with_pairs
+from tests.profile.examples import in_processes, measurement, pair, session, store, study, with_pairs
 from trio_profile.judge.times import (
     SPEEDUPS,
     ratios_by_session,
@@ -31,13 +31,8 @@ def timed(prefills: list[list[Pair]], generations: list[list[Pair]], retention: 
 
 
 def contents_of(*cells: Measurement, **fields) -> Contents:
-    """A store of these cells."""
-    found = Contents(study(**fields))
-    for name in dict.fromkeys(["4c1f09aa", *(timing.session for cell in cells for timing in cell.timings)]):
-        found.add(session(id=name, load_seconds=2.0))
-    for record in (*map(counted, cells), *rounds_of(*cells)):
-        found.add(record)
-    return found
+    """A store of these cells, in processes that load for two seconds."""
+    return store(study(**fields), *cells, load_seconds=2.0)
 
 
 def test_ratios_stand_by_session_and_only_whole():
@@ -111,7 +106,7 @@ def test_spent_seconds_are_those_of_rounds_and_of_the_processes_that_timed():
     cell = measurement(pairs=4)  # and two generations
     found = contents_of(cell)
     found.add(session(id="counted", load_seconds=50.0))
-    assert spent_seconds(found) == pytest.approx(2 + 6 * 0.5)
+    assert spent_seconds(found) == pytest.approx(2 + 6 * 1.0)
     assert spent_seconds(Contents(study())) == 0
 
 
