@@ -1,8 +1,7 @@
 """Foreign text made safe to print: no control characters, and errors in one line. Names as a sentence lists them."""
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 _UNSAFE = re.compile(
@@ -33,7 +32,7 @@ def printable_json(text: str, encoding: str = "utf-8") -> str:
         signs = _UNSAFE
     except UnicodeEncodeError:
         signs = _NO_ASCII
-    return signs.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return signs.sub(lambda match: _json_escape(match[0]), text)
 
 
 def one_line(text: str) -> str:
@@ -81,3 +80,13 @@ def listed(parts: Sequence[str]) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def are(things: Sized) -> str:
+    """The verb after so many things: `is` after one, otherwise `are`."""
+    return "is" if len(things) == 1 else "are"

@@ -356,6 +356,20 @@ def contents_of(
     return Contents(asked, sessions=opened, dense=unpruned, rounds=list(rounds), _timed=timed)
 
 
+def store(
+    asked: Study, *cells: Measurement, unpruned: Dense | None = None, load_seconds: float = 0.0, seconds: float = 1.0
+) -> Contents:
+    """The contents of a store to which the records of these cells were added. seconds: of each round."""
+    done = [cell for cell in cells if cell.status == "done"]
+    names = dict.fromkeys([SESSION, *(timing.session for cell in done for timing in cell.timings)])
+    opened = [session(id=name, load_seconds=load_seconds) for name in names]
+    contents = Contents(asked, sessions=opened, dense=unpruned or dense())
+    timed = [one.model_copy(update={"seconds": seconds}) for one in rounds_of(*done)]
+    for record in (*(counted(cell) if cell.status == "done" else cell for cell in cells), *timed):
+        contents.add(record)
+    return contents
+
+
 def schedule(retention: float, sizes: Shape, layers: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
     """Budgets in the proportion 92 : 54 : 22 and the visual tokens by layer, near to the layer average."""
     most = retention * sizes.num_layers * sizes.visual_tokens
@@ -410,7 +424,11 @@ def ablation() -> Ablation:
 
 def answering(options: dict, correct: list[bool]) -> Measurement:
     """A cell of TRIO at 11 % with these options, and whether its answer to each question is right."""
-    seen = Fidelity(kl_nats=(0.1,) * len(correct), top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
-    return measurement().model_copy(
-        update={"cell": Cell(method="trio", retention=0.11, options=options), "fidelity": seen}
-    )
+    cell = Cell(method="trio", retention=0.11, options=options)
+    return measurement().model_copy(update={"cell": cell, "fidelity": right_answers(correct)})
+
+
+def right_answers(correct: Iterable[bool]) -> Fidelity:
+    """Answers of which these are right. The others differ from the dense model's."""
+    right = tuple(correct)
+    return Fidelity(kl_nats=(0.1,) * len(right), top1=right, same=right, correct=right)

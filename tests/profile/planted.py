@@ -2,8 +2,8 @@
 
     python -m tests.profile.planted [WORDS]    all faults, or those with these words in their names
 
-Each fault replaces a piece of text in a copy of trio_profile. The ordinary run of the law must fail with each of them,
-and pass with none. It takes 5 to 20 seconds a fault.
+Each fault of planted.yaml replaces a piece of text in a copy of trio_profile. The ordinary run of the law must fail
+with each of them, and pass with none. It takes 5 to 20 seconds a fault.
 """
 
 import os
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     wrong: str
 
 
-FAULTS = [Fault(**fields) for fields in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))]
+FAULTS = [Fault(**fault) for fault in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())]
 
 
 def caught_by(package: Path) -> list[str]:

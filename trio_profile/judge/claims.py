@@ -13,7 +13,7 @@ from trio_profile.judge.evidence import Evidence
 from trio_profile.judge.sureness import ONE_PROCESS, Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
-from trio_profile.text import listed
+from trio_profile.text import are, listed
 
 _MOST_NAMED = 3
 """A sentence names so many cases, and counts the others."""
@@ -39,7 +39,7 @@ def of_effects(
         "slower": [name for name, (_, high) in speeds.items() if high < 1],
         "faster": [name for name, (low, _) in speeds.items() if low > 1],
     }
-    parts = [f"{len(names)} {_are(names)} {effect}: {_named(names)}" for effect, names in effects.items() if names]
+    parts = [f"{len(names)} {are(names)} {effect}: {_named(names)}" for effect, names in effects.items() if names]
     compared = units.number_of(len({*answers, *speeds}), "variant")
     silent = [Weakness("medium", f"nothing is said of answers: {no_answers}")] if no_answers else []
     certainty = sureness([*weaknesses, *silent], [_JOINT.format(compared)])
@@ -215,10 +215,6 @@ def of_bounds(stages: Mapping[str, Interval | None], weaknesses: Sequence[Weakne
     open_ = [name for name in stages if name not in holding]
     wide = sureness([Weakness("low", "the intervals there hold 0")], ())
     return Conclusion(word="not decided", sentence=f"whether {claim} is not shown {_named(open_, listed)}.", **wide)
-
-
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def _named(names: Sequence[str], join: Callable[[Sequence[str]], str] = "; ".join) -> str:

@@ -13,7 +13,7 @@ from trio_profile.judge.evidence import TOLERATED, Evidence
 from trio_profile.judge.sureness import Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
-from trio_profile.text import listed
+from trio_profile.text import are, listed
 
 MATTERS = 1.05
 """A smaller gain is not worth a method. If a study excludes a larger one, the word is `do not`."""
@@ -135,8 +135,8 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         best = _together(chosen, words) if words.together else _best(chosen)
         text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
         certainty = sureness([*best.weaknesses, *_weak_answers(best, evidence, among)], [_strength(best) + among])
-        others = [other for other in candidates if other.gain[1] < 1] if words.together else hopeful
-        text += "".join(f". {_capital(more)}" for more in (_slower if words.together else _alike)(best, others, words))
+        further = _slower(candidates, words) if words.together else _alike(best, hopeful)
+        text += "".join(f". {_capital(sentence)}" for sentence in further)
     loss = None if best.loss is None else max(best.loss[1], 0.0)
     conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **certainty)
     return conclusion.model_copy(update=words.next(word, best)), best
@@ -180,25 +180,16 @@ def _none_faster(candidates: Sequence[Candidate], words: Words) -> str:
 def _against(candidates: Sequence[Candidate], words: Words) -> str:
     """The reasons against candidates, counted. Each candidate counts once at most."""
     slow = [candidate for candidate in candidates if candidate.is_slow]
-    slow_with_decoding = [
-        candidate for candidate in candidates if candidate.is_slow_with_decoding and candidate not in slow
-    ]
-    losing = [
-        candidate
-        for candidate in candidates
-        if candidate.loses and candidate not in slow and candidate not in slow_with_decoding
-    ]
+    others = [candidate for candidate in candidates if not candidate.is_slow]
+    slow_with_decoding = [candidate for candidate in others if candidate.is_slow_with_decoding]
+    losing = [candidate for candidate in others if candidate.loses and not candidate.is_slow_with_decoding]
     reasons = {
         f"at most {units.percent(MATTERS - 1, 0)} faster": slow,
         "slower with decoding": slow_with_decoding,
         f"faster at a loss of more than {units.plain(100 * TOLERATED)} {words.loss}": losing,
     }
-    counted = [f"{units.exact(len(group))} {_are(group)} {text}" for text, group in reasons.items() if group]
+    counted = [f"{units.exact(len(group))} {are(group)} {text}" for text, group in reasons.items() if group]
     return f"of {units.number_of(len(candidates), words.noun)} {listed(counted)}"
-
-
-def _are(group: Sequence[Candidate]) -> str:
-    return "is" if len(group) == 1 else "are"
 
 
 def _lost(best: Candidate, words: Words) -> str:
@@ -231,13 +222,13 @@ def _together(chosen: Sequence[Candidate], words: Words) -> Candidate:
     )
 
 
-def _slower(_: Candidate, others: Sequence[Candidate], words: Words) -> Iterator[str]:
+def _slower(candidates: Sequence[Candidate], words: Words) -> Iterator[str]:
     """Yield where pruning is shown to be slower."""
-    if others:
-        yield f"it is shown to be slower at {words.named.format(listed([other.name for other in others]))}"
+    if slower := [candidate.name for candidate in candidates if candidate.gain[1] < 1]:
+        yield f"it is shown to be slower at {words.named.format(listed(slower))}"
 
 
-def _alike(best: Candidate, others: Sequence[Candidate], _: Words) -> Iterator[str]:
+def _alike(best: Candidate, others: Sequence[Candidate]) -> Iterator[str]:
     """Yield which other candidates may be as fast, and which are faster."""
     faster = [other.name for other in others if other.gain[0] > best.gain[1]]
     alike = [other.name for other in others if other is not best and other.gain[1] > best.gain[0]]

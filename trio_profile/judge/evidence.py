@@ -9,8 +9,6 @@ from trio_profile.records.estimate import Accuracy
 from trio_profile.records.facts import models
 from trio_profile.records.schema import Session
 
-_NOTHING_EXCLUDED = 0.5
-
 TOLERATED = 0.02
 """A candidate keeps the answers if it loses at most this share of the questions: two points."""
 
@@ -48,11 +46,10 @@ def why_no_answers(dense: Accuracy | None, chance: float | None, random: str = "
     questions = units.number_of(dense.samples, "question")
     if dense.value == 0:
         return f"the dense model answers none of {questions} right, so it can lose none"
+    right = units.percent_within(dense.value, dense.ci95)
     if dense.ci95[0] <= TOLERATED:
-        right = units.percent_within(dense.value, dense.ci95)
         return f"the dense model answers {right} of {questions} right, so it has hardly an answer to lose"
     if chance is not None and dense.ci95[0] <= chance:
-        right = units.percent_within(dense.value, dense.ci95)
         return (
             f"the dense model answers {right} of {questions} right, and who always gives the most frequent answer "
             f"{units.percent(chance)}, so it may be guessing"

@@ -57,14 +57,14 @@ def _of_cell(measurement: Measurement, numbers: dict[str, int]) -> CellPairs:
         for pair in getattr(timing, field)
     ]
     columns = {name: [_time_of(pair, name) for _, _, pair in pairs] for name in COLUMNS}
-    clocks = [pair.clock_mhz for _, _, pair in pairs]
+    clocks, waits = [pair.clock_mhz for _, _, pair in pairs], [pair.pruned.disturbance for _, _, pair in pairs]
     return CellPairs(
         method=cell.method,
         retention=cell.retention,
         options=cell.options,
         session=[session for session, _, _ in pairs],
         phase=[phase for _, phase, _ in pairs],
-        disturbed=[_disturbed(pair) for _, _, pair in pairs],
+        disturbed=[None if wait is None else is_disturbed(wait) for wait in waits],
         times={name: values for name, values in columns.items() if any(value is not None for value in values)},
         clock_mhz=clocks if any(mhz is not None for mhz in clocks) else None,
     )
@@ -74,11 +74,6 @@ def _time_of(pair: Pair, column: str) -> float | None:
     """Return one time of a pair. column: one of COLUMNS."""
     name = column.removeprefix("dense_")
     return getattr(pair.pruned if name == column else pair.dense, name)
-
-
-def _disturbed(pair: Pair) -> bool | None:
-    """Return whether the times of a cell's run are doubted; None if it is not known."""
-    return None if pair.pruned.disturbance is None else is_disturbed(pair.pruned.disturbance)
 
 
 def json_with_pairs(document: Document) -> str:

@@ -1,9 +1,6 @@
 """Times and speed-ups of cells, from the rounds of a study: their centres, their intervals, and what they cost."""
 
 from collections.abc import Mapping, Sequence
-from math import pi
-
-import numpy as np
 
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.contents import Contents
@@ -11,7 +8,7 @@ from trio_profile.records.estimate import Milliseconds, Ratio
 from trio_profile.records.schema import Measurement, Pair, Stopped, Study
 from trio_profile.records.timing import Timed
 from trio_profile.stats.estimates import measured, median_of
-from trio_profile.stats.intervals import machine_spread, median
+from trio_profile.stats.intervals import Groups, machine_spread, median
 from trio_profile.stats.two_way import Centre, centres, sum_of_parts
 
 TIMES = {name: quantity.phase for name, quantity in QUANTITIES.items() if quantity.phase}
@@ -20,10 +17,6 @@ SPEEDUPS = {name: quantity.speedup for name, quantity in QUANTITIES.items() if q
 """The times that have a speed-up, with its name."""
 MEASURED = tuple(name for name in SPEEDUPS if QUANTITIES[name].label)
 """The times with a break-even."""
-LEAST_SESSIONS = 4
-"""With fewer processes, nothing is said of the variance between them."""
-
-Groups = list[list[float]]
 
 
 def pairs_by_session(measurement: Measurement, time: str) -> list[tuple[Pair, ...]]:
@@ -149,24 +142,6 @@ def seconds_again(contents: Contents, questions: int | None = None) -> float:
                 times.setdefault(run.cell, []).append(run.total_ms)
     answer = sum(map(median, times.values())) / 1e3
     return sum(timed.seconds for timed in contents.rounds) + further + questions * answer
-
-
-def round_over_process(contents: Contents) -> float | None:
-    """Return the variance of a round / the variance of a process, over all cells; None if it is not known yet."""
-    within: list[float] = []
-    between: list[float] = []
-    for measurement in contents.measurements:
-        groups = [np.log(group) for group in ratios_by_session(measurement, "prefill_ms") if len(group) > 1]
-        if len(groups) < LEAST_SESSIONS:
-            continue
-        within.append(float(np.mean([group.var(ddof=1) for group in groups])))
-        # A median of n rounds has π / 2 times the variance of their mean.
-        noise = within[-1] * pi / 2 * float(np.mean([1 / len(group) for group in groups]))
-        between.append(float(np.var([np.median(group) for group in groups], ddof=1)) - noise)
-    if not within:
-        return None
-    round_variance = float(np.mean(within))
-    return float(np.clip(round_variance / max(float(np.mean(between)), 1e-12), 2.0, 60.0)) if round_variance else None
 
 
 def summarise_times(

@@ -1,7 +1,7 @@
 """The doubts about a study: the report of `show --doubts`, and the page and the sentence in the report of the study."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence, Sized
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 
 from trio_profile import units
@@ -9,6 +9,7 @@ from trio_profile.judge.doubts import Doubt, cell_name, doubted_cells
 from trio_profile.judge.pairs import CellPairs
 from trio_profile.records.schema import Cell, Measurement, Study
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
+from trio_profile.text import are
 
 _HOW = "Each doubt has a number, the threshold that it passed, and the next step."
 _PUBLISHED = f"{_HOW} A new study does not replace this one: publish both, each with its doubts."
@@ -47,14 +48,10 @@ def summary(doubts: Sequence[Doubt], cells: Collection[Cell]) -> str:
     """
     lines = []
     if doubted := doubted_cells(doubts, cells):
-        lines.append(f"{units.exact(len(doubted))} of {units.number_of(len(cells), 'cell')} {_is(doubted)} doubted.")
+        lines.append(f"{units.exact(len(doubted))} of {units.number_of(len(cells), 'cell')} {are(doubted)} doubted.")
     if whole := [doubt for doubt in doubts if doubt.cell is None]:
-        lines.append(f"{units.number_of(len(whole), 'doubt')} {_is(whole)} about the whole study.")
+        lines.append(f"{units.number_of(len(whole), 'doubt')} {are(whole)} about the whole study.")
     return " ".join(lines) or ("No cell is doubted." if cells else "Nothing is doubted.")
-
-
-def _is(things: Sized) -> str:
-    return "is" if len(things) == 1 else "are"
 
 
 def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:

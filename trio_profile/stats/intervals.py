@@ -53,7 +53,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, clusters:
     exact = _sign_test(values, confidence)
     if are_alone(clusters):
         return exact
-    signs = _signs(ranks_of(values))
+    signs = _signs(values)
     spread = max(cluster_spread(signs, clusters), sqrt(len(signs)) / 2)
     low, high = _order_statistics(values, cluster_quantile(clusters, confidence) * spread)
     return min(low, exact[0]), max(high, exact[1])
@@ -215,18 +215,11 @@ def _sign_test(values: Sequence[float], confidence: float) -> Interval:
     return ordered[low], ordered[n - 1 - low]
 
 
-def ranks_of(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rank of each value, from 1. Equal values share the mean of their ranks.
-
-    It equals `scipy.stats.rankdata`. That module takes half a second to import, in each measuring process.
-    """
-    _, places, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[places]
-
-
-def _signs(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """½ below the median, −½ above it, 0 at it. Their sum is the change of the median's rank."""
-    return np.sign((len(ranks) + 1) / 2 - ranks) / 2
+def _signs(values: Sequence[float]) -> NDArray[np.float64]:
+    """½ below the median, −½ above it, 0 at it, by ranks: equal values share one. Their sum is its change of rank."""
+    ordered = np.sort(values)
+    below, at_most = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    return np.sign(len(ordered) - at_most - below) / 2
 
 
 def _order_statistics(values: Sequence[float], reach: float) -> Interval:

@@ -7,9 +7,7 @@ cells share in their spread is pooled: ten cells in four processes give 27 degre
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from math import exp, isfinite, log, sqrt
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,8 +114,8 @@ def _logs(groups: Groups) -> Table:
         raise MeasurementError(f"{sizes} samples, not all of them finite and positive, have no interval; measure again")
     if len(groups) == 1:
         [rounds] = groups
-        parts = groupby(zip(parts_of(len(rounds)), rounds, strict=True), key=itemgetter(0))
-        groups = [[value for _, value in part] for _, part in parts]
+        ends = np.flatnonzero(np.diff(parts_of(len(rounds)))) + 1
+        groups = [part.tolist() for part in np.split(rounds, ends)]
     return np.array([log(median(group)) for group in groups])
 
 

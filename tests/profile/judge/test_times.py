@@ -1,16 +1,14 @@
 """Times and speed-ups that are derived from rounds: worked by hand."""
 
 from math import inf, log, sqrt
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tests.profile.examples import counted, in_processes, measurement, pair, rounds_of, session, study, with_pairs
+from tests.profile.examples import in_processes, measurement, pair, session, store, study, with_pairs
 from trio_profile.judge.times import (
     SPEEDUPS,
     ratios_by_session,
-    round_over_process,
     speedup_centres,
     spent_seconds,
     summarise_times,
@@ -33,13 +31,8 @@ def timed(prefills: list[list[Pair]], generations: list[list[Pair]], retention: 
 
 
 def contents_of(*cells: Measurement, **fields) -> Contents:
-    """A store of these cells."""
-    found = Contents(study(**fields))
-    for name in dict.fromkeys(["4c1f09aa", *(timing.session for cell in cells for timing in cell.timings)]):
-        found.add(session(id=name, load_seconds=2.0))
-    for record in (*map(counted, cells), *rounds_of(*cells)):
-        found.add(record)
-    return found
+    """A store of these cells, in processes that load for two seconds."""
+    return store(study(**fields), *cells, load_seconds=2.0)
 
 
 def test_ratios_stand_by_session_and_only_whole():
@@ -113,27 +106,8 @@ def test_spent_seconds_are_those_of_rounds_and_of_the_processes_that_timed():
     cell = measurement(pairs=4)  # and two generations
     found = contents_of(cell)
     found.add(session(id="counted", load_seconds=50.0))
-    assert spent_seconds(found) == pytest.approx(2 + 6 * 0.5)
+    assert spent_seconds(found) == pytest.approx(2 + 6 * 1.0)
     assert spent_seconds(Contents(study())) == 0
-
-
-def test_the_variance_of_a_round_over_that_of_a_process_is_found():
-    draw = np.random.default_rng(1)
-
-    def cell(retention: float, within: float, between: float, processes: int = 40) -> Measurement:
-        centres = np.exp(between * draw.standard_normal(processes))
-        return with_pairs(
-            measurement(retention=retention),
-            *([pair(100, 50 * c * draw.lognormal(0, within)) for _ in range(20)] for c in centres),
-        )
-
-    def found(*cells: Measurement) -> float | None:
-        return round_over_process(SimpleNamespace(measurements=cells))  # pyright: ignore[reportArgumentType]
-
-    assert found(*(cell(r, 0.06, 0.02) for r in (0.2, 0.4, 0.6))) == pytest.approx(9, rel=0.35)
-    assert found(cell(0.2, 0.05, 0.0)) == 60  # at most
-    assert found(cell(0.2, 0.01, 0.1)) == 2  # at least
-    assert found(cell(0.2, 0.06, 0.02, processes=3)) is None
 
 
 def test_each_time_of_both_sides_has_a_median():

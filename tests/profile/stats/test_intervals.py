@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy.stats import binomtest, rankdata
+from scipy.stats import binomtest
 
 from trio_profile.errors import MeasurementError
 from trio_profile.stats.intervals import (
@@ -11,7 +11,6 @@ from trio_profile.stats.intervals import (
     mean_interval,
     median_interval,
     quotient_interval,
-    ranks_of,
     reach,
     share_interval,
     sum_of_errors,
@@ -42,11 +41,6 @@ def test_the_interval_of_a_median_follows_the_binomial_table():
 def test_too_few_samples_give_their_range():
     assert median_interval([3.0, 1.0, 2.0]) == (1.0, 3.0)
     assert median_interval([2.0]) == (2.0, 2.0)
-
-
-def test_ranks_equal_scipys():
-    for values in ([3.0, 1.0, 2.0], [1.0, 1.0, 0.5, 2.0, 1.0], [5.0] * 4, [0.1]):
-        assert ranks_of(values).tolist() == rankdata(values).tolist()
 
 
 def test_the_state_of_a_gpu_is_not_known():

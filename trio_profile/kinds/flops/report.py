@@ -1,7 +1,7 @@
 """The report of one prefill's work: from the claim to the count, and operator by operator."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from trio_profile import units
@@ -42,11 +42,6 @@ class Unit:
         return units.count(self.scale * macs)
 
 
-_STEP: dict[str, Callable[[Step], Entry]] = {
-    "step": lambda step: Entry(step.name),
-    "adds": lambda step: Entry(step.exact),
-    "rounded": lambda step: Entry(step.text),
-}
 FACTORS: dict[Factor, str] = {
     "assumed": "assumed by the claim",
     "declared": "declared by the method",
@@ -85,7 +80,6 @@ def report(document: FlopsDocument, unit: Literal["macs", "flops"] = "macs") -> 
 
 def walk_page(document: FlopsDocument, unit: Unit) -> Page:
     """From the paper's formula to the count."""
-    claimed = document.claimed.fastv_macs
     blocks: list[Block] = [Sentences("", lines)] if (lines := _summary(document, unit)) else []
     if doubts := [
         f"{part.op} ran without a formula. It may multiply matrices, so the count may be too low."
@@ -93,13 +87,12 @@ def walk_page(document: FlopsDocument, unit: Unit) -> Page:
         if part.product
     ]:
         blocks.append(Sentences("INCOMPLETE: the count misses operators", doubts, tone="doubt"))
-    terms = (*document.terms, Term(name="residual", macs=document.residual_macs))
-    blocks += _walk(
-        "walk", "From the claim to the count", "claimed: the paper's f(n)", claimed, terms, _counted(document), unit
-    )
+    caption, first, last = "From the claim to the count", "claimed: the paper's f(n)", _counted(document)
+    claimed, residual = document.claimed.fastv_macs, document.residual_macs
+    blocks.append(_walk("walk", caption, first, claimed, document.terms, residual, last, unit))
     return Page(
         "walk",
-        "From the claim to the count",
+        caption,
         "Each bar is work that the formula leaves out, or work that the formula counts and the model does not do. All "
         f"numbers are the {unit.name} of one prefill, exact to the last digit.",
         blocks,
@@ -146,11 +139,9 @@ def print_page(document: FlopsDocument) -> Page:
     blocks: list[Block] = []
     if (printed := document.printed) is not None:
         blocks.append(Sentences("", printed_sentences(document)))
-        terms = (*printed.terms, Term(name="residual", macs=printed.residual_macs))
-        first = f"printed, as {printed.convention}"
-        blocks += _walk(
-            "print", "From the printed figure to the count", first, printed.figure, terms, "counted", UNITS["macs"]
-        )
+        caption, first = "From the printed figure to the count", f"printed, as {printed.convention}"
+        steps = printed.figure, printed.terms, printed.residual_macs
+        blocks.append(_walk("print", caption, first, *steps, "counted", UNITS["macs"]))
     return Page(
         "print",
         "The printed figure",
@@ -249,9 +240,9 @@ def _fvcore(document: FlopsDocument, unit: Unit) -> Block:
     counted = document.counted
     if counted.fvcore_macs is None:
         return Sentences("", [f"fvcore gives no count: {counted.fvcore_reason or 'it was not asked'}"], detail=True)
-    terms = (*counted.fvcore_terms, Term(name="residual", macs=counted.fvcore_residual_macs or 0))
-    bars = _bars("torch's counter", counted.torch_flops // 2, terms, "fvcore", unit)
-    return tabulate(f"From torch's count to fvcore's, {unit.name}", _STEP, bars, compact=True, detail=True)
+    steps = counted.torch_flops // 2, counted.fvcore_terms, counted.fvcore_residual_macs or 0
+    walk = _walk("fvcore", "From torch's count to fvcore's", "torch's counter", *steps, "fvcore", unit)
+    return replace(walk, detail=True)
 
 
 def numbers_page(document: FlopsDocument, unit: Unit) -> Page:
@@ -286,10 +277,9 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
     if document.gammas is None:
         return []
     totals = {total.factor: total for total in document.formula_totals}
-    known: dict[Factor, float] = {}
-    for factor in FACTORS:
-        if (value := getattr(document.gammas, factor)) is not None:
-            known[factor] = value
+    known: dict[Factor, float] = {
+        factor: value for factor in FACTORS if (value := getattr(document.gammas, factor)) is not None
+    }
 
     def of_total(factor: Factor, entry: Callable[[FormulaTotal], Entry]) -> Entry:
         return entry(totals[factor]) if factor in totals else NOTHING
@@ -307,17 +297,15 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
     return [tabulate(caption, columns, known), *([Sentences("", [OF_GAMMA])] if totals else [])]
 
 
-def _walk(id: str, caption: str, first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Block]:
-    """A waterfall from one sum to another, and its steps as a table."""
-    bars = _bars(first, start, terms, last, unit)
-    label = f"A waterfall from {unit.rounded(start)} to {bars[-1].text} {unit.name}, step by step."
-    return [
-        Waterfall(id, f"{caption}, {unit.name}", label, bars[0], bars[1:-1], bars[-1]),
-        tabulate("Exactly", _STEP, bars, detail=True),
-    ]
-
-
-def _bars(first: str, start: int, terms: Sequence[Term], last: str, unit: Unit) -> list[Step]:
-    """The first sum, each step, and the last sum."""
-    sums = [(first, start), *((term.name, term.macs) for term in terms), (last, start + sum(t.macs for t in terms))]
-    return [Step(name, unit.scale * macs, unit.short(macs), unit.digits(macs)) for name, macs in sums]
+def _walk(
+    id: str, caption: str, first: str, start: int, terms: Sequence[Term], residual: int, last: str, unit: Unit
+) -> Waterfall:
+    """A waterfall from one sum to another, whose last step is the residual."""
+    steps = [*((term.name, term.macs) for term in terms), ("residual", residual)]
+    end = start + sum(macs for _, macs in steps)
+    label = f"A waterfall from {unit.rounded(start)} to {unit.rounded(end)}, step by step."
+    head, *bars, foot = (
+        Step(name, unit.scale * macs, unit.short(macs), unit.digits(macs))
+        for name, macs in ((first, start), *steps, (last, end))
+    )
+    return Waterfall(id, f"{caption}, {unit.name}", label, head, bars, foot)

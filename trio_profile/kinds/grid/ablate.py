@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from itertools import product
 
+import yaml
+
 from trio_profile import units
 from trio_profile.cost.printed import ABLATIONS
 from trio_profile.judge.accuracy import paired_difference
@@ -13,6 +15,7 @@ from trio_profile.quantities import entries
 from trio_profile.quantities.quantity import Column, over_dense
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
+from trio_profile.records.facts import SOURCE
 from trio_profile.records.schema import Cell, Options, Record
 from trio_profile.report.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.report.table import Key, grid, table
@@ -102,20 +105,6 @@ def ablate(contents: Contents) -> Ablation:
     return Ablation(**shared, groups=groups, conclusion=conclusion)
 
 
-GROUPS = {
-    "k_pos": "The number of rows at the end of the prompt that the proxy loss supervises. The paper finds that 1 is "
-    "too few, and that 2 to 8 do not differ.",
-    "threshold": "Two tokens whose cosine reaches the threshold count as duplicates, and one of them is dropped. "
-    "Without a threshold (none), saliency alone ranks the tokens. The paper finds 0.8 best, and none worst.",
-    "layers": "The decoder layers after which tokens are dropped. The paper moves all stages but the first by a layer. "
-    "Here each stage is also moved alone. The retention stays the same, so a later first stage leaves fewer tokens.",
-    "probe": "The probe `next` looks ahead into the layer that runs next; `current` looks back at the layer that ran "
-    "last. The rows `last` supervise the last k_pos rows; `shifted` the k_pos rows before the last one. The paper's "
-    "equations use current and last. Its public code uses next and shifted.",
-    "saliency": "`autograd` is the paper's procedure: a forward and a backward of the whole probed layer. `tail` "
-    "computes the same for the supervised rows alone. Both select the same tokens, to rounding. They differ in cost.",
-}
-"""The change that each ablation makes."""
 _TO_DEFAULT = Column("points to default", lambda row, _: entries.points(row.default_difference), needs_answers=True)
 _PAPER = Column("paper", lambda row, _: Entry("–" if row.printed is None else units.score(row.printed)))
 _MACS = over_dense("MACs", "counted_macs", digits=1)
@@ -128,7 +117,8 @@ _PRINTED = (
 
 def report(document: Ablation) -> Report:
     """All pages of the report of ablations."""
-    known = [(name, GROUPS.get(name, "One option is changed.")) for name in document.study.ablations]
+    texts = yaml.safe_load(SOURCE.with_name("ablations.yaml").read_text(encoding="utf-8"))
+    known = [(name, texts.get(name, "One option is changed.")) for name in document.study.ablations]
     changed = Page("groups", "What is changed", "", [Terms("", known, detail=True)], folded="Show what is changed")
     return report_of(document, f"Ablations of {document.study.methods[0]}", [verdict_page(document), changed])
 

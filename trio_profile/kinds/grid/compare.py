@@ -63,13 +63,7 @@ def compare(contents: Contents) -> Comparison:
     cells = sorted(document.cells, key=lambda cell: (cell.nominal_retention, -cell.speed))
     done = [cell for cell in cells if cell.status == "done"]
     ordered = [*done, *(cell for cell in document.cells if cell.status != "done")]
-    rows = [
-        Row(
-            **dict(cell),
-            reference_difference=to_reference(cell),
-        )
-        for cell in ordered
-    ]
+    rows = [Row(**dict(cell), reference_difference=to_reference(cell)) for cell in ordered]
     shared = {name: value for name, value in dict(document).items() if name in Comparison.model_fields}
     return Comparison(**shared, reference=reference, rows=rows)
 
@@ -109,18 +103,8 @@ def _table(document: Comparison) -> Table:
     apart = Column(
         f"points to {document.reference}", lambda row, _: entries.points(row.reference_difference), needs_answers=True
     )
-    columns = [
-        *cells.in_sight,
-        _LICENCE,
-        "MACs",
-        _TRAINED,
-        apart,
-        *_WORK,
-        "tokens kept",
-        cells.changed,
-        "mean KL, nats",
-        *FURTHER_COLUMNS,
-    ]
+    columns = [*cells.in_sight, _LICENCE, "MACs", _TRAINED, apart, *_WORK]
+    columns += ["tokens kept", cells.changed, "mean KL, nats", *FURTHER_COLUMNS]
     pick, retentions = document.pick, sorted(document.study.retentions)
     order = f"Sorted by {'retention, then ' * (len(retentions) > 1)}"
     order += f"at most {units.plain(100 * TOLERATED)} points lost first, then " if cells.answered else ""

@@ -184,12 +184,11 @@ def _token_map(tokens: CellTokens) -> DrawnTokens:
 def _stage(stage: StageTokens, count: int) -> DrawnStage:
     kept = stage.mask(count)
     destinations = stage.destinations()
-    has_scores = stage.low is not None and stage.high is not None
     return DrawnStage(
         layer=stage.layer,
         text=f"kept {units.exact(int(kept.sum()))} of {units.exact(count)} {_after(stage.layer)}",
         kept=kept.tobytes(),
-        scores=stage.scores if has_scores else b"",
+        scores=stage.scores,
         low=units.short(stage.low) if stage.low is not None else "",
         high=units.short(stage.high) if stage.high is not None else "",
         merges=stage.merges,

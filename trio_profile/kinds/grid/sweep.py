@@ -8,12 +8,12 @@ from trio_profile.judge.times import MEASURED, speedup_centres
 from trio_profile.kinds.grid.document import CellSummary, GridDocument, fields_of, in_order, summarise_cells
 from trio_profile.kinds.grid.page import reminders, report_of
 from trio_profile.kinds.grid.verdict import conclude
-from trio_profile.quantities.registry import QUANTITIES
+from trio_profile.quantities.registry import COLUMNS, QUANTITIES
 from trio_profile.quantities.summary import DenseSummary
 from trio_profile.records.contents import Contents
 from trio_profile.records.schema import Cell, Dense, Measurement
 from trio_profile.report import break_even, charts
-from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
+from trio_profile.report.blocks import Block, Entry, Page, Report, Table
 from trio_profile.report.palette import number_of
 from trio_profile.report.table import FURTHER_COLUMNS, by_kind, grid, table
 from trio_profile.stats.crossing import BreakEven, exact_break_even, measured_break_even
@@ -120,15 +120,6 @@ def _break_evens(
 
 MOST_SHOWN = 16
 """The table of a sweep of several methods with more cells has a switch for the method."""
-_EVERYTHING = (
-    *("of the layers", "in the last layer", "realised", "tokens kept", "after layers"),
-    *("prefill", "prefill of dense", "prefill pruned", "pairs", "total", "total of dense", "total pruned"),
-    *("CPU time ratio", "CPU time of dense", "CPU time pruned", "host of dense", "host pruned"),
-    *("first token of dense", "first token pruned", "later token of dense", "later token pruned"),
-    *("energy of dense", "energy pruned"),
-    *("by formula", "counted", "fvcore", "selection of MACs", "overhead factor", "held", "predicted", "peak"),
-)
-"""The columns of the table of all cells: retention, times, energy, work and memory."""
 
 
 def report(document: SweepDocument) -> Report:
@@ -142,17 +133,10 @@ def verdict_page(document: SweepDocument) -> Page:
     blocks: list[Block] = []
     if any(cell.status == "done" for cell in document.cells):
         chart = charts.speedups(document, "prefill", "Speed-up of the prefill", _picked(document))
-        blocks += [_summary(document), Sentences("", _range(document)), chart]
+        blocks += [_summary(document), chart]
         blocks += [break_even.table(document, _picked(document))] if document.dense is not None else []
     blocks += reminders(document, *_incomplete(document))
     return Page("verdict", "Verdict", "", blocks)
-
-
-def _range(document: SweepDocument) -> list[str]:
-    """The range of retentions at which the method of the conclusion, or the first one, pays."""
-    method = _picked(document)
-    pays = break_even.pays(document, method, "prefill_ms")
-    return [f"By prefill time, {method} {pays}."] if document.cells else []
 
 
 def _picked(document: SweepDocument) -> str:
@@ -185,15 +169,16 @@ def answers_page(document: SweepDocument) -> Page:
 
 
 def cells_page(document: SweepDocument) -> Page:
-    """Every finished cell with all its numbers."""
+    """The numbers of every finished cell that the summary leaves out."""
     caption = "Times are medians. Work and memory are exact, with their ratio to dense"
     cells = grid(document, document.cells)
+    columns = [name for name in COLUMNS if name not in _summary(document).columns]
     return Page(
         "cells",
         "All cells",
         "A speed-up is a median of paired ratios, so its interval is narrower than those of the two times suggest. "
         "Choose a count to see all its digits.",
-        [table(cells, caption, _EVERYTHING, ["method", "asked"], with_dense=True, detail=True)] if cells.rows else [],
+        [table(cells, caption, columns, ["method", "asked"], with_dense=True, detail=True)] if cells.rows else [],
         folded="Show every number of every cell",
     )
 

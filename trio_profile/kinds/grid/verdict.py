@@ -36,8 +36,13 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
     conclusion, best = decide(list(candidates.values()), Evidence(answers=why_none), words)
     if not why_none and (worse := _worse_than_control(contents, best)):
         conclusion = conclusion.model_copy(update={"sentence": f"{conclusion.sentence} {worse}"})
-    same = [name for name, candidate in candidates.items() if best is not None and _is_of(candidate, best)]
-    return conclusion, contents.cells[same[0]].cell if same else None
+    if best is None:
+        return conclusion, None
+    # Cells whose retentions reach the same tokens have one name. Without answers, `best` is a copy of the candidate.
+    same = (
+        name for name, candidate in candidates.items() if (candidate.name, candidate.gain) == (best.name, best.gain)
+    )
+    return conclusion, contents.cells[next(same)].cell
 
 
 def _worse_than_control(contents: Contents, best: Candidate | None) -> str:
@@ -49,20 +54,16 @@ def _worse_than_control(contents: Contents, best: Candidate | None) -> str:
     if len({cell.cell.method for cell in own}) != 1:
         own = [cell for cell in own if best is not None and _name(cell) == best.name]
     pairs = [
-        (cell, control, change)
+        (change, cell, control)
         for cell, control in product(own, contents.done)
         if control.remark == CONTROL and control.cell.retention == cell.cell.retention
         if (change := paired_difference(cell, control, contents.dense)) is not None
     ]
-    worse = [
-        (change.value, cell, control, change.samples)
-        for cell, control, change in pairs
-        if widened(change.ci95, len(pairs), change.samples)[1] < 0
-    ]
+    worse = [pair for pair in pairs if widened(pair[0].ci95, len(pairs), pair[0].samples)[1] < 0]
     if not worse:
         return ""
-    _, cell, control, both = min(worse, key=lambda gap: gap[0])
-    right, other = (_right(answered, contents.dense, both) for answered in (cell, control))
+    change, cell, control = min(worse, key=lambda pair: pair[0].value)
+    right, other = (_right(answered, contents.dense, change.samples) for answered in (cell, control))
     return f"{_name(cell)} is worse than {control.cell.method}: {right} right against {other}."
 
 
@@ -159,11 +160,6 @@ def no_answers(contents: Contents) -> str:
     accuracy = None if dense is None else summarise_dense(dense).accuracy
     random = random_weights(contents.study.model, contents.sessions)
     return why_no_answers(accuracy, None if dense is None else dense.chance, random)
-
-
-def _is_of(candidate: Candidate, best: Candidate) -> bool:
-    """Return whether a candidate is the best one. Cells whose retentions reach the same tokens have one name."""
-    return (candidate.name, candidate.gain) == (best.name, best.gain)
 
 
 def _name(cell: Measurement) -> str:

@@ -41,13 +41,11 @@ def answered() -> Comparison:
     }
     kinds = ("1 hop", "2 hops") * 100
     dense = examples.dense().model_copy(update={"correct": (True,) * 150 + (False,) * 50, "kinds": kinds})
-
-    def told(method: str, correct: list[bool]) -> Measurement:
-        seen = Fidelity(kl_nats=(0.1,) * 200, top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
-        return examples.measurement(method, 0.3).model_copy(update={"fidelity": seen})
-
     study = examples.study(tuple(right), retentions=(0.3,), verb="compare")
-    cells = [told(*pair) for pair in right.items()]
+    cells = [
+        examples.measurement(method, 0.3).model_copy(update={"fidelity": examples.right_answers(correct)})
+        for method, correct in right.items()
+    ]
     return compare(examples.contents_of(study, cells, dense))
 
 
@@ -205,9 +203,8 @@ def test_a_method_that_is_worse_than_a_control_is_told_so():
     dense = examples.dense().model_copy(update={"correct": (True,) * 70 + (False,) * 2})
     told = []
     for method, correct in right.items():
-        seen = Fidelity(kl_nats=(0.1,) * 72, top1=tuple(correct), same=tuple(correct), correct=tuple(correct))
-        remark = "control" * (method == "random")
-        told.append(examples.measurement(method, 0.3).model_copy(update={"fidelity": seen, "remark": remark}))
+        seen = {"fidelity": examples.right_answers(correct), "remark": "control" * (method == "random")}
+        told.append(examples.measurement(method, 0.3).model_copy(update=seen))
     study = examples.study(tuple(right), retentions=(0.3,), verb="compare", model="MODEL")
     found = compare(examples.contents_of(study, told, dense)).conclusion
     assert found is not None and found.word == "do not"

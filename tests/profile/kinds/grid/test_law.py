@@ -15,7 +15,7 @@ from trio_profile.kinds.grid.compare import Comparison, compare
 from trio_profile.kinds.grid.sweep import SweepDocument, summarise
 from trio_profile.quantities.summary import CellSummary
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Fidelity, Pair, Timed, Timing
+from trio_profile.records.schema import Pair, Timed, Timing
 
 SPEEDS = [0.5, 0.98, 1.02, 1.04, 1.1, 1.6, 3.0]
 LOSSES = [-0.05, 0.0, 0.01, 0.05, 0.3, 1.0]
@@ -46,11 +46,6 @@ def timings(draw: st.DrawFn, noise: np.random.Generator, sessions: int, speeds: 
     )
 
 
-def fidelity(correct: np.ndarray) -> Fidelity:
-    right = tuple(correct.tolist())
-    return Fidelity(kl_nats=(0.1,) * len(right), top1=right, same=right, correct=right)
-
-
 def contents(draw: st.DrawFn, verb: str) -> Contents:
     """A study of a few cells: their times, their answers, and what is doubtful. Every second one is a good study."""
     good = draw(st.booleans())
@@ -78,7 +73,7 @@ def contents(draw: st.DrawFn, verb: str) -> Contents:
             "cell": cell,
             "remark": "control" * (cell.method == "random"),
             "timings": timings(draw, noise, sessions, speeds),
-            "fidelity": fidelity(correct) if questions and draw(st.integers(0, 9)) else None,
+            "fidelity": examples.right_answers(correct.tolist()) if questions and draw(st.integers(0, 9)) else None,
         }
         cells.append(own.model_copy(update=update))
     busy = draw(st.sampled_from([0.0, 0.0, 0.0, 0.4]))
@@ -159,12 +154,8 @@ def ablations(draw: st.DrawFn) -> Ablated:
 @law(60)
 @given(ablations())
 def test_no_row_of_an_ablation_refutes_its_conclusion(ablated: Ablated):
-    check_ablation(ablated.document, answers=ablated.answers)
-
-
-def check_ablation(document: Ablation, *, answers: bool) -> None:
-    """Check which variants differ, with the rows of all groups."""
-    conclusion = document.conclusion
+    """Which variants differ is checked with the rows of all groups."""
+    document, answers, conclusion = ablated.document, ablated.answers, ablated.document.conclusion
     SEEN["ablate"][re.sub(r"[\d.]+", "x", conclusion.word)] += 1
     several = len(set(document.study.retentions)) > 1
     rows = {
@@ -230,7 +221,8 @@ def studied(*cells: tuple[str, float, int], right: int, questions: int = 24, **f
     told, places = [], np.arange(questions)
     for method, speed, lost in cells:
         sessions = [[examples.pair(100, 100 / speed * (1 + 0.004 * n))] * 6 for n in range(4)]
-        seen = {"fidelity": fidelity((places < right) & (places >= lost)), "remark": "control" * (method == "random")}
+        answers = examples.right_answers(((places < right) & (places >= lost)).tolist())
+        seen = {"fidelity": answers, "remark": "control" * (method == "random")}
         told.append(examples.with_pairs(measured(method, 0.33, pairs=1), *sessions).model_copy(update=seen))
     unpruned = examples.dense().model_copy(update={"correct": tuple((places < right).tolist())})
     rounds = examples.rounds_of(*told)

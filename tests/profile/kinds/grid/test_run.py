@@ -22,7 +22,7 @@ from trio_profile.kinds.grid import run as local
 from trio_profile.profilers import rounds
 from trio_profile.progress import Step
 from trio_profile.records.contents import Contents
-from trio_profile.records.schema import Dense, Measurement, Study
+from trio_profile.records.schema import Dense, Study
 from trio_profile.records.store import Store, to_toml
 from trio_profile.report import html
 from trio_profile.study import running
@@ -38,24 +38,13 @@ def never(*_: object, **__: object) -> None:
 # --- when a study is finished ----------------------------------------------------------------------------------------
 
 
-def contents(study: Study, *cells: Measurement, seconds: float = 1.0, dense: Dense | None = None) -> Contents:
-    """A store with these cells. seconds: of each round."""
-    names = dict.fromkeys([examples.SESSION, *(one.session for cell in cells for one in cell.timings)])
-    found = Contents(study, sessions=[examples.session(id=name) for name in names], dense=dense or examples.dense())
-    for cell in cells:
-        found.add(examples.counted(cell) if cell.status == "done" else cell)
-    for one in examples.rounds_of(*(cell for cell in cells if cell.status == "done")):
-        found.add(one.model_copy(update={"seconds": seconds}))
-    return found
-
-
 def test_cells_are_counted_again_unless_they_are_counted_or_refused():
     study = examples.study(retentions=(0.11, 0.22, 0.33, 0.44))
     refused = examples.failed("trio", 0.22).model_copy(update={"status": "refused"})
-    found = contents(study, examples.measurement("trio", 0.11), refused, examples.failed("trio", 0.33))
+    found = examples.store(study, examples.measurement("trio", 0.11), refused, examples.failed("trio", 0.33))
     names = {cell.retention: cell.id for cell in study.cells()}
     assert local.uncounted(study, found) == [names[0.33], names[0.44]]
-    assert local.uncounted(study, contents(study)) == list(names.values())
+    assert local.uncounted(study, examples.store(study)) == list(names.values())
     assert not local.is_counted(study, found)
 
 
@@ -63,13 +52,13 @@ def test_timing_ends_after_the_processes_that_are_asked_for():
     study = examples.study(retentions=(0.11,), processes=3)
     cell = examples.measurement("trio", 0.11, pairs=4)
     for processes, is_timed in ((2, False), (3, True), (4, True)):
-        assert local.is_timed(study, contents(study, examples.in_processes(cell, processes))) == is_timed
+        assert local.is_timed(study, examples.store(study, examples.in_processes(cell, processes))) == is_timed
 
 
 def test_timing_ends_when_the_intervals_are_narrow_after_eight_processes_or_when_the_time_is_spent():
     study = examples.study(retentions=(0.11,), precision=0.05, seconds=1e6)
     cell = examples.measurement("trio", 0.11, pairs=6)
-    seven, eight = (contents(study, examples.in_processes(cell, number)) for number in (7, 8))
+    seven, eight = (examples.store(study, examples.in_processes(cell, number)) for number in (7, 8))
     assert not local.is_timed(study, seven) and local.is_timed(study, eight)
     narrower = study.model_copy(update={"precision": 1e-6})
     assert not local.is_timed(narrower, eight)
@@ -81,7 +70,7 @@ def test_timing_ends_when_the_intervals_are_narrow_after_eight_processes_or_when
 def test_a_cell_that_failed_is_timed_again_unless_it_failed_in_this_run():
     study = examples.study(retentions=(0.11, 0.22), processes=1)
     cells = [examples.measurement("trio", retention, pairs=3) for retention in study.retentions]
-    found = contents(study, *cells)
+    found = examples.store(study, *cells)
     assert local.is_timed(study, found)
     found.add(examples.failed("trio", 0.11))
     assert not local.is_timed(study, found)
@@ -94,8 +83,12 @@ def test_a_cell_that_failed_is_timed_again_unless_it_failed_in_this_run():
 @pytest.fixture(scope="module")
 def measured(tiny_study, without_fvcore, tmp_path_factory) -> tuple[Path, Contents, list[Step]]:
     """A finished sweep: its directory, what it returned, and its steps. Tests measure in a copy of the directory."""
-    directory, steps = tmp_path_factory.mktemp("measured"), list[Step]()
-    return directory, local.run(tiny_study, directory, steps.append), steps
+    directory, steps, loads, resolve = tmp_path_factory.mktemp("measured"), list[Step](), [], measuring.resolve
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "resolve", lambda *args, **kwargs: loads.append(args) or resolve(*args, **kwargs))
+        found = local.run(tiny_study, directory, steps.append)
+    assert len(loads) == 1, "the model was loaded more than once"
+    return directory, found, steps
 
 
 @pytest.fixture
@@ -205,7 +198,7 @@ def test_no_more_is_asked_when_the_loss_is_decided_or_the_time_is_up():
     study = examples.study(retentions=(0.11,), model="MODEL")
     dense = Dense(**{**dict(examples.dense()), "correct": (True,) * 24})
     cell = examples.answering({}, [True] * 24)
-    found = contents(study, cell, dense=dense)
+    found = examples.store(study, cell, unpruned=dense)
     assert local.to_ask(study, found) == ([cell.cell.id], 96)
     found.asking_seconds, found.further_answers = local.whole_seconds(study), 10
     assert local.to_ask(study, found)[0] == []
@@ -230,12 +223,9 @@ def test_a_file_of_questions_that_has_changed_is_refused(tiny_study, photograph,
     assert local.run(study, out).measurements == found.measurements
 
 
-def test_a_cell_that_was_counted_with_another_schedule_is_not_timed(tiny_study, tmp_path):
+def test_a_cell_that_was_counted_with_another_schedule_is_not_timed(tiny_study, measured, measured_copy):
     """As by an earlier version: its counts and these times would belong to two methods."""
-    study = tiny_study.model_copy(update={"retentions": (0.4,)})
-    found = local.run(study, tmp_path)
-    (cell,) = found.measurements
-    file = tmp_path / "measurements.jsonl"
+    cell, file = measured[1].measurements[0], measured_copy / "measurements.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()]
     left = [record for record in records if record.get("record") != "round"]
     for record in left:
@@ -244,7 +234,7 @@ def test_a_cell_that_was_counted_with_another_schedule_is_not_timed(tiny_study, 
     file.write_text("".join(json.dumps(record) + "\n" for record in left))
     there, here = (str((*cell.budgets[:-1], cell.budgets[-1] + more)) for more in (1, 0))
     with pytest.raises(StoreError) as refused:
-        local.run(study, tmp_path)
+        local.run(tiny_study, measured_copy)
     assert there in str(refused.value) and here in str(refused.value) and "choose another --out" in str(refused.value)
 
 
@@ -308,13 +298,3 @@ def test_a_killed_study_leaves_no_process_and_goes_on(tiny_study, tmp_path):
     found = local.run(study.model_copy(update={"seconds": 0.1}), out)
     assert [len(cell.timings) for cell in found.measurements] == [2, 2]
     assert found.rounds[: len(kept.rounds)] == kept.rounds
-
-
-def test_a_study_of_one_process_loads_its_model_once(tiny_study, tmp_path, monkeypatch):
-    resolve, calls = measuring.resolve, []
-    monkeypatch.setattr(measuring, "resolve", lambda *args, **kwargs: calls.append(args) or resolve(*args, **kwargs))
-    for retention in (0.4, 0.8):  # another study loads its own
-        study = tiny_study.model_copy(update={"retentions": (retention,)})
-        contents = local.run(study, tmp_path / str(retention))
-        assert [cell.retention.nominal for cell in contents.measurements] == [retention]
-    assert len(calls) == 2
