@@ -172,12 +172,12 @@ def _forwards(cell: PrefillTimes) -> Chart:
     series = []
     for name, by_layer in times.items():
         points = [(layer, time, f"{name}\nlayer {layer}: {units.milliseconds(time.value)}") for layer, time in by_layer]
-        series.append(line(name, points, colour=None if name == "dense" else number_of(name), group=name))
+        series.append(line(name, points, colour=None if name == "dense" else number_of(name)))
     return Chart(
         id="layers",
         caption="Forward of each decoder layer",
         label="Milliseconds of each layer, dense and pruned. The table of all layers has the same numbers.",
-        x=Axis("Decoder layer", 0, len(cell.layers) + 1, digits=0),
+        x=Axis("Decoder layer", 0, len(cell.layers) + 1),
         y=Axis("Milliseconds", 0, 1.05 * max(high for drawn in series for high in drawn.high)),
         series=series,
         uprights=[stage.layer + 0.5 for stage in cell.stages],

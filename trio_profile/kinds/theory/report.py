@@ -279,7 +279,6 @@ def bound_chart(document: TheoryDocument) -> Chart:
         x=Axis("(Σ s · ‖h‖)² over the removed tokens", log=True),
         y=Axis("KL(dense ‖ pruned) of the next token, nats", log=True),
         series=[_removals(stage, number) for number, stage in enumerate(document.stages)],
-        height=460,
     )
 
 
@@ -297,8 +296,6 @@ def _removals(stage: StageTheory, colour: int) -> Series:
         ],
         colour=colour,
         line=None,
-        size=5,
-        opacity=0.55,
     )
 
 
@@ -319,7 +316,7 @@ def agreement_chart(document: TheoryDocument) -> Chart:
         series=[
             _layer_line("rank correlation", 0, correlations, _text),
             _layer_line(f"{top} in common", 1, overlaps, lambda overlap: above_entry(overlap).text),
-            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", points=False, width=1),
+            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", points=False),
         ],
         levels=[0],
         uprights=_stages(document),
@@ -356,11 +353,11 @@ def _layer_line(
     """A line over the layers with its interval. Layers without a value are left out."""
     known = [(layer, value) for layer, value in enumerate(values, start=1) if value is not None]
     points = [(layer, value, f"{name}\nlayer {layer}: {text(value)}") for layer, value in known]
-    return line(name, points, scale, colour=colour, group=name)
+    return line(name, points, scale, colour=colour)
 
 
 def _depth(document: TheoryDocument) -> Axis:
-    return Axis("Decoder layer", 0, len(document.layers) + 1, digits=0)
+    return Axis("Decoder layer", 0, len(document.layers) + 1)
 
 
 def _stages(document: TheoryDocument) -> list[float]:
