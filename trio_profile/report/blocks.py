@@ -273,8 +273,7 @@ class Tokens:
 
 
 Block = Sentences | Chart | Waterfall | Table | Terms | Tokens
-BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms, Tokens)
-"""Every kind of block. Each renderer draws each of them: tests/profile/report/test_every_block.py."""
+"""A kind of block. Each renderer draws each of them: tests/profile/report/test_every_block.py."""
 
 
 @dataclass(frozen=True)

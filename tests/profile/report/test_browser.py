@@ -69,7 +69,7 @@ def figures(browser, tmp_path_factory) -> Iterator[View]:
         Waterfall("walk", "", "", Step(STEPS[0], 100, "100"), [Step(STEPS[1], -30, "-30")], Step(STEPS[2], 70, "70")),
     ]
     report = Report("all", "kinds", [], [Page("page", "Page", "", blocks)])
-    with opened(browser, html.write(report, tmp_path_factory.mktemp("figures"))) as view:
+    with opened(browser, html.write_page(report, tmp_path_factory.mktemp("figures") / "report.html")) as view:
         view.scroll_through()
         yield view
 

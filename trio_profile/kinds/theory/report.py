@@ -29,6 +29,7 @@ from trio_profile.report.blocks import (
     tabulate,
 )
 from trio_profile.report.charts import line
+from trio_profile.report.definitions import meanings
 from trio_profile.report.page import pixel_facts
 from trio_profile.text import listed
 
@@ -70,30 +71,9 @@ def bound_page(document: TheoryDocument) -> Page:
             *_silent(document.stages),
             _correlations(document.stages),
             bound_chart(document),
-            Terms("What the numbers mean", _MEANINGS, detail=True),
+            Terms("What the numbers mean", [*meanings("theory").items()], detail=True),
         ],
     )
-
-
-_MEANINGS = (
-    ("the term", "(Σ s · ‖h‖)². s is a token's saliency, and h is what enters the probed layer."),
-    (
-        "rank correlation",
-        "Spearman's. 1: a larger term always goes with a larger divergence. 0: they are unrelated. −1: the opposite.",
-    ),
-    (
-        "same number kept",
-        "Only selections that keep the same number of tokens are compared. Removing more tokens makes term and "
-        "divergence larger, whichever they are, so only this column says something about the saliency.",
-    ),
-    ("no saliency", "The same with the term (Σ ‖h‖)²."),
-    (
-        "least C",
-        "The smallest constant with which the bound holds in every removal. No measurement refutes a free constant.",
-    ),
-    ("over the median", "Least C divided by the constant of the median removal. It says how loose the bound is."),
-    ("intervals", "95 %, from resampling the questions."),
-)
 
 
 def _questions(document: TheoryDocument) -> str:
