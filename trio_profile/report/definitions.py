@@ -51,7 +51,7 @@ class Term(BaseModel):
 @cache
 def terms() -> tuple[Term, ...]:
     """Every term, in alphabetical order."""
-    return TypeAdapter(tuple[Term, ...]).validate_python(_data("glossary.yaml"))
+    return TypeAdapter(tuple[Term, ...]).validate_python(read_yaml("glossary.yaml"))
 
 
 @cache
@@ -62,16 +62,17 @@ def by_spelling() -> dict[str, Term]:
 
 def definitions() -> dict[str, str]:
     """The terms of a report in its order, each with its meaning and what the report says beyond that."""
-    further: dict[str, str] = _data("definitions.yaml")
+    further: dict[str, str] = read_yaml("definitions.yaml")
     return {name: f"{by_spelling()[name].meaning} {more}".rstrip() for name, more in further.items()}
 
 
 def meanings(of: str) -> dict[str, str]:
     """The words of one page or of one field, such as `theory`, each with its meaning."""
-    return _data("meanings.yaml")[of]
+    return read_yaml("meanings.yaml")[of]
 
 
-def _data(name: str) -> Any:
+def read_yaml(name: str) -> Any:
+    """Return the content of a file of `trio_profile/data`."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load((DATA / name).read_text(encoding="utf-8"), loader)
 
