@@ -24,7 +24,7 @@ from trio_profile.report.blocks import Step as Bar
 from trio_profile.report.charts import line
 from trio_profile.report.page import measured_facts, notes
 from trio_profile.report.palette import number_of
-from trio_profile.text import listed
+from trio_profile.text import as_text, listed
 
 _LONG, _SHORT = "time that does not follow work", "more time than work"
 """The end of the name of a step, and its short form for a bar."""
@@ -131,6 +131,13 @@ def stages_page(cell: PrefillTimes) -> Page:
         "dense": lambda part: entries.milliseconds(part.dense_ms),
         "pruned": lambda part: entries.milliseconds(part.ms),
     }
+    totals = cell.totals
+    instrumented = totals.dense_instrumented, totals.instrumented
+    stamped = [units.times_within(ratio.value, ratio.ci95) for ratio in instrumented]
+    whole = [
+        [Entry("share in layers, modules and stages"), *map(entries.share, (totals.dense_named, totals.named))],
+        [Entry("with time stamps, over without"), *map(Entry, stamped)],
+    ]
     return Page(
         "stages",
         "Stages, other modules, and the whole prefill",
@@ -140,21 +147,10 @@ def stages_page(cell: PrefillTimes) -> Page:
         [
             tabulate("Stages", stages, cell.stages),
             tabulate("Outside the layers", parts, cell.parts, compact=True),
-            Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
+            Table("The whole prefill", ("", "dense", "pruned"), whole, compact=True),
         ],
         folded="Show the parts of each stage, and the modules beside the layers",
     )
-
-
-def _whole(cell: PrefillTimes) -> list[list[Entry]]:
-    """Rows for the whole prefill: how much of its time is named, and how much time the time stamps take."""
-    totals = cell.totals
-    instrumented = totals.dense_instrumented, totals.instrumented
-    rows: dict[str, Sequence[Entry]] = {
-        "share in layers, modules and stages": [*map(entries.share, (totals.dense_named, totals.named))],
-        "with time stamps, over without": [Entry(units.times_within(part.value, part.ci95)) for part in instrumented],
-    }
-    return [[Entry(name), *row] for name, row in rows.items()]
 
 
 PAGES: tuple[Callable[[PrefillTimes], Page], ...] = (walk_page, layers_page, stages_page)
@@ -268,7 +264,7 @@ def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
     assumed = next((f", γ = {units.plain(gammas.assumed)}" for gammas in with_gamma), "")
     columns: dict[str, Callable[[PrefillTimes], Entry]] = {
         "": _head,
-        "tokens kept": lambda cell: Entry(_listed(cell.budgets) or "–", title=f"after {_listed(cell.stage_layers)}"),
+        "tokens kept": lambda cell: Entry(as_text(cell.budgets) or "–", title=f"after {as_text(cell.stage_layers)}"),
         f"Saved{assumed}": lambda cell: Entry(units.percent(cell.efficiency.fastv_saved)),
         "Saved, counted": lambda cell: Entry(
             units.percent(1 - cell.efficiency.counted_macs / cell.efficiency.dense_counted_macs)
@@ -284,12 +280,8 @@ def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
 
 def _head(cell: PrefillTimes) -> Entry:
     reached = cell.retention.realised
-    budgets = f"keeps {_listed(cell.budgets)} tokens after layers {_listed(cell.stage_layers)}" if cell.budgets else ""
+    budgets = f"keeps {as_text(cell.budgets)} tokens after layers {as_text(cell.stage_layers)}" if cell.budgets else ""
     return Entry(units.percent(reached), title=budgets, order=reached)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def _interval(time: Milliseconds | None) -> Entry:
