@@ -32,7 +32,7 @@ def of_two_pages(directory: Path) -> None:
     """Write a report with two pages, of which the first has a chart."""
     chart = Chart("line", "", "", Axis("x"), Axis("y"), [Series("a", [1, 2], [1, 2])])
     pages = [Page("first", "First", "", [Sentences("", ["one"]), chart]), Page("second", "Second", "", [])]
-    html.write(Report("a", "b", [], pages), directory)
+    html.write_page(Report("a", "b", [], pages), directory / "report.html")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)

@@ -21,14 +21,12 @@ Dash = Literal["solid", "dash", "dot"]
 class Sentences:
     """A few sentences under a heading.
 
-    colour: number of the method's colour that the sentences are about; None for no colour.
     tone: `finding`, or `doubt` for a sentence that weakens a finding.
     """
 
     kind: ClassVar[str] = "sentences"
     heading: str
     lines: Sequence[str]
-    colour: int | None = None
     tone: Literal["finding", "doubt"] = "finding"
     detail: bool = False
 
@@ -98,7 +96,6 @@ class Axis:
 
     low, high: its ends; where they are None, the data decide. suffix: written after each number, as ` %` or `×`.
     log: logarithmic.
-    digits: decimals of a number in a tooltip.
     """
 
     title: str
@@ -106,7 +103,6 @@ class Axis:
     high: float | None = None
     suffix: str = ""
     log: bool = False
-    digits: int = 2
 
 
 @dataclass(frozen=True)
@@ -117,8 +113,9 @@ class Series:
     text: the tooltip of each point. Of several lines, the first is bold.
     low, high: each point's interval in y, drawn as a band along the line.
     colour: number of a method's colour; None is the quiet ink of the axes.
-    line: how the line is drawn; None for points alone. points: whether points are drawn, with the colour's symbol.
-    group: series of one group are shown and hidden together. legend: whether the legend names it.
+    line: how the line is drawn; None for points alone, which are then small. points: whether points are drawn, with the
+        colour's symbol.
+    group: series of one group are shown and hidden together; empty for the name. legend: whether the legend names it.
     """
 
     name: str
@@ -130,9 +127,6 @@ class Series:
     colour: int | None = None
     line: Dash | None = "solid"
     points: bool = True
-    width: float = 2
-    size: float = 7
-    opacity: float = 1
     group: str = ""
     legend: bool = True
 
@@ -167,7 +161,6 @@ class Chart:
     levels: Sequence[float] = ()
     uprights: Sequence[float] = ()
     spans: Sequence[Span] = ()
-    height: int = 400
     detail: bool = False
 
 
@@ -280,8 +273,7 @@ class Tokens:
 
 
 Block = Sentences | Chart | Waterfall | Table | Terms | Tokens
-BLOCKS: tuple[type[Block], ...] = (Sentences, Chart, Waterfall, Table, Terms, Tokens)
-"""Every kind of block. Each renderer draws each of them: tests/profile/report/test_every_block.py."""
+"""A kind of block. Each renderer draws each of them: tests/profile/report/test_every_block.py."""
 
 
 @dataclass(frozen=True)

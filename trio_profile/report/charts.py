@@ -11,7 +11,7 @@ from trio_profile.report import break_even
 from trio_profile.report.blocks import Axis, Chart, Series, Span
 from trio_profile.report.palette import number_of
 
-RETENTION = Axis("Retention", 0, 102, " %", digits=1)
+RETENTION = Axis("Retention", 0, 102, " %")
 RIGHT_ANSWERS = Axis("Questions answered right", 0, 105, " %")
 
 
@@ -52,7 +52,6 @@ def speedups(document: Any, id: str, caption: str, method: str) -> Chart:
         series,
         levels=(1.0,),
         spans=_spans(document, method, quantity),
-        height=360,
         detail=True,
     )
 
@@ -91,7 +90,7 @@ def _by_retention(document: Any, value: Callable[[Any], Estimate | None]) -> Ite
         ]
         if points:
             scale = 100 if isinstance(points[0][1], Accuracy) else 1
-            yield line(method, points, scale, colour=colour, width=2.5, group=method)
+            yield line(method, points, scale, colour=colour)
 
 
 def _claimed(document: Any) -> Iterator[Series]:

@@ -1,7 +1,7 @@
 """The words of this project, and how the numbers are defined: one meaning for each name, in reports and in the JSON.
 
 The words stand in `data/glossary.yaml`. Reports and docs/glossary.md take the meanings from there. What a report says
-beyond them stands in `data/definitions.yaml`.
+beyond them stands in `data/definitions.yaml`. The words of one page stand in `data/meanings.yaml`.
 """
 
 from functools import cache
@@ -20,21 +20,6 @@ LONGEST_MEANING = 300
 """A meaning has at most this many characters."""
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 """Texts, written as a list."""
-
-
-WAIT_POLICIES = {
-    "brief": "spin for a moment, then sleep (OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=2000)",
-    "passive": "sleep at once (OMP_WAIT_POLICY=PASSIVE)",
-    "active": "spin: on a busy machine they take the CPU from the thread that they wait for",
-    "one thread": "none, there is one thread",
-}
-"""The action of threads that wait, by `Environment.wait_policy`."""
-ALLOCATORS = {
-    "keeps memory": "kept by the process, so that no prefill fetches its pages again",
-    "returns memory": "returned to the system: each prefill fetches some pages again",
-    "system": "left to the system's allocator",
-}
-"""The fate of freed memory, by `Environment.allocator`. Other values are names of allocators."""
 
 
 class Term(BaseModel):
@@ -66,7 +51,7 @@ class Term(BaseModel):
 @cache
 def terms() -> tuple[Term, ...]:
     """Every term, in alphabetical order."""
-    return TypeAdapter(tuple[Term, ...]).validate_python(_data("glossary.yaml"))
+    return TypeAdapter(tuple[Term, ...]).validate_python(read_yaml("glossary.yaml"))
 
 
 @cache
@@ -77,11 +62,17 @@ def by_spelling() -> dict[str, Term]:
 
 def definitions() -> dict[str, str]:
     """The terms of a report in its order, each with its meaning and what the report says beyond that."""
-    further: dict[str, str] = _data("definitions.yaml")
+    further: dict[str, str] = read_yaml("definitions.yaml")
     return {name: f"{by_spelling()[name].meaning} {more}".rstrip() for name, more in further.items()}
 
 
-def _data(name: str) -> Any:
+def meanings(of: str) -> dict[str, str]:
+    """The words of one page or of one field, such as `theory`, each with its meaning."""
+    return read_yaml("meanings.yaml")[of]
+
+
+def read_yaml(name: str) -> Any:
+    """Return the content of a file of `trio_profile/data`."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load((DATA / name).read_text(encoding="utf-8"), loader)
 
@@ -113,8 +104,8 @@ def environment_terms(where: Environment) -> list[tuple[str, str]]:
         ("attention kernels", where.sdpa),
         ("settings of CUDA", ", ".join(map(" ".join, (where.cuda_settings or {}).items()))),
         ("processor", f"{where.cpu}, {where.cpu_threads} threads" if where.cpu_threads else where.cpu),
-        ("waiting threads", WAIT_POLICIES.get(where.wait_policy, where.wait_policy)),
-        ("freed memory", ALLOCATORS.get(where.allocator, where.allocator)),
+        ("waiting threads", meanings("waiting threads").get(where.wait_policy, where.wait_policy)),
+        ("freed memory", meanings("freed memory").get(where.allocator, where.allocator)),
         ("memory", units.size(where.memory_bytes) if where.memory_bytes else None),
         ("system", where.system),
         *((name, getattr(where, name)) for name in ("python", "torch", "transformers", "fvcore")),

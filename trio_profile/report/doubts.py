@@ -6,7 +6,6 @@ from itertools import groupby
 
 from trio_profile import units
 from trio_profile.judge.doubts import Doubt, cell_name, doubted_cells
-from trio_profile.judge.pairs import CellPairs
 from trio_profile.records.schema import Cell, Measurement, Study
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
 from trio_profile.text import are
@@ -14,8 +13,6 @@ from trio_profile.text import are
 _HOW = "Each doubt has a number, the threshold that it passed, and the next step."
 _PUBLISHED = f"{_HOW} A new study does not replace this one: publish both, each with its doubts."
 """How to read the doubts of a study."""
-_SCOPE = "An interval covers another run on this machine, not another machine."
-_SCOPE_OF_ONE = "An interval covers this run alone: another process may differ by more."
 
 
 def report(study: Study, measurements: Sequence[Measurement], doubts: Sequence[Doubt]) -> Report:
@@ -59,12 +56,12 @@ def marks(doubts: Sequence[Doubt], cells: Collection[Cell]) -> dict[str, str]:
     return {name: f"doubted: {'; '.join(sentences)}" for name, sentences in doubted_cells(doubts, cells).items()}
 
 
-def page(doubts: Sequence[Doubt], cells: Collection[Cell] = (), pairs: Sequence[CellPairs] = ()) -> Page:
+def page(doubts: Sequence[Doubt], cells: Collection[Cell] = ()) -> Page:
     """The page of a study's doubts: those about the whole study, and those about cells.
 
     cells: the finished cells of the study; empty for a study that has none.
     """
-    blocks: list[Block] = [Sentences("", [summary(doubts, cells), *_scope(pairs)], detail=True), *_blocks(doubts)]
+    blocks: list[Block] = [Sentences("", [summary(doubts, cells)], detail=True), *_blocks(doubts)]
     return Page("doubts", "Doubts", _PUBLISHED, blocks, folded="Show the doubts")
 
 
@@ -79,12 +76,6 @@ def _blocks(doubts: Sequence[Doubt]) -> Iterator[Block]:
         yield Sentences("single cells, the strongest doubt of each kind", strongest, tone="doubt")
         rows = [[Entry(cell_name(doubt.cell)), Entry(doubt.sentence)] for doubt in about]
         yield Table("Every doubt about a cell", ("cell", "what was seen"), rows, prose=True, detail=True)
-
-
-def _scope(pairs: Sequence[CellPairs]) -> list[str]:
-    """The scope of the intervals: with one process of some cell, this run alone. Nothing where no pair was measured."""
-    processes = min((len(set(cell.session)) for cell in pairs), default=0)
-    return [] if not processes else [_SCOPE if processes > 1 else _SCOPE_OF_ONE]
 
 
 def _strongest(doubts: Sequence[Doubt]) -> str:

@@ -37,14 +37,18 @@ _LEGEND = {
 _TITLE = {"size": 13}
 _TONES = {"gain": "#0a7362", "loss": "#b4472c"}
 """The colours of gain and loss, as in page.css."""
+_SMALL = {"size": 5, "opacity": 0.55}
+"""The marker of points without a line, which may be many."""
 _LONGEST_NAME = 40
+_HEIGHT = 400
+"""Pixels of a chart."""
 _BAR, _NAMED_BAR = 34, 52
 """Pixels that a bar of a waterfall takes: with its name beside it, and with its name above it."""
 
 
 def figure(chart: Chart) -> Figure:
     """The figure of a chart."""
-    layout = _layout(chart.height)
+    layout = _layout(_HEIGHT)
     layout["xaxis"] |= _axis(chart.x)
     layout["yaxis"] |= _axis(chart.y)
     layout["yaxis"]["title"]["standoff"] = 14
@@ -129,7 +133,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     layout = {"title": {"text": escape(axis.title), "font": _TITLE}, "range": ends}
     if axis.log:
         return {**layout, "type": "log", "dtick": 1, "exponentformat": "power", "ticksuffix": escape(axis.suffix)}
-    return {**layout, "ticksuffix": escape(axis.suffix), "hoverformat": f".{axis.digits}f"}
+    return {**layout, "ticksuffix": escape(axis.suffix)}
 
 
 def _place(axis: Axis, end: float | None) -> float | None:
@@ -177,9 +181,7 @@ def _series(series: Series) -> list[Trace]:
     if not series.x:
         return []
     colour = hex_colour(series.colour)
-    member = {"type": "scatter", "showlegend": False}
-    if series.group:
-        member["legendgroup"] = series.group
+    member = {"type": "scatter", "showlegend": False, "legendgroup": series.group or series.name}
     bands = [_band(series, colour) | member] if series.low else []
     modes = {"lines": series.line, "markers": series.points}
     points = {
@@ -188,8 +190,8 @@ def _series(series: Series) -> list[Trace]:
         "y": _numbers(series.y),
         "name": escape(series.name),
         "mode": "+".join(mode for mode, wanted in modes.items() if wanted),
-        "line": {"color": colour, "dash": series.line or "solid", "width": series.width},
-        "marker": {"symbol": symbol(series.colour), "size": series.size, "color": colour, "opacity": series.opacity},
+        "line": {"color": colour, "dash": series.line or "solid"},
+        "marker": {"symbol": symbol(series.colour), "color": colour} | ({} if series.line else _SMALL),
         "cliponaxis": series.line is not None,
         "showlegend": series.legend,
     }

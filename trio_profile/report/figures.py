@@ -1,7 +1,5 @@
 """One figure of a report as a picture file. kaleido draws a chart in the Chrome or Chromium of this machine."""
 
-import os
-import shutil
 from collections.abc import Callable
 from typing import Literal
 
@@ -18,7 +16,6 @@ WIDTH = 720
 _SHARPER = 2
 """Pixels of a PNG for each pixel of the page."""
 _DRAWN = Chart | Waterfall
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 def names(report: Report) -> list[str]:
@@ -36,7 +33,7 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
     if drawn is None:
         known = ", ".join(names(report)) or "none: this study has no figures"
         raise StudyError(f"no figure is called {name!r}; choose one of {known}")
-    draw, browser = _kaleido(form), _browser(form)
+    draw = _kaleido(form)
     figure = drawing.figure(drawn) if isinstance(drawn, Chart) else drawing.waterfall(drawn)
     size = {"width": WIDTH, "height": figure["layout"]["height"], "scale": _SHARPER if form == "png" else 1}
     try:
@@ -44,10 +41,11 @@ def picture(report: Report, name: str, form: Picture) -> bytes:
             {"data": figure["data"], "layout": figure["layout"]},
             opts={"format": form, **size},
             # Without these kaleido loads MathJax from the network, and plotly too.
-            kopts={"path": browser, "mathjax": False, "plotlyjs": PLOTLY.as_uri()},
+            kopts={"mathjax": False, "plotlyjs": PLOTLY.as_uri()},
         )
     except Exception as error:  # kaleido and the browser raise errors of many classes
-        raise StudyError(f"the figure {name!r} could not be drawn: {type(error).__name__}: {error}") from error
+        way_out = "it needs Chrome or Chromium: install one, or set BROWSER_PATH"
+        raise StudyError(f"the figure {name!r} was not drawn; {way_out}. {type(error).__name__}: {error}") from error
 
 
 def _kaleido(form: Picture) -> Callable[..., bytes]:
@@ -57,14 +55,3 @@ def _kaleido(form: Picture) -> Callable[..., bytes]:
     except ModuleNotFoundError as error:
         raise StudyError(missing_extra(f"a figure as {form}", "export", error)) from error
     return kaleido.calc_fig_sync
-
-
-def _browser(form: Picture) -> str:
-    """The path of a browser. Raises StudyError if there is none."""
-    installed = (path for name in _BROWSERS if (path := shutil.which(name)))
-    path = os.environ.get("BROWSER_PATH") or next(installed, None)
-    if path is None:
-        raise StudyError(
-            f"a figure as {form} needs Chrome or Chromium, and none is on the PATH: install one, or set BROWSER_PATH"
-        )
-    return path

@@ -17,7 +17,6 @@ from markupsafe import Markup, escape
 from trio_profile import units
 from trio_profile.errors import StoreError
 from trio_profile.reading import open_regular
-from trio_profile.records.files import REPORT
 from trio_profile.records.schema import FORMAT, VERSION
 from trio_profile.records.writing import require_regular, write_whole
 from trio_profile.report import drawing, rows
@@ -85,16 +84,11 @@ def snippet(report: Report) -> str:
     )
 
 
-def write(report: Report, directory: Path) -> Path:
-    """Write `report.html` into `directory`, whole or not at all, and return its path.
+def write_page(report: Report, path: Path) -> Path:
+    """Write a report into a file, whole or not at all, and return its path.
 
     Raises StoreError when it cannot be written, or when another program's page has this name.
     """
-    return write_page(report, directory / REPORT)
-
-
-def write_page(report: Report, path: Path) -> Path:
-    """Write a report into a file, whole or not at all, and return its path. Raises StoreError as `write` does."""
     require_ours(path)
     write_whole(path, render(report))
     return path

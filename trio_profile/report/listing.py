@@ -10,16 +10,8 @@ from trio_profile import units
 from trio_profile.records.facts import MethodFacts, ModelFacts, TrialStep
 from trio_profile.records.schema import Environment
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Terms, tabulate
-from trio_profile.report.definitions import environment_terms
+from trio_profile.report.definitions import environment_terms, meanings
 
-_SIGNALS = (
-    ("layers", "The decoder layer that has just run and the next one. A method may run them again, whole or in parts."),
-    ("readout", "The final norm and the head. A method may run and differentiate them."),
-    ("encoder", "The vision tower's patches and their attention."),
-    ("pixels", "The pixels. The vision tower then runs on the kept patches only."),
-    ("embeddings", "What entered the decoder: the picture and the text after it."),
-    ("norm", "The decoder's final norm."),
-)
 _PLACES = {
     "before the decoder": "encoder",
     "decoder layers": "decoder",
@@ -50,7 +42,7 @@ def methods(rows: Sequence[MethodFacts]) -> Report:
         tabulate("What each method does", does, rows, prose=True),
         tabulate("Where it acts and on what, what it needs, what its selections cost", facts, rows),
         Sentences("", [cost]),
-        Terms("What a method may need besides the hidden states", _SIGNALS),
+        Terms("What a method may need besides the hidden states", [*meanings("signals").items()]),
     ]
     how = (
         "A method acts at the encoder's output, after decoder layers, or at both. It is for pictures, videos, or both."

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.core import tiny
+from tests.profile.cost.test_conventions import grouped
 from trio_core import methods
 from trio_core.models import adapter_for
 from trio_profile.cost.conventions import Convention, Prefill
@@ -12,14 +13,11 @@ from trio_profile.engine.plan import PlannedCell
 from trio_profile.inputs.towers import DEAD_LAYER, vision_terms
 from trio_profile.inputs.workload import Workload, shape_for
 from trio_profile.profilers import flops_counted
-from trio_profile.records.schema import Cell, Shape, Study
+from trio_profile.records.schema import Cell, Study
 
 WITH_A_FORMULA = ("llava", "llava_next", "qwen2_vl", "qwen2_5_vl")
 """Families whose tower the cost model knows."""
-SHAPE = Shape(
-    num_layers=2, hidden=8, intermediate=16, query_width=16, kv_width=4, heads=4, vocabulary=32, ffn_matrices=3,
-    itemsize=4, batch=3, visual_tokens=10, text_tokens=5,
-)  # fmt: skip
+SHAPE = grouped().shape
 
 
 def workload_of(family: str, attention: str | None, size: str = "small") -> Workload:

@@ -42,7 +42,7 @@ def show(browser, shared_window: View, tmp_path: Path) -> Iterator[Callable[...,
             pages = [Page("page", "Page", "How to read.", shown), doubts]
             report = shown[0] if isinstance(shown[0], Report) else Report("all", "kinds", [], pages)
             view = stack.enter_context(window(browser, **context)) if context else shared_window
-            view.open(html.write(report, tmp_path), **settings)
+            view.open(html.write_page(report, tmp_path / "report.html"), **settings)
             return view
 
         yield run

@@ -5,7 +5,6 @@ from trio_profile.report.columns import (
     doubted,
     first_columns,
     other_columns,
-    with_columns,
     without_empty_columns,
 )
 
@@ -57,11 +56,6 @@ def test_a_table_is_divided_into_its_first_columns_and_the_others():
     assert others is not None and texts(others) == [["a", "b", "d"]] and others.keys == 2
     for plain in (table([Entry("a"), Entry("b")]), table([Entry("a"), Entry("b")], first=2)):
         assert first_columns(plain) is plain and other_columns(plain) is None
-
-
-def test_any_columns_can_be_kept():
-    found = with_columns(table([Entry("a"), Entry("b"), Entry("c")], keys=2), [1, 2])
-    assert texts(found) == [["b", "c"]] and found.keys == 1
 
 
 # Doubts

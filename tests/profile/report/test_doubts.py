@@ -33,7 +33,7 @@ CELLS = [Cell(method="trio", retention=retention / 10) for retention in range(1,
 def test_the_page_of_a_study_shows_the_strongest_doubt_of_each_kind_and_lists_all():
     found = [doubt("sessions"), doubt("busy", CELLS[0]), doubt("busy", CELLS[3], 0.9), doubt("clock", CELLS[1])]
     found += [doubt("clock", CELLS[1], 0.15), doubt("clock", CELLS[2])]
-    page = pages.page(found, CELLS, [])
+    page = pages.page(found, CELLS)
     _, whole, single, table = page.blocks
     assert list(whole.lines) == ["Sessions found. Next step: wait."]
     assert list(single.lines) == [

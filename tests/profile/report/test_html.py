@@ -59,7 +59,7 @@ def render(found: SweepDocument) -> str:
 
 
 def write(found: SweepDocument, directory: Path) -> Path:
-    return html.write(sweep.report(found), directory)
+    return html.write_page(sweep.report(found), directory / "report.html")
 
 
 several = pytest.fixture(with_failures, scope="module")
@@ -221,7 +221,7 @@ def test_the_page_of_somebody_else_is_kept(tmp_path):
         path = tmp_path / "report.html"
         path.write_text(text)
         with pytest.raises(StoreError, match=r"report\.html was not written by trio-profile and is kept: move it"):
-            html.write(sweep.report(document(measurements=[])), tmp_path)
+            html.write_page(sweep.report(document(measurements=[])), path)
         assert path.read_text() == text
 
 

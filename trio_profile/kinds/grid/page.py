@@ -37,7 +37,7 @@ def report_of(document: Any, subject: str, pages: Sequence[Page]) -> Report:
     if dense is not None:
         facts += [f"{dense.visual_tokens} visual + {dense.text_tokens} text tokens", f"{dense.num_layers} layers"]
     tokens = tokens_page(document)
-    about = doubts.page(document.doubts, finished_cells(document.summaries), document.pairs)
+    about = doubts.page(document.doubts, finished_cells(document.summaries))
     refused = {summary.cell.id for summary in document.summaries if summary.status == "refused"}
     planned = {cell.id for cell in document.study.cells()} - refused
     left = planned - {summary.cell.id for summary in document.summaries}

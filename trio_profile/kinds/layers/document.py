@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from trio_profile import units
-from trio_profile.cost.factors import Factor, FormulaTotal, Gammas
+from trio_profile.cost.factors import FormulaTotal, Gammas
 from trio_profile.judge.attribution import Step
 from trio_profile.judge.claims import Prefill, of_prefills
 from trio_profile.records.conclusion import Conclusion
@@ -142,10 +142,6 @@ class Efficiency(Record):
     total_ms: Milliseconds
     dense_total_ms: Milliseconds
     total_speedup: Ratio
-
-    def with_factor(self, factor: Factor) -> FormulaTotal | None:
-        """The paper's formula with one overhead factor; None if the factor is not known."""
-        return next((total for total in self.formula_totals if total.factor == factor), None)
 
 
 class PrefillTimes(Record):

@@ -1,10 +1,9 @@
 """The report of one prefill's time: layer by layer, stage by stage, from the claimed speed-up to the measured one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from trio_profile import units
-from trio_profile.cost.factors import OF_GAMMA, FormulaTotal
 from trio_profile.judge.attribution import Step
 from trio_profile.kinds.layers.document import STAGE_PARTS, LayersDocument, LayerTimes, PartTimes, PrefillTimes
 from trio_profile.quantities import entries
@@ -25,12 +24,12 @@ from trio_profile.report.blocks import Step as Bar
 from trio_profile.report.charts import line
 from trio_profile.report.page import measured_facts, notes
 from trio_profile.report.palette import number_of
-from trio_profile.text import listed
+from trio_profile.text import as_text, listed
 
 _LONG, _SHORT = "time that does not follow work", "more time than work"
 """The end of the name of a step, and its short form for a bar."""
 _SMALL_STEP = 0.02
-"""The share of the whole time below which a step has no bar and no word of its own."""
+"""The share of the whole time below which a step has no bar of its own."""
 _STOPPED = {"converged": "the interval is as narrow as asked", "budget": "the time was up"}
 
 
@@ -69,59 +68,31 @@ def walk_page(cell: PrefillTimes) -> Page:
         "From the claimed speed-up to the measured one",
         "The claim is that time falls by the same factor as work by the formula. Each bar is a part of the prefill "
         "that took more time than claimed, or less: its share of the prefills with time stamps, of the time without.",
-        [Sentences("", _summary(cell)), *([] if cell.gap else [_attribution(cell.attribution)])],
+        [Sentences("", [*_summary(cell)]), *([] if cell.gap else [_attribution(cell.attribution)])],
     )
 
 
-def _summary(cell: PrefillTimes) -> list[str]:
-    """The claim, the measured prefill, where the time between them goes, and the whole generation."""
+def _summary(cell: PrefillTimes) -> Iterator[str]:
+    """The claim, the measured prefill, the most that pruning can gain, and the whole generation."""
     totals, decode = cell.totals, cell.decode
-    speedup, whole = totals.prefill_speedup, cell.efficiency.total_speedup
-    untrue = f"Here is no chart: {cell.gap}. Measure longer, or beside less other work."
-    return [
-        *([untrue] if cell.gap else []),
+    speedup, whole, dense_ms = totals.prefill_speedup, cell.efficiency.total_speedup, totals.dense_prefill_ms.value
+    if cell.gap:
+        yield f"Here is no chart: {cell.gap}. Measure longer, or beside less other work."
+    yield (
         f"The formula claims {units.times(cell.claimed_ratio)}. Measured, the prefill is "
-        f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense.",
-        f"It takes {units.milliseconds(totals.prefill_ms.value)}, dense takes "
-        f"{units.milliseconds(totals.dense_prefill_ms.value)} ({units.number_of(speedup.samples, 'round')}; sampling "
-        f"stopped because {_STOPPED[speedup.stopped]}).",
-        _gap(cell.attribution),
-        _shares(cell),
+        f"{units.times_within(speedup.value, speedup.ci95)} as fast as dense."
+    )
+    yield (
+        f"It takes {units.milliseconds(totals.prefill_ms.value)}, dense takes {units.milliseconds(dense_ms)} "
+        f"({units.number_of(speedup.samples, 'round')}; sampling stopped because {_STOPPED[speedup.stopped]})."
+    )
+    if rest := sum(part.ms.value for part in cell.parts):
+        yield f"If layers and selection took no time, it would be {units.times(dense_ms / rest)} as fast as dense."
+    yield (
         f"What follows the prefill, {decode.name}, takes {units.milliseconds(decode.ms.value)}, and "
         f"{units.milliseconds(decode.dense_ms.value)} dense. The whole generation is "
-        f"{units.times_within(whole.value, whole.ci95)} as fast as dense.",
-    ]
-
-
-def _gap(steps: Sequence[Step]) -> str:
-    """The time that a prefill takes beyond the claim, and its largest parts. steps: as in `_attribution`."""
-    parts: dict[str, float] = {}
-    for step in steps[1:]:
-        of_layers, _, cause = step.name.partition(": ")
-        name = f"layers with {_SHORT}" if cause == _LONG else step.name if cause else of_layers.rpartition(".")[2]
-        parts[name] = parts.get(name, 0.0) + step.added_ms
-    whole = sum(parts.values())
-    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if abs(parts[name]) > _SMALL_STEP * whole]
-    if whole <= 0:
-        return "It takes no longer than claimed."
-    causes = "; ".join(f"{name}, {units.milliseconds(parts[name])}" for name in large)
-    return f"It takes {units.milliseconds(whole)} longer than claimed: {causes}."
-
-
-def _shares(cell: PrefillTimes) -> str:
-    """The large parts of the pruned prefill, and the speed-up that no pruning of the decoder exceeds."""
-    row, whole = cell.efficiency, cell.totals.prefill_ms.value
-    outside = {part.name.rpartition(".")[2]: part.ms.value for part in cell.parts}
-    selection = 0.0 if row.selection_ms is None else row.selection_ms.value
-    parts = {"decoder layers": row.forward_ms.value, "selection": selection, **outside}
-    large = [name for name in sorted(parts, key=lambda name: -parts[name]) if parts[name] > _SMALL_STEP * whole]
-    text = (
-        f"Shares of the pruned prefill: {listed([f'{name} {units.percent(parts[name] / whole)}' for name in large])}."
+        f"{units.times_within(whole.value, whole.ci95)} as fast as dense."
     )
-    if not (rest := sum(outside.values())):
-        return text
-    cap = units.times(cell.totals.dense_prefill_ms.value / rest)
-    return f"{text} If layers and selection took no time, it would be {cap} as fast as dense."
 
 
 def layers_page(cell: PrefillTimes) -> Page:
@@ -160,11 +131,13 @@ def stages_page(cell: PrefillTimes) -> Page:
         "dense": lambda part: entries.milliseconds(part.dense_ms),
         "pruned": lambda part: entries.milliseconds(part.ms),
     }
-    steps: dict[str, Callable[[Step], Entry]] = {
-        "step": lambda step: Entry(step.name),
-        "adds": lambda step: Entry(units.milliseconds(step.added_ms)),
-        "speed-up after it": lambda step: Entry(units.times(step.speedup)),
-    }
+    totals = cell.totals
+    instrumented = totals.dense_instrumented, totals.instrumented
+    stamped = [units.times_within(ratio.value, ratio.ci95) for ratio in instrumented]
+    whole = [
+        [Entry("share in layers, modules and stages"), *map(entries.share, (totals.dense_named, totals.named))],
+        [Entry("with time stamps, over without"), *map(Entry, stamped)],
+    ]
     return Page(
         "stages",
         "Stages, other modules, and the whole prefill",
@@ -174,23 +147,10 @@ def stages_page(cell: PrefillTimes) -> Page:
         [
             tabulate("Stages", stages, cell.stages),
             tabulate("Outside the layers", parts, cell.parts, compact=True),
-            Table("The whole prefill", ("", "dense", "pruned"), _whole(cell), compact=True),
-            tabulate("From the claim to the measurement, step by step", steps, cell.attribution, compact=True),
+            Table("The whole prefill", ("", "dense", "pruned"), whole, compact=True),
         ],
         folded="Show the parts of each stage, and the modules beside the layers",
     )
-
-
-def _whole(cell: PrefillTimes) -> list[list[Entry]]:
-    """Rows for the whole prefill: its time, and how much of it is named."""
-    totals = cell.totals
-    instrumented = totals.dense_instrumented, totals.instrumented
-    rows: dict[str, Sequence[Entry]] = {
-        "time, without time stamps inside": [*map(entries.milliseconds, (totals.dense_prefill_ms, totals.prefill_ms))],
-        "share in layers, modules and stages": [*map(entries.share, (totals.dense_named, totals.named))],
-        "with time stamps, over without": [Entry(units.times_within(part.value, part.ci95)) for part in instrumented],
-    }
-    return [[Entry(name), *row] for name, row in rows.items()]
 
 
 PAGES: tuple[Callable[[PrefillTimes], Page], ...] = (walk_page, layers_page, stages_page)
@@ -208,12 +168,12 @@ def _forwards(cell: PrefillTimes) -> Chart:
     series = []
     for name, by_layer in times.items():
         points = [(layer, time, f"{name}\nlayer {layer}: {units.milliseconds(time.value)}") for layer, time in by_layer]
-        series.append(line(name, points, colour=None if name == "dense" else number_of(name), group=name))
+        series.append(line(name, points, colour=None if name == "dense" else number_of(name)))
     return Chart(
         id="layers",
         caption="Forward of each decoder layer",
         label="Milliseconds of each layer, dense and pruned. The table of all layers has the same numbers.",
-        x=Axis("Decoder layer", 0, len(cell.layers) + 1, digits=0),
+        x=Axis("Decoder layer", 0, len(cell.layers) + 1),
         y=Axis("Milliseconds", 0, 1.05 * max(high for drawn in series for high in drawn.high)),
         series=series,
         uprights=[stage.layer + 0.5 for stage in cell.stages],
@@ -228,7 +188,7 @@ def _attribution(steps: Sequence[Step]) -> Waterfall:
     """From the time that the claim promises to the time that was measured.
 
     steps: the first one is the claim; each other one adds the milliseconds that a part took beyond its promise. Small
-        steps share one bar; the table has each of them.
+        steps share one bar; the document has each of them.
     """
     end = sum(step.added_ms for step in steps)
     small = [step for step in steps[1:] if abs(step.added_ms) < _SMALL_STEP * end]
@@ -251,11 +211,9 @@ def paper_tables(document: LayersDocument) -> list[Page]:
 
 
 def totals_page(document: LayersDocument) -> Page:
-    """The efficiency table of all retentions, and what the formula saves with γ and with the counted factor."""
+    """The efficiency table of all retentions, and what is saved by the formula and by count."""
     cells = document.cells
     blocks: list[Block] = [_paper_table(document), _saved_table(cells)]
-    if any(cell.efficiency.with_factor("counted") for cell in cells):
-        blocks.append(Sentences("", [OF_GAMMA]))
     reminders = notes((cell.method, cell.notes) for cell in cells)
     if reminders:
         blocks.append(Sentences("Keep in mind", reminders, tone="doubt"))
@@ -301,19 +259,13 @@ def _paper_table(document: LayersDocument) -> Table:
 
 
 def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
-    """Saved of the paper with γ, and with the counted overhead factor, beside the speed-ups and the counted work."""
+    """Saved of the paper with γ, beside the counted work and the speed-ups."""
     with_gamma = (row.gammas for row in (cell.efficiency for cell in cells) if row.gammas and row.formula_totals)
     assumed = next((f", γ = {units.plain(gammas.assumed)}" for gammas in with_gamma), "")
-
-    def factor(cell: PrefillTimes, entry: Callable[[FormulaTotal], Entry]) -> Entry:
-        return entries.NOTHING if (total := cell.efficiency.with_factor("counted")) is None else entry(total)
-
     columns: dict[str, Callable[[PrefillTimes], Entry]] = {
         "": _head,
-        "tokens kept": lambda cell: Entry(_listed(cell.budgets) or "–", title=f"after {_listed(cell.stage_layers)}"),
+        "tokens kept": lambda cell: Entry(as_text(cell.budgets) or "–", title=f"after {as_text(cell.stage_layers)}"),
         f"Saved{assumed}": lambda cell: Entry(units.percent(cell.efficiency.fastv_saved)),
-        "overhead factor": lambda cell: factor(cell, lambda total: Entry(units.factor(total.value))),
-        "Saved, with it": lambda cell: factor(cell, lambda total: Entry(units.percent(total.fastv_saved))),
         "Saved, counted": lambda cell: Entry(
             units.percent(1 - cell.efficiency.counted_macs / cell.efficiency.dense_counted_macs)
         ),
@@ -328,12 +280,8 @@ def _saved_table(cells: Sequence[PrefillTimes]) -> Table:
 
 def _head(cell: PrefillTimes) -> Entry:
     reached = cell.retention.realised
-    budgets = f"keeps {_listed(cell.budgets)} tokens after layers {_listed(cell.stage_layers)}" if cell.budgets else ""
+    budgets = f"keeps {as_text(cell.budgets)} tokens after layers {as_text(cell.stage_layers)}" if cell.budgets else ""
     return Entry(units.percent(reached), title=budgets, order=reached)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def _interval(time: Milliseconds | None) -> Entry:

@@ -1,8 +1,7 @@
 """The report of the paper's theory, tested: its bound against what removing did, and its saliency layer by layer."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from trio_profile import units
 from trio_profile.inputs.questions import FEWEST
@@ -30,13 +29,12 @@ from trio_profile.report.blocks import (
     tabulate,
 )
 from trio_profile.report.charts import line
+from trio_profile.report.definitions import meanings
 from trio_profile.report.page import pixel_facts
 from trio_profile.text import listed
 
 ALL = "all questions"
 """The name of the curve over all questions."""
-Step = tuple[int, int]
-"""A layer and the next one."""
 _VALUES = 'The table "Saliency by depth" has the values.'
 """Where the values of the charts over layers stand."""
 
@@ -62,7 +60,6 @@ def report(document: TheoryDocument) -> Report:
 
 def bound_page(document: TheoryDocument) -> Page:
     """Does a larger term of the bound go with a larger divergence?"""
-    correlations, every_correlation = _correlations(document)
     return Page(
         "bound",
         "The bound and the divergence",
@@ -71,35 +68,12 @@ def bound_page(document: TheoryDocument) -> Page:
         "one layer alone, and ask whether a larger term goes with a larger divergence. They are removed in four ways: "
         "by TRIO, by its ranking without NMS, by that ranking upside down, and at random.",
         [
-            *_interrupted(document),
             *_silent(document.stages),
-            correlations,
+            _correlations(document.stages),
             bound_chart(document),
-            every_correlation,
-            Terms("What the numbers mean", _MEANINGS, detail=True),
+            Terms("What the numbers mean", [*meanings("theory").items()], detail=True),
         ],
     )
-
-
-_MEANINGS = (
-    ("the term", "(Σ s · ‖h‖)². s is a token's saliency, and h is what enters the probed layer."),
-    (
-        "rank correlation",
-        "Spearman's. 1: a larger term always goes with a larger divergence. 0: they are unrelated. −1: the opposite.",
-    ),
-    (
-        "same number kept",
-        "Only selections that keep the same number of tokens are compared. Removing more tokens makes term and "
-        "divergence larger, whichever they are, so only this column says something about the saliency.",
-    ),
-    ("no saliency", "The same with the term (Σ ‖h‖)²."),
-    (
-        "least C",
-        "The smallest constant with which the bound holds in every removal. No measurement refutes a free constant.",
-    ),
-    ("over the median", "Least C divided by the constant of the median removal. It says how loose the bound is."),
-    ("intervals", "95 %, from resampling the questions."),
-)
 
 
 def _questions(document: TheoryDocument) -> str:
@@ -114,42 +88,21 @@ def _visual_tokens(document: TheoryDocument) -> str:
     return f"{units.span(*document.visual_tokens_range)} visual tokens"
 
 
-def _interrupted(document: TheoryDocument) -> Iterator[Sentences]:
-    """Say that questions are missing."""
-    if document.interrupted:
-        text = f"The study was interrupted: {_questions(document)} are measured, and every number here is of these."
-        yield Sentences("", [f"{text} The same command measures all of them."], tone="doubt")
-
-
-def _correlations(document: TheoryDocument) -> tuple[Table, Table]:
-    """The main correlations of every stage; then all of them, with the constant of the bound."""
+def _correlations(stages: Sequence[StageTheory]) -> Table:
+    """The correlations of every stage, and behind them the constant of the bound."""
     columns: dict[str, Callable[[StageTheory], Entry]] = {
         "after layer": lambda stage: Entry(str(stage.layer)),
-        "tokens kept": lambda stage: Entry(_kept(stage, len(set(document.study.retentions)))),
         "all removals": lambda stage: _correlation(stage.spearman),
-        "within a question": lambda stage: _correlation(stage.within_question),
         "same number kept": lambda stage: _correlation(stage.same_kept),
         "same number kept, no saliency": lambda stage: _correlation(stage.norms_same_kept),
         "least C": lambda stage: _number(stage.least_constant, units.plain),
         "over the median": lambda stage: _number(_looseness(stage), units.factor),
     }
-    main = ("after layer", "all removals", "same number kept", "same number kept, no saliency")
-    some, caption = {name: columns[name] for name in main}, "Every rank correlation, and the bound's constant C"
-    return (
-        tabulate("Rank correlation of the bound's term with the divergence", some, document.stages),
-        tabulate(caption, columns, document.stages, detail=True),
-    )
+    return tabulate("Rank correlation of the bound's term with the divergence", columns, stages, first=4)
 
 
 def _number(value: float | None, text: Callable[[float], str]) -> Entry:
     return entries.NOTHING if value is None else Entry(text(value))
-
-
-def _kept(stage: StageTheory, shares: int) -> str:
-    """The numbers of kept tokens; their range if pictures of many sizes have too many of them."""
-    if len(stage.kept) <= shares:
-        return ", ".join(map(str, stage.kept))
-    return units.span(stage.kept[0], stage.kept[-1])
 
 
 def _looseness(stage: StageTheory) -> float | None:
@@ -184,26 +137,19 @@ def agreement_page(document: TheoryDocument) -> Page:
 
 def counts_page(document: TheoryDocument) -> Page:
     """Where does saliency change?"""
-    columns: dict[str, Callable[[LayerTheory], Entry]] = {
-        "layer": lambda layer: Entry(str(layer.layer)),
-        "agrees with last layer": lambda layer: _correlation(layer.last_layer_agreement),
-        f"top {units.percent(TOP, 0)} in common": lambda layer: above_entry(layer.top_overlap),
-        "above the mean": lambda layer: above_entry(layer.above_mean),
-        "share above the mean": lambda layer: above_entry(layer.above_mean_share),
-    }
     return Page(
         "counts",
         "Tokens above the mean saliency",
         "How many visual tokens of a question have a saliency above the layer's mean, averaged over questions. A small "
         "share means that few tokens matter. The paper selects pruning layers that are early, and where this number "
         "changes much (its figure of layer-wise statistics, one curve for each benchmark). We draw the share, because "
-        "pictures differ in their number of tokens. The tables have the number too. Questions about one picture are "
-        "resampled together. Vertical lines mark the stages.",
+        "pictures differ in their number of tokens. Questions about one picture are resampled together. Vertical lines "
+        "mark the stages.",
         [
-            Sentences("", above_mean_sentences(document)),
+            Sentences("", [*above_mean_sentences(document)]),
             above_mean_chart(document),
-            *above_mean_tables(document),
-            tabulate(f"Saliency by depth, {_visual_tokens(document)}", columns, document.layers),
+            *_benchmarks(document.benchmarks),
+            _by_depth(document),
         ],
         folded="Show how many tokens are above the mean",
     )
@@ -221,19 +167,16 @@ def _silent(stages: Sequence[StageTheory]) -> Iterator[Sentences]:
 
 
 def _depth_sentence(document: TheoryDocument) -> str:
-    """How far the layers' own saliency agrees with the last layer's."""
+    """Where the layers' own saliency agrees least with the last layer's, and whether agreement grows with depth."""
     # The last layer always agrees with itself.
     known = [(layer.layer, layer.last_layer_agreement) for layer in document.layers[:-1] if layer.last_layer_agreement]
     if not known:
         return "No layer's saliency can be compared with the last layer's: one of the two never varies."
-    least = min(known, key=lambda known_layer: known_layer[1].value)[0]
-    named = {stage.layer for stage in document.stages} | {least}
-    parts = ", ".join(
-        f"{_text(agreement)} at layer {layer}{' (the lowest)' if layer == least else ''}"
-        for layer, agreement in known
-        if layer in named
+    layer, least = min(known, key=lambda known_layer: known_layer[1].value)
+    sentence, trend = (
+        f"Agreement with the last layer is lowest at layer {layer}: {_text(least)}.",
+        document.agreement_trend,
     )
-    sentence, trend = f"Agreement with the last layer is {parts}.", document.agreement_trend
     if trend is None:
         return sentence
     low, high = trend.ci95
@@ -242,102 +185,60 @@ def _depth_sentence(document: TheoryDocument) -> str:
 
 
 # --- the share of tokens above the mean -------------------------------------------------------------------------------
-# Each benchmark has a curve. Where all questions come from one file, or from the model itself, each kind of question
-# has one.
 
 
-def curves(document: TheoryDocument, field: str = "above_mean_share") -> dict[str, list[MeanShare | Count]]:
-    """The share or the count at each layer: first that of all questions, then that of each benchmark, by its name.
-
-    field: `above_mean_share` or `above_mean`.
-    """
-    named = {ALL: [getattr(layer, field) for layer in document.layers]}
-    for name in _in_order(document.layers[0].above_mean_share_by_benchmark, document):
-        named[name] = [getattr(layer, f"{field}_by_benchmark")[name] for layer in document.layers]
-    return named
-
-
-def group(document: TheoryDocument) -> str:
-    """The group that a curve is about: `benchmark` if the study had several files, otherwise `kind`."""
-    return "benchmark" if len(document.study.question_files) > 1 else "kind"
+def curves(document: TheoryDocument) -> dict[str, list[MeanShare]]:
+    """The share at each layer by the name of its curve: all questions, then each benchmark or kind of question."""
+    layers = document.layers
+    of_benchmarks = {
+        name: [layer.above_mean_share_by_benchmark[name] for layer in layers]
+        for name in layers[0].above_mean_share_by_benchmark
+    }
+    return {ALL: [layer.above_mean_share for layer in layers], **of_benchmarks}
 
 
-def _in_order(names: Iterable[str], document: TheoryDocument) -> list[str]:
-    """Benchmarks in the order of their files, kinds by name."""
-    return list(names) if group(document) == "benchmark" else sorted(names)
-
-
-def above_mean_sentences(document: TheoryDocument) -> list[str]:
-    """Between which layers the share changes most, over all questions and for each benchmark."""
-    if len(document.layers) == 1:
-        return ["There is one layer, so there is no change from layer to layer."]
-    shares = curves(document)
-    steps = {name: _largest(curve) for name, curve in shares.items()}
-    earlier, later = steps[ALL]
-    before, after = (shares[ALL][layer - 1].value for layer in (earlier, later))
-    verb = "rises" if after > before else "falls"
-    lines = [
-        f"The share of visual tokens above the mean changes most from layer {earlier} to layer {later}: "
-        f"it {verb} from {units.percent(before)} to {units.percent(after)}."
+def above_mean_sentences(document: TheoryDocument) -> Iterator[str]:
+    """Between which layers the share changes most, and the benchmarks without a curve."""
+    shares = [layer.above_mean_share.value for layer in document.layers]
+    if len(shares) == 1:
+        yield "There is one layer, so there is no change from layer to layer."
+        return
+    earlier = max(range(1, len(shares)), key=lambda layer: abs(shares[layer] - shares[layer - 1]))
+    before, after = shares[earlier - 1], shares[earlier]
+    yield (
+        f"The share of visual tokens above the mean changes most from layer {earlier} to layer {earlier + 1}: "
+        f"it {'rises' if after > before else 'falls'} from {units.percent(before)} to {units.percent(after)}."
+    )
+    few = [
+        f"{benchmark.name} ({benchmark.questions})" for benchmark in document.benchmarks if benchmark.questions < FEWEST
     ]
-    if own := {name: step for name, step in steps.items() if name != ALL}:
-        lines.append(_by_group(own, steps[ALL]))
-    return [*lines, *_too_few(document)]
+    if few:
+        yield f"An interval needs {FEWEST} questions, so there is no curve for {listed(few)}."
 
 
-def _largest(curve: Sequence[Estimate]) -> Step:
-    """The two neighbouring layers between which the share changes most."""
-    changes = [abs(later.value - earlier.value) for earlier, later in pairwise(curve)]
-    layer = changes.index(max(changes)) + 1
-    return layer, layer + 1
-
-
-def _by_group(steps: Mapping[str, Step], of_all: Step) -> str:
-    """For which benchmarks the largest change is the same, and where the others have theirs."""
-    if set(steps.values()) == {of_all}:
-        return f"It is the same step for {listed(list(steps))}."
-    places: dict[Step, list[str]] = {}
-    for name, step in steps.items():
-        places.setdefault(step, []).append(name)
-    parts = (f"from layer {step[0]} to layer {step[1]} for {listed(names)}" for step, names in sorted(places.items()))
-    return f"The largest change is {', and '.join(parts)}."
-
-
-def _too_few(document: TheoryDocument) -> list[str]:
-    """The benchmarks without a curve."""
-    if few := [benchmark for benchmark in document.benchmarks if benchmark.questions < FEWEST]:
-        named = listed([f"{benchmark.name} ({benchmark.questions})" for benchmark in few])
-        return [f"An interval needs {FEWEST} questions, so there is no curve for {named}."]
-    return []
-
-
-def above_mean_tables(document: TheoryDocument) -> list[Table]:
-    """The questions of each benchmark, then the share at each layer, then the number of tokens, as the paper has it.
-
-    Empty if there are no benchmarks.
-    """
-    if not document.benchmarks:
-        return []
-    grouping = group(document)
-    order = _in_order([benchmark.name for benchmark in document.benchmarks], document)
+def _benchmarks(benchmarks: Sequence[Benchmark]) -> list[Table]:
+    """The questions of each benchmark. Empty if there are no benchmarks."""
     columns: dict[str, Callable[[Benchmark], Entry]] = {
-        grouping: lambda benchmark: Entry(benchmark.name),
-        "questions": lambda benchmark: Entry(units.exact(benchmark.questions), order=benchmark.questions),
-        "pictures": lambda benchmark: Entry(units.exact(benchmark.pictures), order=benchmark.pictures),
+        "curve": lambda benchmark: Entry(benchmark.name),
+        "questions": lambda benchmark: Entry(units.exact(benchmark.questions)),
+        "pictures": lambda benchmark: Entry(units.exact(benchmark.pictures)),
         "visual tokens": lambda benchmark: Entry(units.span(*benchmark.visual_tokens)),
     }
-    members = sorted(document.benchmarks, key=lambda benchmark: order.index(benchmark.name))
-    tables = [tabulate(f"Questions by {grouping}", columns, members, compact=True)]
-    for caption, field in (("Share", "above_mean_share"), ("Number", "above_mean")):
-        named = curves(document, field)
-        if len(named) > 1:
-            rows = [
-                [Entry(str(layer)), *map(above_entry, of_layer)]
-                for layer, of_layer in enumerate(zip(*named.values(), strict=True), start=1)
-            ]
-            caption = f"{caption} of visual tokens above the mean saliency, by {grouping}"
-            tables.append(Table(caption, ("layer", *named), rows, detail=field == "above_mean"))
-    return tables
+    return [tabulate("Questions of each curve", columns, benchmarks, compact=True)] if benchmarks else []
+
+
+def _by_depth(document: TheoryDocument) -> Table:
+    """The saliency at each layer. The share above the mean is also given for each benchmark."""
+    columns: dict[str, Callable[[LayerTheory], Entry]] = {
+        "layer": lambda layer: Entry(str(layer.layer)),
+        "agrees with last layer": lambda layer: _correlation(layer.last_layer_agreement),
+        f"top {units.percent(TOP, 0)} in common": lambda layer: above_entry(layer.top_overlap),
+        "above the mean": lambda layer: above_entry(layer.above_mean),
+        "share above the mean": lambda layer: above_entry(layer.above_mean_share),
+    }
+    for name in document.layers[0].above_mean_share_by_benchmark:
+        columns[f"share, {name}"] = lambda layer, name=name: above_entry(layer.above_mean_share_by_benchmark[name])
+    return tabulate(f"Saliency by depth, {_visual_tokens(document)}", columns, document.layers)
 
 
 def above_entry(estimate: Estimate) -> Entry:
@@ -358,7 +259,6 @@ def bound_chart(document: TheoryDocument) -> Chart:
         x=Axis("(Σ s · ‖h‖)² over the removed tokens", log=True),
         y=Axis("KL(dense ‖ pruned) of the next token, nats", log=True),
         series=[_removals(stage, number) for number, stage in enumerate(document.stages)],
-        height=460,
     )
 
 
@@ -376,8 +276,6 @@ def _removals(stage: StageTheory, colour: int) -> Series:
         ],
         colour=colour,
         line=None,
-        size=5,
-        opacity=0.55,
     )
 
 
@@ -398,7 +296,7 @@ def agreement_chart(document: TheoryDocument) -> Chart:
         series=[
             _layer_line("rank correlation", 0, correlations, _text),
             _layer_line(f"{top} in common", 1, overlaps, lambda overlap: above_entry(overlap).text),
-            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", points=False, width=1),
+            Series(f"{top} by chance", ends, [TOP, TOP], colour=1, line="dot", points=False),
         ],
         levels=[0],
         uprights=_stages(document),
@@ -415,11 +313,10 @@ def above_mean_chart(document: TheoryDocument) -> Chart:
         for colour, (name, values) in enumerate(shares.items(), start=-1)
     ]
     highest = max(100 * value.ci95[1] for values in shares.values() for value in values)
-    table = f'The table "Share of visual tokens above the mean saliency, by {group(document)}" has the values.'
     return Chart(
         id="counts",
         caption="Share of visual tokens above the mean saliency, mean over questions",
-        label=f"A curve for each {group(document)}. {table}" if of_benchmarks else f"A point for each layer. {_VALUES}",
+        label=f"The share by layer, over all questions and for each benchmark or kind of question. {_VALUES}",
         x=_depth(document),
         y=Axis("Visual tokens above the mean", 0, 1.1 * highest, suffix=" %"),
         series=[
@@ -436,11 +333,11 @@ def _layer_line(
     """A line over the layers with its interval. Layers without a value are left out."""
     known = [(layer, value) for layer, value in enumerate(values, start=1) if value is not None]
     points = [(layer, value, f"{name}\nlayer {layer}: {text(value)}") for layer, value in known]
-    return line(name, points, scale, colour=colour, group=name)
+    return line(name, points, scale, colour=colour)
 
 
 def _depth(document: TheoryDocument) -> Axis:
-    return Axis("Decoder layer", 0, len(document.layers) + 1, digits=0)
+    return Axis("Decoder layer", 0, len(document.layers) + 1)
 
 
 def _stages(document: TheoryDocument) -> list[float]:

@@ -13,16 +13,12 @@ from trio_profile.report.html import render
 document = pytest.fixture(layers_document)
 
 
-def test_the_first_page_says_claim_measurement_and_largest_step(document: LayersDocument):
-    claim, took, most, shares, whole = sentences(pages.report(document))[:5]
+def test_the_first_page_says_claim_measurement_and_the_most_that_pruning_gains(document: LayersDocument):
+    claim, took, most, whole = sentences(pages.report(document))[:4]
     assert claim == "The formula claims 2.50×. Measured, the prefill is 1.33× [1.28, 1.38] as fast as dense."
     assert "It takes 30.0 ms, dense takes 40.0 ms (12 rounds" in took and "the time was up" in took
-    largest = max(document.attribution[1:], key=lambda step: step.added_ms)
-    assert largest.name in most
-    assert shares == (  # of 30 ms: 26, 3.5 and 0.2 ms, which alone would be 40 / 0.2 times as fast
-        "Shares of the pruned prefill: decoder layers 86.7 % and selection 11.7 %. "
-        "If layers and selection took no time, it would be 200.00× as fast as dense."
-    )
+    # The rest is lm_head alone: 40 ms / 0.2 ms.
+    assert most == "If layers and selection took no time, it would be 200.00× as fast as dense."
     assert "69.0 ms, and 70.0 ms dense" in whole and whole.endswith("as fast as dense.")
 
 
@@ -32,8 +28,6 @@ def test_the_walk_goes_from_the_claim_to_the_sum_of_the_parts(document: LayersDo
     assert walk.last.value == pytest.approx(20 + 6 + 4)
     assert walk.first.value + sum(step.value for step in walk.steps) == pytest.approx(walk.last.value)
     assert all(abs(step.value) >= 0.02 * walk.last.value for step in walk.steps if "small step" not in step.name)
-    steps = rows(table(pages.report(document), "From the claim to the measurement, step by step"))
-    assert [row[0] for row in steps] == [step.name for step in document.attribution]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +68,10 @@ def test_a_stage_shows_what_it_has_and_a_dash_for_the_rest(document: LayersDocum
     assert stage == ["2", "576 → 64", "–", "–", "–", "–", "3.50 ms", "0.500 ms"]
 
 
-def test_the_whole_prefill_has_its_time_and_the_named_share(document: LayersDocument):
-    found = rows(table(pages.report(document), "The whole prefill"))
-    whole = {name: (dense, pruned) for name, dense, pruned in found}
-    assert whole["time, without time stamps inside"] == ("40.0 ms", "30.0 ms")
-    assert whole["share in layers, modules and stages"] == ("99.4 %", "97.5 %")
+def test_the_whole_prefill_has_its_named_share_and_the_cost_of_time_stamps(document: LayersDocument):
+    named, stamped = rows(table(pages.report(document), "The whole prefill"))
+    assert named == ["share in layers, modules and stages", "99.4 %", "97.5 %"]
+    assert stamped[0] == "with time stamps, over without" and stamped[1].startswith("1.01×")
 
 
 def test_the_walk_is_in_sight_and_all_fits_the_terminal(document: LayersDocument):
@@ -119,19 +112,16 @@ def test_the_first_table_has_the_papers_columns_and_a_row_for_each_retention():
     ]
 
 
-def test_saved_is_given_with_gamma_1_and_with_the_counted_factor_beside_the_budgets():
+def test_saved_is_given_with_gamma_1_and_by_count_beside_the_budgets():
     document = layers_document()
     saved = tables(document)[1]
     assert "(4 · f(576))" in saved.caption and saved.columns[2] == "Saved, γ = 1"
-    assert rows(saved)[0][2:6] == ["60.0 %", "0.210", "68.0 %", "30.0 %"]
-    assert any("a backward pass that costs nothing" in line for line in sentences(pages.report(document)))
+    assert rows(saved)[0][2:4] == ["60.0 %", "30.0 %"]
 
 
 def test_a_method_without_a_proxy_loss_has_no_gamma():
     document = layers_document()
     bare = document.efficiency.model_copy(update={"formula_totals": (), "fastv_saved": 0.7})
     cells = (document.cells[0].model_copy(update={"method": "divprune", "efficiency": bare}),)
-    found = pages.report(document.model_copy(update={"cells": cells}))
-    saved = next(one for one in tables(document.model_copy(update={"cells": cells})) if "tokens kept" in one.columns)
-    assert saved.columns[2] == "Saved" and rows(saved)[0][2:5] == ["70.0 %", "–", "–"]
-    assert not any("γ" in line for line in sentences(found))
+    saved = tables(document.model_copy(update={"cells": cells}))[1]
+    assert saved.columns[2] == "Saved" and rows(saved)[0][2] == "70.0 %"

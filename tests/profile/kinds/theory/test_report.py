@@ -37,16 +37,15 @@ def test_each_benchmark_has_a_curve_a_column_and_its_questions():
     assert "20 to 30 visual tokens" in report.facts
     assert "An interval needs 10 questions, so there is no curve for why (3)." in sentences(report)
     *_, chart = blocks(report, Chart)
-    assert [series.name for series in chart.series] == ["all questions", "count", "what"]
+    assert [series.name for series in chart.series] == ["all questions", "what", "count"]
     first = document.layers[0].above_mean_share_by_benchmark["what"]
-    assert (chart.series[2].y[0], chart.series[2].low[0]) == (100 * first.value, 100 * first.ci95[0])
-    assert rows(table(report, "Questions by kind"))[-1] == ["why", "3", "3", "20 to 30"]
-    shares = table(report, "Share of visual tokens above the mean saliency, by kind")
-    assert list(shares.columns) == ["layer", "all questions", "count", "what"] and len(shares.rows) == 4
-    assert f'The table "{shares.caption}"' in chart.label and not shares.detail
-    assert table(report, "Number of visual tokens above the mean saliency, by kind").detail
+    assert (chart.series[1].y[0], chart.series[1].low[0]) == (100 * first.value, 100 * first.ci95[0])
+    assert rows(table(report, "Questions of each curve"))[-1] == ["why", "3", "3", "20 to 30"]
+    shares = table(report, "Saliency by depth, 20 to 30 visual tokens")
+    assert list(shares.columns[-3:]) == ["share above the mean", "share, what", "share, count"]
+    assert len(shares.rows) == 4 and '"Saliency by depth"' in chart.label
     for drawn in (render(report), markdown.markdown(report), latex.latex(report)):
-        assert "all questions" in drawn and "Share of visual tokens above the mean saliency, by kind" in drawn
+        assert "share, what" in drawn
 
 
 def test_a_report_of_nothing_that_varies_says_so(document: TheoryDocument):
@@ -56,7 +55,7 @@ def test_a_report_of_nothing_that_varies_says_so(document: TheoryDocument):
     stage, depth, count = sentences(pages.report(poor))
     assert "nothing was removed" in stage and depth.startswith("No layer's saliency") and "one layer" in count
     assert rows(table(pages.report(poor), "Rank correlation of the bound's term with the divergence")) == [
-        ["1", "–", "–", "–"]
+        ["1", "–", "–", "–", "–", "–"]
     ]
     assert render(pages.report(poor))
 

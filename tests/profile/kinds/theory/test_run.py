@@ -36,13 +36,9 @@ def found(workload: Workload) -> profiler.ByLayer:
     return profiler.by_layer(workload, workload.inputs, K_POS, "last")
 
 
-@pytest.fixture(scope="module")
-def removed(workload: Workload, found: profiler.ByLayer) -> list[Removal]:
-    return list(remove(workload, found, Trio(retention=1.0), (0.2, 0.5, 1.0)))
-
-
-def remove(workload, found, trio, shares):
-    return profiler.removals(workload, workload.inputs, found, trio, layers=(LAYER,), shares=shares, question=0, seed=0)
+def remove(workload: Workload, found: profiler.ByLayer, trio: Trio, share: float) -> list[Removal]:
+    options = {"layers": (LAYER,), "shares": (share,), "question": 0, "seed": 0}
+    return list(profiler.removals(workload, workload.inputs, found, trio, **options))
 
 
 @pytest.fixture(scope="module")
@@ -110,47 +106,33 @@ def test_the_model_is_left_as_it_was_even_under_inference_mode(workload: Workloa
     frozen.requires_grad_(True)
 
 
-def test_the_bound_equals_a_plain_loop_over_the_removed_tokens(workload: Workload, found: profiler.ByLayer):
-    for probe, row in (("next", LAYER), ("current", LAYER - 1)):
-        trio = Trio(retention=1.0, probe=probe)
-        for removal, (selection, method) in zip(
-            remove(workload, found, trio, (0.2,)), profiler.selections(trio, LAYER, 0.2, 0), strict=True
-        ):
-            with torch.no_grad(), prune(workload.model, method) as trace:
-                workload.prefill(use_cache=False)
-            kept = trace.stages[0].kept[0].tolist()
-            bound = norms = 0.0
-            for i in set(range(36)) - set(kept):
-                bound += found.current[row, i] * found.norms[row, i]
-                norms += found.norms[row, i]
-            assert (removal.selection, removal.kept) == (selection, len(kept)) == (selection, 7)
-            assert removal.bound == pytest.approx(bound**2, rel=1e-12)
-            assert removal.norms == pytest.approx(norms**2, rel=1e-12)
-
-
-def test_divergence_equals_torchs(workload: Workload, removed: list[Removal]):
+@pytest.mark.parametrize(("probe", "row"), [("next", LAYER), ("current", LAYER - 1)])
+def test_removals_equal_those_of_a_plain_loop_and_torchs_divergence(workload: Workload, found, probe, row):
+    trio = Trio(retention=1.0, probe=probe)
     dense = workload.prefill(use_cache=False).logits[0, -1]
-    method = dict(profiler.selections(Trio(retention=1.0), LAYER, 0.5, 0))["lowest saliency"]
-    with prune(workload.model, method):
-        pruned = workload.prefill(use_cache=False).logits[0, -1]
-    [ours] = [one for one in removed if one.selection == "lowest saliency" and one.kept == 18]
-    expected = kl_div(pruned.log_softmax(0), dense.softmax(0), reduction="sum").item()
-    assert ours.kl_nats == pytest.approx(expected, rel=1e-6) and expected > 0
-
-
-def test_without_a_removal_bound_and_divergence_are_zero(removed: list[Removal]):
-    whole = [one for one in removed if one.kept == 36]
-    assert len(whole) == 6
-    assert all((one.bound, one.norms, one.kl_nats) == (0, 0, 0) for one in whole)
-
-
-def test_highest_and_lowest_saliency_select_the_ends_of_the_ranking(workload: Workload, found: profiler.ByLayer):
-    order = np.argsort(-found.current[LAYER], kind="stable")
-    for selection, expected in (("highest saliency", order[:7]), ("lowest saliency", order[-7:])):
-        method = dict(profiler.selections(Trio(retention=1.0), LAYER, 0.2, 0))[selection]
+    ranking = np.argsort(-found.current[row], kind="stable")
+    ends = {"highest saliency": ranking[:7], "lowest saliency": ranking[-7:]}
+    removed = remove(workload, found, trio, 0.2)
+    for removal, (selection, method) in zip(removed, profiler.selections(trio, LAYER, 0.2, 0), strict=True):
         with torch.no_grad(), prune(workload.model, method) as trace:
-            workload.prefill(use_cache=False)
-        assert trace.stages[0].kept[0].tolist() == sorted(expected.tolist())
+            pruned = workload.prefill(use_cache=False).logits[0, -1]
+        kept = trace.stages[0].kept[0].tolist()
+        assert kept == sorted(ends.get(selection, kept))
+        bound = norms = 0.0
+        for i in set(range(36)) - set(kept):
+            bound += found.current[row, i] * found.norms[row, i]
+            norms += found.norms[row, i]
+        assert (removal.selection, removal.kept) == (selection, len(kept)) == (selection, 7)
+        assert removal.bound == pytest.approx(bound**2, rel=1e-12)
+        assert removal.norms == pytest.approx(norms**2, rel=1e-12)
+        expected = kl_div(pruned.log_softmax(0), dense.softmax(0), reduction="sum").item()
+        assert removal.kl_nats == pytest.approx(expected, rel=1e-6) and expected > 0
+
+
+def test_without_a_removal_bound_and_divergence_are_zero(workload: Workload, found: profiler.ByLayer):
+    whole = remove(workload, found, Trio(retention=1.0), 1.0)
+    assert len(whole) == 6
+    assert all((removal.bound, removal.norms, removal.kl_nats) == (0, 0, 0) for removal in whole)
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
