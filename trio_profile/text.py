@@ -1,5 +1,6 @@
 """Foreign text made safe to print: no control characters, and errors in one line. Names as a sentence lists them."""
 
+import json
 import re
 from collections.abc import Sequence, Sized
 from typing import Any
@@ -32,7 +33,7 @@ def printable_json(text: str, encoding: str = "utf-8") -> str:
         signs = _UNSAFE
     except UnicodeEncodeError:
         signs = _NO_ASCII
-    return signs.sub(lambda match: _json_escape(match[0]), text)
+    return signs.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:
@@ -80,11 +81,6 @@ def listed(parts: Sequence[str]) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
-
-
-def _json_escape(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def are(things: Sized) -> str:

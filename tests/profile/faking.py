@@ -1,6 +1,6 @@
 """A clock and a GPU whose readings are scripted, and a small table of operators."""
 
-from trio_profile.cost.aiconfigurator import FORMULA, GUESS, MEASURED
+from trio_profile.cost.prediction import FORMULA, GUESS, MEASURED
 
 
 class FakeClock:

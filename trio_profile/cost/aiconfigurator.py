@@ -1,19 +1,13 @@
-"""NVIDIA's tables of operators: `aiconfigurator-core`, measured under vLLM, SGLang and TensorRT-LLM."""
+"""NVIDIA's tables of operators, as `Tables`: `aiconfigurator-core`, measured under vLLM, SGLang and TensorRT-LLM."""
 
 import logging
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from trio_profile.cost.prediction import FORMULA, GUESS, MEASURED, Tables, Time
 from trio_profile.errors import StudyError
 from trio_profile.installation import missing_extra
 
-# [3] milliseconds by their source: measured by the maker of the table, by formula, guessed.
-Time = NDArray[np.float64]
-# One millisecond of each source.
-MEASURED, FORMULA, GUESS = np.eye(3)
 ENGINES = ("vllm", "sglang", "trtllm")
 # The longest sequence of the attention tables, and the most rows of the GEMM tables. Beyond them it extrapolates.
 MOST_TOKENS, MOST_ROWS = 16384, 32768
@@ -27,7 +21,7 @@ _OF_PEAK, _OF_PEAK_IN_ENCODER = 0.5, 0.35
 _SDK = "aiconfigurator_core.sdk"
 
 
-def tables(gpu: str, engine: str | None = None) -> "list[Tables]":
+def tables(gpu: str, engine: str | None = None) -> list[Tables]:
     """Return the tables of a GPU: of one engine, or of every engine that has one.
 
     gpu: such as `h100` or `h100_sxm`.
@@ -47,15 +41,11 @@ def tables(gpu: str, engine: str | None = None) -> "list[Tables]":
     engines = [name for name in ENGINES if name in known[system]]
     if engine not in (None, *engines):
         raise StudyError(f"engine {engine!r} has no table of {system}; choose {', '.join(engines)}")
-    return [Tables(database, system, name) for name in engines if engine in (None, name)]
+    return [_Nvidia(database, system, name) for name in engines if engine in (None, name)]
 
 
-class Tables:
-    """The times of operators in bfloat16 on one GPU under one engine.
-
-    gpu, engine: their names, the engine's with its version. memory_bytes: of one GPU.
-    most_tokens, most_rows: the longest sequence, and the most rows of a GEMM, that the table holds.
-    """
+class _Nvidia:
+    """The table of one GPU and one engine."""
 
     def __init__(self, database: Any, system: str, engine: str) -> None:
         self._operations, common, self._engine = (
@@ -73,16 +63,13 @@ class Tables:
         self.memory_bytes, self.most_tokens, self.most_rows = spec["mem_capacity"], MOST_TOKENS, MOST_ROWS
 
     def gemm(self, rows: int, out: int, into: int) -> Time:
-        """Return the time of [rows, into] · [into, out]."""
         return self._time(self._operations.GEMM("gemm", 1, out, into, self._gemm), rows=rows)
 
     def attention(self, tokens: int, heads: int, kv_heads: int, head_size: int, batch: int) -> Time:
-        """Return the time of causal attention over `tokens` in each sample."""
         sizes = "attention", 1, heads, kv_heads, self._cache, self._fmha
         return self._time(self._operations.ContextAttention(*sizes, head_size=head_size), tokens, batch)
 
     def encoder(self, tokens: int, heads: int, head_size: int, batch: int) -> Time:
-        """Return the time of attention of all tokens to all, in each window of a batch."""
         sizes, options = ("encoder", 1, heads, head_size), {"fmha_quant_mode": self._fmha, "partial_rotary_factor": 0.0}
         try:
             return self._time(self._operations.EncoderAttention(*sizes, **options), tokens, batch)
@@ -91,15 +78,12 @@ class Tables:
             return self.products(flops, 2) * _OF_PEAK / _OF_PEAK_IN_ENCODER
 
     def bytes(self, count: float) -> Time:
-        """Return the time of an operator that only reads and writes memory."""
         return FORMULA * (count / self._bytes_per_ms + self._start_ms if count else 0)
 
     def products(self, flops: float, itemsize: int) -> Time:
-        """Return the time of products that no table holds. itemsize: bytes of a number, 2 or 4."""
         return GUESS * flops / self._peak[itemsize]
 
     def exchange(self, values: int, gpus: int) -> Time:
-        """Return the time of a sum over several GPUs."""
         return self._time(self._operations.CustomAllReduce("exchange", 1, values, gpus))
 
     def _time(self, operator: Any, tokens: int = 1, batch: int = 1, rows: int | None = None) -> Time:

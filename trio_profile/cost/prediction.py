@@ -1,7 +1,7 @@
 """The time of one prefill on a GPU that is not here, from a table of operators. Nothing here imports torch.
 
-A table knows the times of single operators on one GPU under one engine. A prediction is a lower and an upper end, never
-a measurement.
+A table knows the times of single operators on one GPU under one engine. `Tables` is its protocol;
+`cost/aiconfigurator.py` is one. A prediction is a lower and an upper end, never a measurement.
 """
 
 from collections import Counter
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trio_profile import units
-from trio_profile.cost.aiconfigurator import GUESS, Tables, Time
 from trio_profile.errors import StudyError
 from trio_profile.records.estimate import Interval
 from trio_profile.records.schema import Shape
@@ -31,8 +33,50 @@ LEFT_OUT_MS = 0.1
 # A layer's time that rises by a tenth within 8 tokens is a cliff. It is named if it is within 5 % of the tokens.
 CLIFF, CLIFF_WITHIN, CLIFF_STEP = 1.10, 0.05, 8
 
+# [3] milliseconds by their source: measured by the maker of the table, by formula, guessed.
+Time = NDArray[np.float64]
+# One millisecond of each source.
+MEASURED, FORMULA, GUESS = np.eye(3)
 # How often an operator runs, its name in `Tables`, and its sizes.
 Operator = tuple[int, str, tuple[int, ...]]
+
+
+class Tables(Protocol):
+    """The times of operators in bfloat16 on one GPU under one engine.
+
+    gpu, engine: their names, the engine's with its version. memory_bytes: of one GPU.
+    most_tokens, most_rows: the longest sequence, and the most rows of a GEMM, that the table holds.
+    """
+
+    gpu: str
+    engine: str
+    memory_bytes: int
+    most_tokens: int
+    most_rows: int
+
+    def gemm(self, rows: int, out: int, into: int) -> Time:
+        """Return the time of [rows, into] · [into, out]."""
+        ...
+
+    def attention(self, tokens: int, heads: int, kv_heads: int, head_size: int, batch: int) -> Time:
+        """Return the time of causal attention over `tokens` in each sample."""
+        ...
+
+    def encoder(self, tokens: int, heads: int, head_size: int, batch: int) -> Time:
+        """Return the time of attention of all tokens to all, in each window of a batch."""
+        ...
+
+    def bytes(self, count: float) -> Time:
+        """Return the time of an operator that only reads and writes memory."""
+        ...
+
+    def products(self, flops: float, itemsize: int) -> Time:
+        """Return the time of products that no table holds. itemsize: bytes of a number, 2 or 4."""
+        ...
+
+    def exchange(self, values: int, gpus: int) -> Time:
+        """Return the time of a sum over several GPUs."""
+        ...
 
 
 @dataclass(eq=False)

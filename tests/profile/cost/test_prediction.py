@@ -1,8 +1,7 @@
 import pytest
 
 from tests.profile.faking import FakeTables
-from trio_profile.cost.aiconfigurator import FORMULA
-from trio_profile.cost.prediction import LEFT_OUT_MS, Prefill, size
+from trio_profile.cost.prediction import FORMULA, LEFT_OUT_MS, Prefill, size
 from trio_profile.records.schema import Shape
 
 SHAPE = Shape(
