@@ -103,8 +103,11 @@ def _table(document: Comparison) -> Table:
     apart = Column(
         f"points to {document.reference}", lambda row, _: entries.points(row.reference_difference), needs_answers=True
     )
-    columns = [*cells.in_sight, _LICENCE, "MACs", _TRAINED, apart, *_WORK]
-    columns += ["tokens kept", cells.changed, "mean KL, nats", *FURTHER_COLUMNS]
+    columns = [
+        *(*cells.in_sight, _LICENCE, "MACs", _TRAINED, apart, *_WORK),
+        "tokens kept",
+        *(cells.changed, "mean KL, nats", *FURTHER_COLUMNS),
+    ]
     pick, retentions = document.pick, sorted(document.study.retentions)
     order = f"Sorted by {'retention, then ' * (len(retentions) > 1)}"
     order += f"at most {units.plain(100 * TOLERATED)} points lost first, then " if cells.answered else ""
