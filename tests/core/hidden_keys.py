@@ -73,7 +73,10 @@ def forced_logits(
 ) -> Tensor:
     """[B, T, V] of a dense `generate` that is made to write the tokens `written` [B, T]. Else as `prefill_logits`."""
     prompt, steps = inputs["input_ids"].shape[1], written.shape[1]
-    forced = lambda sample, ids: [int(written[sample, len(ids) - prompt])]  # noqa: E731
+
+    def forced(sample: int, ids: Tensor) -> list[int]:
+        return [int(written[sample, len(ids) - prompt])]
+
     with _hiding(model, inputs, stages, compact):
         return generate(model, inputs, steps, prefix_allowed_tokens_fn=forced)[1]
 

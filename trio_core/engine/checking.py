@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trio_core.errors import TrioError, UnsupportedModel, first_line
+from trio_core.errors import TrioError, UnsupportedModel
 from trio_core.methods.method import Method
 from trio_core.models import adapter_for
 from trio_core.models.adapter import Adapter
@@ -91,7 +91,7 @@ def _tried(model: PreTrainedModel, prune: Prune) -> Check:
         except TrioError as error:
             faults.append(f"{question.__name__}: {error}")
         except Exception as error:  # a class we do not know may break in any way, and that is the answer
-            faults.append(f"{question.__name__} breaks: {type(error).__name__}: {first_line(error)}")
+            faults.append(f"{question.__name__} breaks: {_message(error)}")
 
     checked = partial(Check, picture=trial.picture is not None)
     for question in (trial.dense_forward, trial.dense_generate):
@@ -312,7 +312,7 @@ def random_picture(
         except (torch.OutOfMemoryError, torch.AcceleratorError):  # after these nothing else could be tried either
             raise
         except Exception as error:  # a class we do not know may break in any way on a form that is not its own
-            broken = broken or f"{type(error).__name__}: {first_line(error)}"
+            broken = broken or _message(error)
     return None, broken or f"its get_image_features wants {', '.join(sorted(required))}"
 
 
@@ -378,3 +378,8 @@ def _tokens(features: Any) -> int:
         made = features.deepstack_features[0][1]
     parts = [made] if isinstance(made, Tensor) else made
     return sum(part.numel() // part.shape[-1] for part in parts)
+
+
+def _message(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

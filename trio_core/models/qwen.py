@@ -4,7 +4,6 @@ Kept tokens retain their three-axis positions. `rope_deltas` stay as the model c
 """
 
 from dataclasses import replace
-from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -67,8 +66,10 @@ class Qwen(Adapter):
         """A video of frames of 4 × 4 patches between a start and an end id, with a word before it."""
         pixels, grid = random.pixels(frames * 4 * 4, _PATCH_PIXELS), torch.tensor([[frames, 4, 4]])
         runs = [cls.toy_frame_tokens] * frames if cls.frames_apart else [cls.toy_frame_tokens * frames]
-        clips = ([*random.words(1), toy.VISION_START, *[toy.VIDEO] * run, toy.VISION_END] for run in runs)
-        return toy.ToyPicture({"pixel_values_videos": pixels, "video_grid_thw": grid}, [*chain(*clips)])
+        ids: list[int] = []
+        for run in runs:
+            ids += [*random.words(1), toy.VISION_START, *[toy.VIDEO] * run, toy.VISION_END]
+        return toy.ToyPicture({"pixel_values_videos": pixels, "video_grid_thw": grid}, ids)
 
 
 class QwenWithTower(Qwen):

@@ -154,7 +154,10 @@ class ToyFamily:
 
     @classmethod
     def toy_token_types(cls, ids: Tensor) -> dict[str, Tensor]:
-        """The kind of each token of `ids` [1, S], by the argument's name: 0 for words, 1 for pictures, 2 for videos."""
+        """The kind of each token of `ids` [1, S], by the argument's name: 0 for words, 1 for pictures, 2 for videos.
+
+        A family whose model counts otherwise overrides it.
+        """
         kinds = (ids == IMAGE).int() + 2 * (ids == VIDEO).int()
         return {cls.toy_types_name: kinds} if cls.toy_types_name else {}
 

@@ -83,8 +83,11 @@ def _read(path: Path) -> "Subject":
     from trio_profile.errors import StoreError
     from trio_profile.kinds.gate.evidence import of_benchmarks, of_study
     from trio_profile.reading import read_bytes
+    from trio_profile.records.files import MEASUREMENTS
     from trio_profile.records.store import Store
 
+    if path.name == MEASUREMENTS:
+        path = path.parent
     if path.is_dir():
         return of_study(Store(path).read(), str(path))
     try:

@@ -12,9 +12,9 @@ from trio_profile.records.record import Record
 from trio_profile.records.schema import Answers, Dense, Measurement, Picture, Round, Session, Study
 from trio_profile.records.study import PROCESSES
 
-RATIO = 2.0
-"""The variance of a round / the variance of a process. In four sweeps of `pocket` on two shared cores it was 0.5 to
-1.6. A larger one lets a process measure longer, once it is loaded."""
+USUAL_RATIO = 2.0
+"""The variance of a round / the variance of a process, before a study knows its own. In four sweeps of `pocket` on two
+shared cores it was 0.5 to 1.6, which `judge/times.py` counts as 2."""
 
 Part = Dense | Picture | Measurement | Answers | Round
 """A record of the log, or a part of one."""
@@ -49,12 +49,14 @@ class Allowance(Record):
     whole: seconds of all processes together, from the first one.
     generating: seconds that rounds of generations have taken before.
     processes: how many processes share the time; None for as many as are best.
+    ratio: the variance of a round / the variance of a process.
     """
 
     left: float
     whole: float
     generating: float = 0.0
     processes: int | None = None
+    ratio: float = USUAL_RATIO
 
     def seconds(self, overhead: float, round_seconds: float) -> float:
         """Return for how long this process measures rounds.
@@ -68,7 +70,7 @@ class Allowance(Record):
         """
         if self.processes is not None:
             return max(self.whole / self.processes - overhead, 0.0)
-        best = round_seconds * max(sqrt(overhead / round_seconds * RATIO), 1.0)
+        best = round_seconds * max(sqrt(overhead / round_seconds * self.ratio), 1.0)
         share = self.whole / PROCESSES - overhead
         if share >= round_seconds:
             best = min(best, share)

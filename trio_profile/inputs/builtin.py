@@ -174,14 +174,17 @@ def llava_processor(tokenizer: Tokenizer, side: int, patch: int) -> LlavaProcess
 
 
 _POCKET = TRAINED["pocket"]
-_CLASSES: tuple[type[PreTrainedModel], ...] = (
-    LlavaForConditionalGeneration,
-    LlavaNextForConditionalGeneration,
-    LlavaOnevisionForConditionalGeneration,
-    Qwen2_5_VLForConditionalGeneration,
-    TokenPackerForConditionalGeneration,
-)
-_PARTS: dict[str, dict[str, Any]] = {
+_CLASSES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        LlavaForConditionalGeneration,
+        LlavaNextForConditionalGeneration,
+        LlavaOnevisionForConditionalGeneration,
+        Qwen2_5_VLForConditionalGeneration,
+        TokenPackerForConditionalGeneration,
+    )
+}
+_CODE: dict[str, dict[str, Any]] = {
     "pocket": {
         "config": partial(LlavaConfig.from_pretrained, _POCKET),
         "processor": partial(AutoProcessor.from_pretrained, _POCKET),
@@ -200,17 +203,17 @@ _PARTS: dict[str, dict[str, Any]] = {
 """The fields of a Builtin that are code. `data/models.yaml` has the others."""
 
 
-def _builtin(name: str, facts: dict[str, Any]) -> Builtin:
-    """A model from its entry in `data/models.yaml`."""
-    cls: Any = next(cls for cls in _CLASSES if cls.__name__ == facts["cls"])
-    sizes = facts.get("config", {})
+def _builtin(name: str, entry: dict[str, Any]) -> Builtin:
+    """A model from its entry in `data/models.yaml` and its code."""
+    cls = _CLASSES[entry.pop("cls")]
+    sizes = entry.pop("config", {})
     # A configuration changes the dictionaries that it gets.
-    made: dict[str, Any] = {"cls": cls, "config": lambda: cls.config_class(**deepcopy(sizes))}
-    return Builtin(**{**facts, **made, **_PARTS.get(name, {})})
+    code = {"config": lambda: cls.config_class(**deepcopy(sizes))} | _CODE.get(name, {})
+    return Builtin(cls=cls, **entry, **code)
 
 
 BUILTIN: dict[str, Builtin] = {
-    name: _builtin(name, facts)
-    for name, facts in yaml.safe_load(SOURCE.with_name("models.yaml").read_text(encoding="utf-8")).items()
+    name: _builtin(name, entry)
+    for name, entry in yaml.safe_load(SOURCE.with_name("models.yaml").read_text(encoding="utf-8")).items()
 }
 """The built-in models by name. Those of TRAINED have trained weights, the others random ones."""

@@ -1,6 +1,9 @@
 """Times and speed-ups of cells, from the rounds of a study: their centres, their intervals, and what they cost."""
 
 from collections.abc import Mapping, Sequence
+from math import pi
+
+import numpy as np
 
 from trio_profile.quantities.registry import QUANTITIES
 from trio_profile.records.contents import Contents
@@ -17,6 +20,8 @@ SPEEDUPS = {name: quantity.speedup for name, quantity in QUANTITIES.items() if q
 """The times that have a speed-up, with its name."""
 MEASURED = tuple(name for name in SPEEDUPS if QUANTITIES[name].label)
 """The times with a break-even."""
+LEAST_SESSIONS = 4
+"""With fewer processes, nothing is said of the variance between them."""
 
 
 def pairs_by_session(measurement: Measurement, time: str) -> list[tuple[Pair, ...]]:
@@ -142,6 +147,24 @@ def seconds_again(contents: Contents, questions: int | None = None) -> float:
                 times.setdefault(run.cell, []).append(run.total_ms)
     answer = sum(map(median, times.values())) / 1e3
     return sum(timed.seconds for timed in contents.rounds) + further + questions * answer
+
+
+def round_over_process(contents: Contents) -> float | None:
+    """Return the variance of a round / the variance of a process, over all cells; None if it is not known yet."""
+    within: list[float] = []
+    between: list[float] = []
+    for measurement in contents.measurements:
+        groups = [np.log(group) for group in ratios_by_session(measurement, "prefill_ms") if len(group) > 1]
+        if len(groups) < LEAST_SESSIONS:
+            continue
+        within.append(float(np.mean([group.var(ddof=1) for group in groups])))
+        # A median of n rounds has π / 2 times the variance of their mean.
+        noise = within[-1] * pi / 2 * float(np.mean([1 / len(group) for group in groups]))
+        between.append(float(np.var([np.median(group) for group in groups], ddof=1)) - noise)
+    if not within:
+        return None
+    round_variance = float(np.mean(within))
+    return float(np.clip(round_variance / max(float(np.mean(between)), 1e-12), 2.0, 60.0)) if round_variance else None
 
 
 def summarise_times(

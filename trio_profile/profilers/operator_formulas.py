@@ -39,8 +39,8 @@ def _attention(
 ) -> Formula:
     """A formula for attention of [B, S, H, E], or of packed sequences [S, H, E]. Keys may have fewer heads.
 
-    products: of queries by keys, in turn as wide as the keys' and the values' heads. The forward has two. The backward
-        has five: the scores again, and four gradients.
+    products: how many products of queries by keys there are. The forward has two. The backward has five: the scores
+        again, and four gradients. Products 1, 3 and 5 are as wide as a key's head, 2 and 4 as a value's head.
     first: the place of the query among the arguments. Keys and values follow it.
     heads_first: whether the layout is [B, H, S, E], as in SDPA.
     boundaries: the places of the tensors that say where packed queries and keys begin and end; None without packing.

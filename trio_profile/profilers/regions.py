@@ -17,7 +17,8 @@ class Regions:
     """Marks the beginning and the end of regions. Modules that a selection calls belong to the selection.
 
     mark: returns what stands for a moment: a time, an event, or the work so far.
-    closed: name, first mark and last mark of each region, in the order in which they ended. Any key may be a name.
+    closed: name, first mark and last mark of each region, in the order in which they ended. A name is any
+        hashable value.
     """
 
     def __init__(self, mark: Callable[[], Any]):
@@ -52,14 +53,15 @@ class Regions:
 
     def _at_module(self, name: Any, entering: bool, *_: Any) -> None:
         if not self._selecting:
-            self._mark(name, entering)
+            self._begin_or_end(name, entering)
 
     def _span(self, name: str, entering: bool) -> None:
         if name == SELECTION:
-            self._mark(name, entering)
+            self._begin_or_end(name, entering)
             self._selecting = entering
 
-    def _mark(self, name: Any, entering: bool) -> None:
+    def _begin_or_end(self, name: Any, entering: bool) -> None:
+        """Mark the beginning of a region, or its end."""
         if entering:
             self._open[name] = self.mark()
         else:

@@ -94,7 +94,7 @@ class _Recorder(Regions):
         self._layer = 0
 
     def record(self, workload: Workload) -> Timeline:
-        """Run a prefill. Waits for the work between the marks."""
+        """Run a prefill and return its regions in milliseconds. Waits for the work between the marks."""
         adapter, model = workload.adapter, workload.model
         modules: dict[Any, Any] = {("module", path, None): module for path, module in beside_the_decoder(adapter)}
         for name, module in adapter.decoder.named_children():
@@ -116,12 +116,12 @@ class _Recorder(Regions):
         if name == ORDER_CHECK:
             return
         kind = "stage" if name in STAGE else "within a stage"
-        self._mark((kind, name, self._layer), entering)
+        self._begin_or_end((kind, name, self._layer), entering)
         if name == SELECTION:
             self._selecting = entering
 
-    def _mark(self, name: Any, entering: bool) -> None:
-        super()._mark(name, entering)
+    def _begin_or_end(self, name: Any, entering: bool) -> None:
+        super()._begin_or_end(name, entering)
         kind, _, layer = name
         if kind == "layer" and not entering:
             self._layer = layer

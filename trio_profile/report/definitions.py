@@ -66,9 +66,10 @@ def definitions() -> dict[str, str]:
     return {name: f"{by_spelling()[name].meaning} {more}".rstrip() for name, more in further.items()}
 
 
-def meanings(of: str) -> dict[str, str]:
-    """The words of one page or of one field, such as `theory`, each with its meaning."""
-    return read_yaml("meanings.yaml")[of]
+@cache
+def meanings(section: str) -> dict[str, str]:
+    """The words of a section of `data/meanings.yaml`, such as `theory`, each with its meaning."""
+    return read_yaml("meanings.yaml")[section]
 
 
 def read_yaml(name: str) -> Any:

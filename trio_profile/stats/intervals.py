@@ -216,7 +216,10 @@ def _sign_test(values: Sequence[float], confidence: float) -> Interval:
 
 
 def _signs(values: Sequence[float]) -> NDArray[np.float64]:
-    """½ below the median, −½ above it, 0 at it, by ranks: equal values share one. Their sum is its change of rank."""
+    """½ for a value below the median, −½ above it, 0 at it. Equal values have one sign.
+
+    The sum of the signs is the change of the median's rank.
+    """
     ordered = np.sort(values)
     below, at_most = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
     return np.sign(len(ordered) - at_most - below) / 2

@@ -122,9 +122,8 @@ GROUP.refused("Prompt lookup, `prompt_lookup_num_tokens=3`", partial(bench.gener
 def streamer(model, one):
     listener = Mock()
     output = bench.generate(model, one, streamer=listener)
-    assert [token for call in listener.put.mock_calls for token in call.args[0].flatten()] == output.sequences[
-        0
-    ].tolist()
+    streamed = [token for call in listener.put.mock_calls for token in call.args[0].flatten()]
+    assert streamed == output.sequences[0].tolist()
     return output
 
 

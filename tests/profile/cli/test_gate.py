@@ -242,3 +242,18 @@ def test_files_that_cannot_be_compared_are_refused_in_one_line(tmp_path, capsys)
     timed = benchmark_file(tmp_path / "c.json", extra={"run_ms": 3})
     timed.write_text(timed.read_text().replace('"data"', '"none"'))
     assert "exact and samples" in complaint(capsys, timed, other(extra={}))
+
+
+def test_the_processor_of_an_older_file_is_known(tmp_path, capsys):
+    """It has `brand` where a file of today has `brand_raw`."""
+    new = benchmark_file(tmp_path / "new.json")
+
+    def older(cpu: str):
+        path = benchmark_file(tmp_path / "old.json", cpu=cpu)
+        path.write_text(path.read_text().replace('"brand_raw"', '"brand"'))
+        return path
+
+    assert gate(capsys, older("EPYC"), new)[0] == gate(capsys, new, older("EPYC"))[0] == 0
+    assert gate(capsys, older("EPYC"), older("EPYC"))[0] == 0
+    assert "cpu ('Xeon' before, 'EPYC' now)" in complaint(capsys, older("Xeon"), new)
+    assert "cpu ('EPYC' before, 'Xeon' now)" in complaint(capsys, new, older("Xeon"))

@@ -119,14 +119,14 @@ def test_a_refused_cell_is_recorded_by_the_share_that_counts_it(tiny_study):
 
 
 def test_how_long_a_process_measures():
-    """The best number of rounds is √(overhead / round · 2); all processes share what is left."""
-    plain = Allowance(left=800.0, whole=800.0)
-    assert plain.seconds(50.0, 1.0) == pytest.approx(10.0)  # √(50 · 2) rounds
+    """The best number of rounds is √(overhead / round · ratio); all processes share what is left."""
+    plain = Allowance(left=800.0, whole=800.0, ratio=9.0)
+    assert plain.seconds(100.0, 1.0) == pytest.approx(30.0)  # √(100 · 9) rounds
     assert plain.seconds(0.01, 1.0) == pytest.approx(1.0)  # one round at least
-    assert Allowance(left=110.0, whole=1000.0).seconds(100.0, 1.0) == pytest.approx(10.0)
+    assert Allowance(left=110.0, whole=1000.0, ratio=9.0).seconds(100.0, 1.0) == pytest.approx(10.0)
     assert Allowance(left=50.0, whole=1000.0).seconds(100.0, 1.0) == 0.0
     # A process that starts at once measures so briefly that eight fit into the time.
-    assert Allowance(left=80.0, whole=80.0).seconds(9.0, 0.1) == pytest.approx(1.0)
+    assert Allowance(left=80.0, whole=80.0, ratio=1e6).seconds(1.0, 1.0) == pytest.approx(9.0)
     assert Allowance(left=1.0, whole=60.0, processes=4).seconds(5.0, 1.0) == pytest.approx(10.0)
 
 

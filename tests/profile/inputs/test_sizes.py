@@ -15,7 +15,7 @@ MACS |= {"encoder": lambda tokens, heads, head_size, batch: 2 * batch * tokens**
 
 @pytest.mark.parametrize("model", ["llava-1.5-7b", "llava-next-7b-photo", "qwen2.5-vl-7b"])
 def test_decoder_and_tower_are_those_that_flops_counts(model: str):
-    workload = build(make("flops", model=model, device="meta", methods=(), retentions=()), weights=False)
+    workload = build(make(model=model, device="meta"), weights=False)
     shape, tower = sizes_of(model, None, 60, 1)
     assert shape.model_dump(include=SAME) == workload.shape.model_dump(include=SAME)
     terms = vision_terms(workload.model, workload.inputs).values()

@@ -1,6 +1,7 @@
 """Times and speed-ups that are derived from rounds: worked by hand."""
 
 from math import inf, log, sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from tests.profile.examples import in_processes, measurement, pair, session, sto
 from trio_profile.judge.times import (
     SPEEDUPS,
     ratios_by_session,
+    round_over_process,
     speedup_centres,
     spent_seconds,
     summarise_times,
@@ -108,6 +110,25 @@ def test_spent_seconds_are_those_of_rounds_and_of_the_processes_that_timed():
     found.add(session(id="counted", load_seconds=50.0))
     assert spent_seconds(found) == pytest.approx(2 + 6 * 1.0)
     assert spent_seconds(Contents(study())) == 0
+
+
+def test_the_variance_of_a_round_over_that_of_a_process_is_found():
+    draw = np.random.default_rng(1)
+
+    def cell(retention: float, within: float, between: float, processes: int = 40) -> Measurement:
+        centres = np.exp(between * draw.standard_normal(processes))
+        return with_pairs(
+            measurement(retention=retention),
+            *([pair(100, 50 * c * draw.lognormal(0, within)) for _ in range(20)] for c in centres),
+        )
+
+    def found(*cells: Measurement) -> float | None:
+        return round_over_process(SimpleNamespace(measurements=cells))  # pyright: ignore[reportArgumentType]
+
+    assert found(*(cell(r, 0.06, 0.02) for r in (0.2, 0.4, 0.6))) == pytest.approx(9, rel=0.35)
+    assert found(cell(0.2, 0.05, 0.0)) == 60  # at most
+    assert found(cell(0.2, 0.01, 0.1)) == 2  # at least
+    assert found(cell(0.2, 0.06, 0.02, processes=3)) is None
 
 
 def test_each_time_of_both_sides_has_a_median():

@@ -19,9 +19,10 @@ from trio_core.methods.method import Method
 from trio_core.pruning import check_prunable, prune
 from trio_profile.cost import formula
 from trio_profile.engine.plan import Plan, PlannedCell
-from trio_profile.errors import MeasurementError, is_out_of_memory
+from trio_profile.errors import MeasurementError, StoreError, is_out_of_memory
 from trio_profile.inputs.builtin import Inputs
 from trio_profile.inputs.chat import Message, ask_in_messages
+from trio_profile.inputs.sizes import layer_shape
 from trio_profile.inputs.workload import padding, placed
 from trio_profile.kinds.evaluation.answers import (
     DENSE,
@@ -85,6 +86,23 @@ class Answerer:
                 check_prunable(self.model, planned.method)
             except TrioError as error:
                 self._leave_out(planned, error)
+        for planned in self.cells:
+            if type(planned.method).schedule_in is not Method.schedule_in:  # the stages of the others are the study's
+                self._require_same_stages(planned)
+
+    def _require_same_stages(self, planned: PlannedCell) -> None:
+        """Raise StoreError if a cell would be pruned otherwise than when its first stored answer was given."""
+        shape = self.workload.shape.model_copy(update={"batch": 1})
+        for known in self.store.contents.questions.values():
+            then = known.answer_of(planned.cell.id)
+            if known.visual_tokens and isinstance(then, PrunedAnswer) and then.retention < 1:
+                schedule = planned.method.schedule_in(layer_shape(shape), known.visual_tokens, shape.num_layers)
+                if replace(planned, schedule=schedule).fastv_macs(shape, self.study.gamma) != then.fastv_macs:
+                    raise StoreError(
+                        f"{planned.cell.variant} at {planned.cell.retention:g} answered with other stages than "
+                        f"{schedule.budgets} after layers {schedule.layers}: choose another --out"
+                    )
+                return
 
     @property
     def rows(self) -> list[str]:

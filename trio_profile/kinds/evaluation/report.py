@@ -183,6 +183,9 @@ def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[
         task.task for task in tasks if task.scores and task.task in document.study.tasks and task.task not in known
     ]:
         yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
+    zeros = [score.benchmark for score in document.dense.benchmarks if score.value <= 0] if document.dense else []
+    if zeros:
+        yield f"The dense model scores nothing in {listed(zeros)}, so there is no average as a share of dense."
     scores = [score for row in rows for score in row.benchmarks]
     chance = {score.benchmark for score in scores if score.difference is not None and score.ci95 is None}
     if names := [column.name for column in document.benchmarks if column.name in chance]:

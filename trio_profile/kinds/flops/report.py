@@ -94,7 +94,7 @@ def walk_page(document: FlopsDocument, unit: Unit) -> Page:
         "walk",
         caption,
         "Each bar is work that the formula leaves out, or work that the formula counts and the model does not do. All "
-        f"numbers are the {unit.name} of one prefill, exact to the last digit.",
+        f"numbers are the {unit.name} of one prefill. The tooltip of a bar has all digits.",
         blocks,
     )
 

@@ -195,7 +195,7 @@ def of_benchmarks(text: bytes, name: str) -> Subject:
     machine = file.machine_info
     cpu = machine["cpu"] if isinstance(machine.get("cpu"), dict) else {}
     identity = {key: machine.get(key) for key in _MACHINE} | {
-        "cpu": cpu.get("brand_raw"),
+        "cpu": cpu.get("brand_raw", cpu.get("brand")),  # older files of pytest-benchmark say `brand`
         "cpu_count": cpu.get("count"),
     }
     subject = Subject(name, identity, environment=machine)

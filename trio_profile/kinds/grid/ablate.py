@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from itertools import product
 
-import yaml
-
 from trio_profile import units
 from trio_profile.cost.printed import ABLATIONS
 from trio_profile.judge.accuracy import paired_difference
@@ -15,9 +13,9 @@ from trio_profile.quantities import entries
 from trio_profile.quantities.quantity import Column, over_dense
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference
-from trio_profile.records.facts import SOURCE
 from trio_profile.records.schema import Cell, Options, Record
 from trio_profile.report.blocks import Entry, Page, Report, Table, Terms
+from trio_profile.report.definitions import meanings
 from trio_profile.report.table import Key, grid, table
 
 
@@ -117,7 +115,7 @@ _PRINTED = (
 
 def report(document: Ablation) -> Report:
     """All pages of the report of ablations."""
-    texts = yaml.safe_load(SOURCE.with_name("ablations.yaml").read_text(encoding="utf-8"))
+    texts = meanings("ablations")
     known = [(name, texts.get(name, "One option is changed.")) for name in document.study.ablations]
     changed = Page("groups", "What is changed", "", [Terms("", known, detail=True)], folded="Show what is changed")
     return report_of(document, f"Ablations of {document.study.methods[0]}", [verdict_page(document), changed])

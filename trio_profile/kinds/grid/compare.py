@@ -104,9 +104,16 @@ def _table(document: Comparison) -> Table:
         f"points to {document.reference}", lambda row, _: entries.points(row.reference_difference), needs_answers=True
     )
     columns = [
-        *(*cells.in_sight, _LICENCE, "MACs", _TRAINED, apart, *_WORK),
+        *cells.in_sight,
+        _LICENCE,
+        "MACs",
+        _TRAINED,
+        apart,
+        *_WORK,
         "tokens kept",
-        *(cells.changed, "mean KL, nats", *FURTHER_COLUMNS),
+        cells.changed,
+        "mean KL, nats",
+        *FURTHER_COLUMNS,
     ]
     pick, retentions = document.pick, sorted(document.study.retentions)
     order = f"Sorted by {'retention, then ' * (len(retentions) > 1)}"

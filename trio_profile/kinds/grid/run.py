@@ -14,12 +14,12 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.engine.hosts import Engine, Host, ThisMachine, drive
-from trio_profile.engine.orders import Allowance, Event, Order, Share
+from trio_profile.engine.orders import USUAL_RATIO, Allowance, Event, Order, Share
 from trio_profile.engine.processes import require_known_methods
 from trio_profile.engine.shares import Parts, shares_of, together
 from trio_profile.errors import MeasurementError, StudyError
 from trio_profile.inputs.host import command_line
-from trio_profile.judge.times import spent_seconds, widest
+from trio_profile.judge.times import round_over_process, spent_seconds, widest
 from trio_profile.kinds.grid.verdict import next_questions, undecided
 from trio_profile.progress import Step, Watch, ignore
 from trio_profile.records.contents import Contents
@@ -28,6 +28,8 @@ from trio_profile.records.schema import Answers, Round, Session, Study
 from trio_profile.records.store import Store
 from trio_profile.records.study import MOST_PROCESSES, PROCESSES
 
+ASKING_SHARE = 1.0
+"""Further questions take at most this share of the time that is for timing."""
 MOST_CELLS = 4
 """So many cells are asked further questions at once."""
 WORTH_STARTING = 0.5
@@ -122,7 +124,7 @@ def to_ask(study: Study, contents: Contents) -> tuple[list[str], int]:
     number = next_questions(contents) if study.asks_more else None
     if number is None:
         return [], 0
-    left = whole_seconds(study) - contents.asking_seconds  # questions take at most as long as timing
+    left = ASKING_SHARE * whole_seconds(study) - contents.asking_seconds
     each = contents.asking_seconds / contents.further_answers if contents.further_answers else 0.0
     more = number - contents.question_counts[-1]
     fit = left / (each * more) - 1 if each else MOST_CELLS  # one share is the dense model's
@@ -218,6 +220,7 @@ class _Run:
                 whole=whole,
                 generating=sum(measured.seconds for measured in contents.rounds if measured.generates),
                 processes=self.study.processes,
+                ratio=round_over_process(contents) or USUAL_RATIO,
             )
             return self._order(times=tuple(cells), allowance=allowance, number=number)
 

@@ -179,7 +179,7 @@ def cells_page(document: SweepDocument) -> Page:
         "A speed-up is a median of paired ratios, so its interval is narrower than those of the two times suggest. "
         "Choose a count to see all its digits.",
         [table(cells, caption, columns, ["method", "asked"], with_dense=True, detail=True)] if cells.rows else [],
-        folded="Show every number of every cell",
+        folded="Show the other numbers of every cell",
     )
 
 

@@ -39,10 +39,8 @@ def conclude(contents: Contents, doubts: Sequence[Doubt]) -> tuple[Conclusion, C
     if best is None:
         return conclusion, None
     # Cells whose retentions reach the same tokens have one name. Without answers, `best` is a copy of the candidate.
-    same = (
-        name for name, candidate in candidates.items() if (candidate.name, candidate.gain) == (best.name, best.gain)
-    )
-    return conclusion, contents.cells[next(same)].cell
+    alike = [name for name, other in candidates.items() if (other.name, other.gain) == (best.name, best.gain)]
+    return conclusion, contents.cells[alike[0]].cell
 
 
 def _worse_than_control(contents: Contents, best: Candidate | None) -> str:

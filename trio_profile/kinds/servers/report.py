@@ -19,6 +19,7 @@ from trio_profile.records.estimate import OverRounds, PerSecond
 from trio_profile.report import doubts
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table, Terms, tabulate
 from trio_profile.report.page import fields_of, sessions_table, unfinished
+from trio_profile.text import listed
 
 
 def report(document: EndpointsDocument) -> Report:
@@ -82,10 +83,15 @@ def break_even_table(loop: Loop, lines: Sequence[LoadBreakEven]) -> Table:
 
 
 def _where(line: LoadBreakEven) -> str:
-    """On which side of which load pruning pays, or why there is no such load."""
-    if line.load is None or line.ci95 is None:
-        return line.status
-    return f"{line.pays} {units.load_within(line.load, line.ci95)}"
+    """The side of the load on which pruning pays, or why no such load is known."""
+    if line.load is not None and line.ci95 is not None:
+        return f"{line.pays} {units.load_within(line.load, line.ci95)}"
+    if line.against:
+        return f"not decided: more than one crossing, by {listed([units.load(load) for load in line.against])}"
+    if line.measured is None or line.status == "inconclusive":
+        return "not decided"
+    loads = " to ".join(dict.fromkeys(map(units.load, line.measured)))
+    return f"{'' if line.status == 'always' else 'not '}at {loads}"
 
 
 def loads_page(document: EndpointsDocument) -> Page:

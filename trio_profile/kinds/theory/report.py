@@ -30,7 +30,7 @@ from trio_profile.report.blocks import (
 )
 from trio_profile.report.charts import line
 from trio_profile.report.definitions import meanings
-from trio_profile.report.page import pixel_facts
+from trio_profile.report.page import pixel_facts, unfinished
 from trio_profile.text import listed
 
 ALL = "all questions"
@@ -55,6 +55,7 @@ def report(document: TheoryDocument) -> Report:
         ],
         pages=[page(document) for page in PAGES],
         data=document.model_dump_json(),
+        banner=unfinished(document.planned - document.questions, document.planned, "question"),
     )
 
 
@@ -173,11 +174,8 @@ def _depth_sentence(document: TheoryDocument) -> str:
     if not known:
         return "No layer's saliency can be compared with the last layer's: one of the two never varies."
     layer, least = min(known, key=lambda known_layer: known_layer[1].value)
-    sentence, trend = (
-        f"Agreement with the last layer is lowest at layer {layer}: {_text(least)}.",
-        document.agreement_trend,
-    )
-    if trend is None:
+    sentence = f"Agreement with the last layer is lowest at layer {layer}: {_text(least)}."
+    if (trend := document.agreement_trend) is None:
         return sentence
     low, high = trend.ci95
     course = "grows" if low > 0 else "falls" if high < 0 else "neither grows nor falls"

@@ -20,7 +20,7 @@ from trio_core.pruning import prune
 from trio_profile.cli import run
 from trio_profile.cost import formula
 from trio_profile.engine.plan import resolve
-from trio_profile.errors import MeasurementError, StudyError
+from trio_profile.errors import MeasurementError, StoreError, StudyError
 from trio_profile.inputs.models import load
 from trio_profile.inputs.workload import ask
 from trio_profile.installation import install_command
@@ -357,6 +357,20 @@ def test_a_row_without_a_number_has_no_score_there(evaluation, study, tmp_path):
     found, _ = asked(evaluation, study, tasks, limit=1)
     assert found.dense.benchmarks[0].value == 0.5
     assert (found.cells[0].benchmarks, found.cells[0].average) == ((), None)
+
+
+def test_answers_of_another_schedule_are_not_continued(evaluation, study, tmp_path):
+    """As by another version of the method."""
+    tasks, out = own_tasks(tmp_path / "tasks"), tmp_path / "out"
+    asked(evaluation, study, tasks, out, limit=2)
+    file = out / "answers.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()][:-1]
+    for line in lines:
+        for answer in line.get("answers", ()):
+            answer["fastv_macs"] += 1
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(StoreError, match=r"answered with other stages than .* choose another --out"):
+        asked(evaluation, study, tasks, out, limit=2)
 
 
 def test_a_question_that_is_no_longer_asked_does_not_count(evaluation, study, tmp_path):

@@ -240,3 +240,18 @@ def test_an_unused_plugin_imports_nothing_heavy_and_shows_nothing(pytester, monk
     result = pytester.runpytest_subprocess("-p", "trio_profile.gate.pytest_plugin")
     result.assert_outcomes(passed=1)
     assert "gate" not in result.stdout.str()
+
+
+def test_the_time_limit_is_kept(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.trio_gate(seconds=1e-9)
+        def test_short(trio_gate):
+            turns = iter([1.0, 1.0, 1.3, 1.3] * 1000)
+            verdict = trio_gate._settle(lambda n: ([1.0], [next(turns)]))[0]
+            trio_gate.recorded.add("run_ms")
+            assert (verdict.samples, verdict.stopped, verdict.verdict) == (12, "budget", "inconclusive")
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)

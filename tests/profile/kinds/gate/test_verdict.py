@@ -180,3 +180,14 @@ def test_sampling_that_stays_inconclusive_ends_with_a_note():
     verdict, _ = settle(sampler("steady", 1.03, most=96), "prefill_ms", "here", pairs=96)
     assert (verdict.verdict, verdict.stopped, verdict.samples) == ("inconclusive", "budget", 96)
     assert verdict.note == "still inconclusive after 96 pairs"
+
+
+def test_studies_are_judged_by_the_spread_between_their_processes():
+    """Eight processes a side, which spread by 2 %: no false alarm, and slow-downs of 12 % are found."""
+    generator = np.random.default_rng(5)
+    says = {
+        ratio: [judge("x", "here", study(generator, 8), study(generator, 8, ratio)).verdict for _ in range(40)]
+        for ratio in (1.0, 1.12)
+    }
+    assert {*says[1.0]} <= {"pass", "inconclusive"}
+    assert {*says[1.12]} <= {"regression", "inconclusive"} and says[1.12].count("regression") > 0.9 * 40
