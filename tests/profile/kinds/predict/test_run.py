@@ -3,14 +3,14 @@
 import pytest
 
 from tests.places import REPORTS
-from tests.profile.command import complaint
 from tests.profile.kinds.predict.kept import predicted
 from tests.profile.reading import sentences
-from trio_profile.errors import StudyError
+from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.sizes import layer_shape, sizes_of
 from trio_profile.kinds.predict.document import conclude
 from trio_profile.kinds.predict.report import report
 from trio_profile.records.documents import write_document
+from trio_profile.records.store import Store
 
 SWEEP = str(REPORTS / "llava-1.5-7b-cpu" / "sweep")
 
@@ -71,6 +71,7 @@ def test_what_cannot_be_predicted_is_refused_in_one_line(fields, says):
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_prediction_is_no_measurement(tmp_path, capsys):
+def test_a_prediction_is_no_measurement(tmp_path):
     write_document(tmp_path / "prediction.json", predicted())
-    assert "holds a prediction, not measurements" in complaint(capsys, "gate", tmp_path, SWEEP)
+    with pytest.raises(StoreError, match="holds a prediction, not measurements"):
+        Store(tmp_path).read()
