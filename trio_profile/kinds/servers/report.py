@@ -67,8 +67,9 @@ def findings_page(document: EndpointsDocument) -> Page:
         "Does pruning pay in this server?",
         "A gain is above 1 if pruning is better: throughput is pruned over dense, times are dense over pruned. In each "
         "round both arms were measured under each load, one after the other, in balanced order. A gain is made within "
-        "a round, and its 95 % interval is over the rounds. The break-even is the load at which the gain crosses 1. "
-        "Between two loads it is interpolated, so measure loads near it.",
+        "a round, and its 95 % interval is over the rounds. The break-even is the load at which a curve through "
+        "the gains of all loads crosses 1. The curve only rises, or only falls. The interval of a single load may "
+        "contain 1 all the same.",
         blocks,
     )
 
@@ -89,9 +90,13 @@ def _where(line: LoadBreakEven) -> str:
     if line.against:
         return f"not decided: more than one crossing, by {listed([units.load(load) for load in line.against])}"
     if line.measured is None or line.status == "inconclusive":
-        return "not decided"
-    loads = " to ".join(dict.fromkeys(map(units.load, line.measured)))
-    return f"{'' if line.status == 'always' else 'not '}at {loads}"
+        return f"not decided: a crossing may lie in {_loads(line.ci95)}" if line.ci95 else "not decided"
+    return f"{'' if line.status == 'always' else 'not '}at {_loads(line.measured)}, by the fit"
+
+
+def _loads(ends: Sequence[float]) -> str:
+    """A range of loads: `1 to 8`, or `3` if its ends are one load."""
+    return " to ".join(dict.fromkeys(map(units.load, ends)))
 
 
 def loads_page(document: EndpointsDocument) -> Page:

@@ -23,10 +23,10 @@ def test_every_load_has_a_row_lowest_first_and_its_gain_is_drawn():
     [
         ({"status": "crossing", "load": 6, "ci95": (5, 7)}, "below 6 [5, 7]"),
         ({"status": "crossing", "pays": "above", "load": 6, "ci95": (5, 7)}, "above 6 [5, 7]"),
-        ({"status": "always", "measured": (1, 8)}, "at 1 to 8"),
-        ({"status": "always", "measured": (3, 3)}, "at 3"),
-        ({"status": "never", "measured": (1, 8)}, "not at 1 to 8"),
-        ({"status": "inconclusive", "measured": (1, 8), "ci95": (2, 4)}, "not decided"),
+        ({"status": "always", "measured": (1, 8)}, "at 1 to 8, by the fit"),
+        ({"status": "always", "measured": (3, 3)}, "at 3, by the fit"),
+        ({"status": "never", "measured": (1, 8)}, "not at 1 to 8, by the fit"),
+        ({"status": "inconclusive", "measured": (1, 8), "ci95": (2, 4)}, "not decided: a crossing may lie in 2 to 4"),
         ({"status": "inconclusive", "measured": (1, 8), "against": (2,)}, "not decided: more than one crossing, by 2"),
     ],
 )
