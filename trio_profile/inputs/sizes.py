@@ -4,8 +4,7 @@ A prediction takes the times of the operators, and a reconciliation their MACs. 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,20 +15,10 @@ from trio_profile.records.decoders import known, widths
 from trio_profile.records.facts import models
 from trio_profile.records.schema import Shape
 
-if TYPE_CHECKING:
-    from trio_core.rules.cost import LayerShape
-
 Operators = dict[str, list[Operator]]
 """The operators of a vision tower and its projector, by part."""
 # The `model_type` of the configurations whose operators are known.
 FAMILIES = ("llava", "llava_next", "llava_onevision", "internvl", "qwen2_5_vl", "qwen3_vl")
-
-
-def layer_shape(shape: Shape) -> "LayerShape":
-    """Return the widths of a decoder layer and of the vision tower."""
-    from trio_core.rules.cost import LayerShape
-
-    return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
 
 
 def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int) -> tuple[Shape, list[Operator]]:
