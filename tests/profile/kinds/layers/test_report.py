@@ -3,7 +3,7 @@
 import pytest
 
 from tests.profile.kinds.layers.kept import layers_at, layers_document
-from tests.profile.reading import blocks, rows, sentences, table, too_wide
+from tests.profile.reading import blocks, line_of, rows, sentences, table, too_wide
 from trio_profile.kinds.layers import report as pages
 from trio_profile.kinds.layers.document import LayersDocument, conclude
 from trio_profile.kinds.layers.report import totals_page
@@ -47,7 +47,7 @@ def test_parts_that_are_not_those_of_the_prefill_are_said_first_and_not_drawn(
     told = document.model_copy(update={**dict(cells[0]), "cells": tuple(cells)})
     report = pages.report(told)
     assert said in sentences(report)[0] and not blocks(report, Waterfall)
-    assert conclude(told).line == f"Not decided: {said}."
+    assert line_of(conclude(told)) == f"Not decided: {said}."
 
 
 def test_each_layer_stands_in_the_detail(document: LayersDocument):

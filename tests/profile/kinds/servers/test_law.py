@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.profile.kinds.servers import kept
 from tests.profile.law import Case, Row, around, check_deployed, law, least
+from tests.profile.reading import line_of
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, ServedAnswers
@@ -109,7 +110,7 @@ def rows_of(document: EndpointsDocument) -> list[Row]:
 def test_no_load_refutes_the_conclusion(drawn: tuple[Case, list[str]]):
     case, why = drawn
     if why:
-        assert case.conclusion.line.startswith("Nothing to decide: ") and case.conclusion.gain is None
+        assert line_of(case.conclusion).startswith("Nothing to decide: ") and case.conclusion.gain is None
         assert all(reason in case.conclusion.sentence for reason in why)
         return
     check_deployed(case)
