@@ -18,7 +18,7 @@ endpoints = cache(kept.endpoints_document)
 speeds = st.sampled_from([0.5, 0.98, 1.02, 1.1, 1.6, 3.0])
 QUANTITIES = {"closed": ("goodput", "throughput"), "open": ("goodput", "ttft_p95_ms")}
 """The quantities that decide in a loop, the first that was measured."""
-LEVELS = {"prefix cache": "low", "few requests": "medium", "transparent": "high", "no right answers": "high"}
+LEVELS = {"prefix cache": "low", "few requests": "low", "transparent": "high", "no right answers": "high"}
 """Some kinds of doubt, each with the sureness that it leaves a gain."""
 NOTHING = {
     "failed requests": "a server failed",
