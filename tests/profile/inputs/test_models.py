@@ -26,15 +26,6 @@ def test_pocket_is_shipped_as_any_checkpoint_and_small():
     assert all(torch.equal(value, ours[name]) for name, value in model.state_dict().items())
 
 
-def test_the_seed_decides_the_weights_and_leaves_the_users_random_state():
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    weights = [load(Study(model="pocket-deep", seed=seed)).model.get_input_embeddings().weight for seed in (0, 1)]
-    assert not torch.equal(*weights)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.get_default_dtype() == torch.float32
-
-
 @pytest.mark.parametrize(
     "name",
     fast_first(sorted(name for name in BUILTIN if "next" not in name), "pocket", "llava-1.5-7b", "qwen2.5-vl-7b"),
