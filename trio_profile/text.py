@@ -83,6 +83,11 @@ def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
 
 
+def capital(text: str) -> str:
+    """The text as a sentence begins: its first letter is a capital."""
+    return text[:1].upper() + text[1:]
+
+
 def are(things: Sized) -> str:
     """The verb after so many things: `is` after one, otherwise `are`."""
     return "is" if len(things) == 1 else "are"

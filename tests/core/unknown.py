@@ -114,6 +114,24 @@ def deepseek_vl_hybrid() -> PreTrainedModel:
     return made("DeepseekVLHybrid", LLAMA, SIGLIP, image_token_id=tiny.IMAGE, high_res_vision_config=large)
 
 
+def mistral_3() -> PreTrainedModel:
+    """It asks for the size of each picture."""
+    tower = {**toy.VISION, "model_type": "pixtral", "image_size": 32}
+    return made("Mistral3", {**toy.TEXT, "model_type": "mistral"}, tower, spatial_merge_size=2)
+
+
+def paddle_ocr() -> PreTrainedModel:
+    """Its tower gets patches that keep their two sides."""
+    text = {**toy.TEXT, "head_dim": 8, "rope_parameters": toy.MROPE}
+    return made("PaddleOCRVL", text, toy.VISION, image_token_id=tiny.IMAGE, vision_start_token_id=toy.VISION_START)
+
+
+def video_llama_3() -> PreTrainedModel:
+    """It asks how many patches of each picture become one token."""
+    tower = {**toy.VISION, "model_type": "video_llama_3_vision"}
+    return made("VideoLlama3", {**toy.TEXT, "model_type": "qwen2"}, tower, image_token_id=tiny.IMAGE)
+
+
 PRUNED: dict[str, Callable[[], PreTrainedModel]] = {
     "Aria": aria,
     "Aya Vision": aya_vision,
@@ -125,6 +143,9 @@ PRUNED: dict[str, Callable[[], PreTrainedModel]] = {
     "Granite 4 Vision": granite_vision,
     "Granite-Docling": granite_docling,
     "Janus": janus,
+    "Mistral 3": mistral_3,
+    "PaddleOCR-VL": paddle_ocr,
+    "VideoLLaMA 3": video_llama_3,
     "ViP-LLaVA": vip_llava,
 }
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
+from trio_profile.records.conclusion import Conclusion
 from trio_profile.report.blocks import Block, Report, Sentences, Table, Terms
 from trio_profile.report.terminal import show
 
@@ -20,6 +21,11 @@ def blocks(report: Report, kind: type[B]) -> list[B]:
 def sentences(report: Report) -> list[str]:
     """Every line of every block of sentences."""
     return [line for block in blocks(report, Sentences) for line in block.lines]
+
+
+def line_of(conclusion: Conclusion) -> str:
+    """The word and the sentence: `Do: trio at 33.0 %. …`."""
+    return ": ".join(conclusion.lines[0])
 
 
 def table(report: Report, caption: str) -> Table:

@@ -6,12 +6,6 @@ from trio_profile.records.record import Record
 
 Factor = Literal["assumed", "declared", "autograd", "tail", "counted"]
 """The names of overhead factors: the fields of `Gammas`."""
-OF_GAMMA = (
-    "The paper's appendix has γ = 1 + β, where β is the work of a backward pass. So γ = 1 is a backward pass that "
-    "costs nothing. The paper prints no value. An overhead factor below 1 is no γ of the paper: it is less than one "
-    "forward."
-)
-"""What a reader must know of γ."""
 
 
 class FormulaTotal(Record):

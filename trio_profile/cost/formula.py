@@ -10,7 +10,6 @@ calls its values FLOPs. n is the number of visual tokens alone: this is where th
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import Literal
 
 from trio_profile.records.schema import Shape
@@ -99,29 +98,6 @@ def decode_macs(cached_by_layer: Sequence[int], steps: int, shape: Shape) -> int
     linear = shape.hidden * (attention_width + shape.ffn_matrices * shape.intermediate)
     seen = steps * sum(cached_by_layer) + layers * steps * (steps + 1) // 2
     return steps * (layers * linear + shape.hidden * shape.vocabulary) + 2 * seen * shape.query_width
-
-
-# --- beside the decoder ---------------------------------------------------------------------------------------------
-
-
-def encoder_layer_macs(n: int, d: int, m: int, ffn_matrices: int = 2, windows: Sequence[int] | None = None) -> int:
-    """MACs of one layer of a vision tower, which has as many key heads as query heads.
-
-    n: patches.
-    d: hidden width.
-    m: FFN width.
-    windows: sizes of the windows within which patches attend to each other; None if all n attend to all n.
-    """
-    attention = sum(attention_macs(size, d) for size in (windows if windows is not None else (n,)))
-    return 4 * n * d * d + attention + ffn_matrices * n * d * m
-
-
-def perceptron_macs(rows: int, widths: Sequence[int]) -> int:
-    """MACs of a chain of linear layers over `rows` rows: rows · Σ in · out.
-
-    widths: the input width, then each layer's output width.
-    """
-    return rows * sum(into * out for into, out in pairwise(widths))
 
 
 def kv_bytes(tokens_by_layer: Sequence[int], kv_width: int, itemsize: int, batch: int = 1) -> int:

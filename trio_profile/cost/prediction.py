@@ -80,7 +80,7 @@ class Tables(Protocol):
 
 
 @dataclass(eq=False)
-class Prefill:
+class Prediction:
     """One prefill on one GPU, or on several with tensor parallelism.
 
     shape: the decoder and its input. gpus: how many GPUs share the decoder.

@@ -9,6 +9,7 @@ from trio_core.methods.method import Method
 from trio_core.pruning import prune
 from trio_core.trace import StageTrace, Trace
 from trio_profile.cost import formula
+from trio_profile.engine.factors import dense_macs
 from trio_profile.engine.plan import PlannedCell
 from trio_profile.errors import is_out_of_memory, release
 from trio_profile.inputs.picture import lay_out, shown_inputs
@@ -27,12 +28,11 @@ def measure_dense(workload: Workload) -> Dense:
     """Return the exact quantities of the dense model."""
     shape = workload.shape
     counted, _ = flops_counted.measure(workload, None)
-    tokens_by_layer = [shape.visual_tokens] * shape.num_layers
     return Dense(
         shape=shape,
-        fastv_macs=formula.fastv_inference(tokens_by_layer, shape.hidden, shape.intermediate) * shape.batch,
+        fastv_macs=dense_macs(shape),
         counted=counted,
-        kv_bytes_predicted=memory.predicted_bytes(shape, tokens_by_layer),
+        kv_bytes_predicted=memory.predicted_bytes(shape, [shape.visual_tokens] * shape.num_layers),
         kv_bytes=sum(memory.cache_bytes(workload, None)[0]),
         **_count_in_prefill(workload, None),
         energy=gpu.measure_energy(workload, None),

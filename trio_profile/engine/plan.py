@@ -13,7 +13,7 @@ from trio_core.methods.view import Signal
 from trio_core.rules.cost import PromptSizes
 from trio_core.rules.schedule import Schedule
 from trio_profile.cost import formula
-from trio_profile.inputs.sizes import layer_shape
+from trio_profile.inputs.catalogue import layer_shape
 from trio_profile.inputs.workload import Workload, build
 from trio_profile.judge.controls import CONTROL
 from trio_profile.records.schema import Cell, Measurement, Retention, Shape, Study

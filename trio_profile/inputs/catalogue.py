@@ -22,6 +22,7 @@ from trio_profile.errors import StudyError
 from trio_profile.inputs.trained import trained_as
 from trio_profile.installation import CORE
 from trio_profile.reading import is_regular, parse_json, read_text
+from trio_profile.records.decoders import known, widths
 from trio_profile.records.facts import SOURCE, MethodFacts, models, stored
 from trio_profile.records.schema import Shape
 from trio_profile.records.study import Study
@@ -29,6 +30,7 @@ from trio_profile.text import first_line
 
 if TYPE_CHECKING:
     from trio_core.methods.method import Method
+    from trio_core.rules.cost import LayerShape
 
 NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """For every `from_pretrained`: the code of a checkpoint is not run. Without it transformers asks on the terminal."""
@@ -40,22 +42,8 @@ _HUB_SECONDS = 10
 # The declared cost of a method's selections is that of one prompt of LLaVA-1.5-7B.
 RETENTION = 1 / 3
 """The retention of the declared cost; every method can reach it."""
-VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER = 576, 60, 25
-"""Its input: visual tokens, text tokens, and those of them that stand after the picture."""
-NUM_LAYERS = 32
-SHAPE: dict[str, Any] = {
-    "hidden": 4096,
-    "intermediate": 11008,
-    "query_width": 4096,
-    "kv_width": 4096,
-    "heads": 32,
-    "vocabulary": 32064,
-    "ffn_matrices": 3,
-    "vision_hidden": 1024,
-    "vision_heads": 16,
-    "patches": 576,
-}
-"""Its LayerShape."""
+TEXT_TOKENS, TEXT_AFTER = 60, 25
+"""The text tokens of its input, and those of them that stand after the picture."""
 
 
 @cache
@@ -83,21 +71,37 @@ def method_names() -> list[str]:
     return sorted({*methods(), *installed, *(imported.registry if imported else ())})
 
 
+def prompt_of_llava() -> Shape:
+    """The sizes of that prompt and of LLaVA-1.5-7B."""
+    facts = known()["llava-1.5-7b"]
+    vision, visual = facts["config"]["vision_config"], facts["visual_tokens"]
+    tower = {"vision_hidden": vision["hidden_size"], "vision_heads": vision["num_attention_heads"], "patches": visual}
+    prompt = {"visual_tokens": visual, "text_tokens": TEXT_TOKENS, "text_after": TEXT_AFTER, "batch": 1, "itemsize": 2}
+    return Shape(**widths(facts["config"]), **tower, **prompt)
+
+
+def layer_shape(shape: Shape) -> "LayerShape":
+    """Return the widths of a decoder layer and of the vision tower."""
+    from trio_core.rules.cost import LayerShape
+
+    return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
+
+
 def facts_of(cls: "type[Method]") -> MethodFacts:
     """The facts of a method's class. The cost of its selections is declared by the method, not measured.
 
     Raises MethodError if the class raises an error.
     """
     from trio_core.methods.method import blamed
-    from trio_core.rules.cost import LayerShape, PromptSizes
+    from trio_core.rules.cost import PromptSizes
     from trio_profile.cost.formula import layer_macs
 
-    sizes: dict[str, Any] = {"num_layers": NUM_LAYERS, "itemsize": 2, "batch": 1, "visual_tokens": VISUAL_TOKENS}
-    dense = layer_macs(VISUAL_TOKENS + TEXT_TOKENS, Shape(**SHAPE, **sizes, text_tokens=TEXT_TOKENS))
-    shape, prompt = LayerShape(**SHAPE), PromptSizes(VISUAL_TOKENS, TEXT_TOKENS, TEXT_AFTER)
+    shape = prompt_of_llava()
+    visual, text = shape.visual_tokens, shape.text_tokens
     with blamed(cls):
         method, summary = cls(retention=RETENTION), cls.summary()
-        macs = method.selection_macs(shape, method.schedule(VISUAL_TOKENS, NUM_LAYERS), prompt)
+        schedule, prompt = method.schedule(visual, shape.num_layers), PromptSizes(visual, text, shape.text_after)
+        macs = method.selection_macs(layer_shape(shape), schedule, prompt)
     return MethodFacts(
         name=cls.name,
         summary=summary,
@@ -105,7 +109,7 @@ def facts_of(cls: "type[Method]") -> MethodFacts:
         media=cls.media,
         needs=tuple(sorted(map(str, cls.needs))),
         selection_macs=macs,
-        selection_share=macs / dense,
+        selection_share=macs / layer_macs(visual + text, shape),
         options={field.name: field.default for field in fields(cls)},
         reference=asdict(cls.reference),
         remark=cls.reference.remark,

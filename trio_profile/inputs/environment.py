@@ -94,7 +94,7 @@ def _cuda_settings() -> dict[str, str]:
     }
 
 
-def _sdpa(device: str) -> str | None:
+def _sdpa(device: str) -> str:
     """SDPA's kernels in the order in which torch tries them.
 
     It depends on the versions of torch and cuDNN, and on TORCH_CUDNN_SDPA_DEPRIORITIZED. torch settles it at the first
@@ -103,10 +103,7 @@ def _sdpa(device: str) -> str | None:
     rows = torch.zeros(1, 1, 8, 64, dtype=torch.float16, device=device)
     torch.nn.functional.scaled_dot_product_attention(rows, rows, rows)
     names = {backend.value: name.lower() for name, backend in SDPBackend.__members__.items()}
-    try:
-        order = torch._C._get_sdp_priority_order()  # pyright: ignore[reportAttributeAccessIssue]
-    except AttributeError:
-        return None
+    order = torch._C._get_sdp_priority_order()  # pyright: ignore[reportAttributeAccessIssue]
     kernels = [names.get(number, str(number)).removesuffix("_attention") for number in order]
     return ", ".join(name for name in kernels if name != "overrideable") + f"; cuDNN {torch.backends.cudnn.version()}"
 

@@ -1,8 +1,10 @@
-"""The sizes of a model for a prediction, from its config.json and `data/sizes.yaml`. Nothing here imports torch."""
+"""The sizes of a model from its config.json and `data/sizes.yaml`, and the operators of its vision tower and projector.
 
-from collections.abc import Iterator
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+A prediction takes the times of the operators, and a reconciliation their MACs. Nothing here imports torch.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,18 +15,10 @@ from trio_profile.records.decoders import known, widths
 from trio_profile.records.facts import models
 from trio_profile.records.schema import Shape
 
-if TYPE_CHECKING:
-    from trio_core.rules.cost import LayerShape
-
+Operators = dict[str, list[Operator]]
+"""The operators of a vision tower and its projector, by part."""
 # The `model_type` of the configurations whose operators are known.
 FAMILIES = ("llava", "llava_next", "llava_onevision", "internvl", "qwen2_5_vl", "qwen3_vl")
-
-
-def layer_shape(shape: Shape) -> "LayerShape":
-    """Return the widths of a decoder layer and of the vision tower."""
-    from trio_core.rules.cost import LayerShape
-
-    return LayerShape(**{field.name: getattr(shape, field.name) for field in fields(LayerShape)})
 
 
 def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int) -> tuple[Shape, list[Operator]]:
@@ -47,45 +41,84 @@ def sizes_of(model: str, visual_tokens: int | None, text_tokens: int, batch: int
     try:
         sizes = {"itemsize": 2, "visual_tokens": tokens, "text_tokens": text_tokens, "batch": batch}
         shape = Shape(**widths(config), **sizes)
-        of_grids = "spatial_merge_size" in config["vision_config"]
-        return shape, _of_grids(config, shape) if of_grids else _of_crops(config, shape, facts.get("crops"))
+        parts = _of_model(config, shape, facts.get("crops")).values()
+        return shape, [operator for part in parts for operator in part]
     except (KeyError, TypeError) as error:
         choice = ", ".join(known())
         raise StudyError(f"model {model!r}: its config.json does not say {error}: choose {choice}") from error
 
 
-def _of_crops(config: dict[str, Any], shape: Shape, crops: int | None) -> list[Operator]:
-    """A tower that sees crops of one size: CLIP and SigLIP in LLaVA, InternViT in InternVL."""
-    vision, h = config["vision_config"], shape.hidden
-    image, patch = (np.ravel(vision[side])[0].item() for side in ("image_size", "patch_size"))
-    patches, d = (image // patch) ** 2, vision["hidden_size"]
-    merge = round(1 / config.get("downsample_ratio", 1)) ** 2
-    rows = patches * shape.batch * (crops or max(1, round(shape.visual_tokens * merge / patches)))
-    window = patches + (vision.get("model_type") != "siglip_vision_model")  # the CLS token
-    sizes = rows // patches * window, window, d, vision["num_attention_heads"], vision["intermediate_size"]
-    linears = (rows, d, 3 * patch**2), (rows // merge, h, d * merge), (rows // merge, h, h)
-    return [*_layers(vision["num_hidden_layers"], *sizes), *((1, "gemm", linear) for linear in linears)]
-
-
-def _of_grids(config: dict[str, Any], shape: Shape) -> list[Operator]:
-    """A tower that sees a picture of any size: Qwen's. With windows only some layers attend to the whole picture."""
+def _of_model(config: dict[str, Any], shape: Shape, crops: int | None) -> Operators:
+    """The operators beside the decoder for a picture or video of so many visual tokens. crops: None if not known."""
     vision = config["vision_config"]
-    d, merge, patch = vision["hidden_size"], vision["spatial_merge_size"] ** 2, vision["patch_size"]
-    picture, gated = shape.visual_tokens * merge, "window_size" in vision
-    whole = len(vision["fullatt_block_indexes"]) if gated else vision["depth"]
-    window = (vision["window_size"] // patch) ** 2 if gated else picture
-    rows, wide, sizes = shape.batch * picture, d * merge, (d, vision["num_heads"], vision["intermediate_size"])
-    sizes = (*sizes, 3 if gated else 2)
-    layers = [*_layers(vision["depth"] - whole, rows, window, *sizes), *_layers(whole, rows, picture, *sizes)]
-    merger = (rows // merge, wide, wide), (rows // merge, vision["out_hidden_size"], wide)
+    if "spatial_merge_size" in vision:
+        picture = shape.visual_tokens * vision["spatial_merge_size"] ** 2
+        window = (vision.get("window_size", 0) // vision["patch_size"]) ** 2 or picture
+        return grid_operators(vision, {picture: shape.batch}, {window: max(1, shape.batch * picture // window)})
+    merge = round(1 / config.get("downsample_ratio", 1)) ** 2
+    crops = crops or max(1, round(shape.visual_tokens * merge / _sides(vision)[1] ** 2))
+    return crop_operators(vision, shape.hidden, shape.batch * crops, merge)
+
+
+def crop_operators(vision: dict[str, Any], text_width: int, crops: int, merge: int = 1) -> Operators:
+    """A tower that sees crops of one size, and its projector: CLIP and SigLIP in LLaVA, InternViT in InternVL.
+
+    text_width: hidden width of the decoder.
+    merge: how many patches become one token before the projector.
+    """
+    (patch, side), d = _sides(vision), vision["hidden_size"]
+    patches = side**2
+    window = patches + (vision.get("model_type") != "siglip_vision_model")  # the CLS token
+    sizes = d, vision["num_attention_heads"], vision["intermediate_size"]
+    rows, tokens = crops * patches, crops * patches // merge
+    return {
+        "layers": [*_layers(vision["num_hidden_layers"], crops * window, {window: crops}, *sizes)],
+        "patch embedding": [(1, "gemm", (rows, d, 3 * patch**2))],
+        "projector": [(1, "gemm", (tokens, text_width, into)) for into in (d * merge, text_width)],
+    }
+
+
+def grid_operators(vision: dict[str, Any], frames: Mapping[int, int], windows: Mapping[int, int]) -> Operators:
+    """A tower that sees pictures of any size, and its merger: Qwen's. With windows few layers attend to all patches.
+
+    frames, windows: how many there are of each number of patches.
+    """
+    d, merge, gated = vision["hidden_size"], vision["spatial_merge_size"] ** 2, "window_size" in vision
+    rows, wide = sum(patches * count for patches, count in frames.items()), d * merge
+    whole = sum(index < vision["depth"] for index in vision["fullatt_block_indexes"]) if gated else vision["depth"]
+    sizes = d, vision["num_heads"], vision["intermediate_size"], 3 if gated else 2
     mergers = 1 + len(vision.get("deepstack_visual_indexes", ()))
-    embedding = rows, d, 3 * vision["temporal_patch_size"] * patch**2
-    return [*layers, (1, "gemm", embedding), *((mergers, "gemm", linear) for linear in merger)]
+    return {
+        "layers": [*_layers(vision["depth"] - whole, rows, windows, *sizes), *_layers(whole, rows, frames, *sizes)],
+        "patch embedding": [(1, "gemm", (rows, d, 3 * vision["temporal_patch_size"] * vision["patch_size"] ** 2))],
+        "merger": [(mergers, "gemm", (rows // merge, out, wide)) for out in (wide, vision["out_hidden_size"])],
+    }
 
 
-def _layers(number: int, rows: int, window: int, d: int, heads: int, ffn: int, matrices: int = 2) -> Iterator[Operator]:
-    """The operators of layers of a tower. rows: their tokens. window: how many of them attend to each other."""
-    yield number, "encoder", (window, heads, d // heads, max(1, rows // window))
+def _sides(vision: dict[str, Any]) -> tuple[int, int]:
+    """The side of a patch in pixels, and the side of a crop in patches."""
+    image, patch = (np.ravel(vision[side])[0].item() for side in ("image_size", "patch_size"))
+    return patch, image // patch
+
+
+def _layers(
+    number: int, rows: int, windows: Mapping[int, int], d: int, heads: int, ffn: int, matrices: int = 2
+) -> Iterator[Operator]:
+    """The operators of layers of a tower. rows: their tokens. windows: as of `grid_operators`."""
+    for tokens, count in windows.items():
+        yield number, "encoder", (tokens, heads, d // heads, count)
     yield number, "bytes", (24 * rows * d,)
     for out, into in ((3 * d, d), (d, d), (ffn * (matrices - 1), d), (d, ffn)):
         yield number, "gemm", (rows, out, into)
+
+
+def macs_of(operators: Operators) -> dict[str, int]:
+    """The MACs of each part."""
+    return {name: sum(times * _MACS[kind](*sizes) for times, kind, sizes in part) for name, part in operators.items()}
+
+
+_MACS: dict[str, Callable[..., int]] = {
+    "gemm": lambda rows, out, into: rows * out * into,
+    "encoder": lambda tokens, heads, head_size, windows: 2 * windows * tokens**2 * heads * head_size,
+    "bytes": lambda _: 0,
+}

@@ -3,6 +3,7 @@
 A module without a formula here is counted as it runs, and is reported as a term of its own.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,8 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trio_core.models.adapter import Adapter
-from trio_profile.cost.formula import Terms, encoder_layer_macs, perceptron_macs
+from trio_profile.cost.formula import Terms
 from trio_profile.inputs.builtin import Inputs
+from trio_profile.inputs.sizes import crop_operators, grid_operators, macs_of
 
 DEAD_LAYER = "last layer, whose output nobody reads"
 """The last layer of a CLIP tower that is read one layer before its end. It runs, but a tracer leaves it out."""
@@ -44,22 +46,16 @@ def vision_terms(model: PreTrainedModel, inputs: Inputs) -> dict[str, Terms]:
 
 def _clip(config: Any, inputs: Inputs) -> dict[str, Terms]:
     """LLaVA-1.5 and LLaVA-NeXT: crops through CLIP, read at `vision_feature_layer`, and a projector of two linears."""
-    vision, text, pixels = config.vision_config, config.get_text_config(), inputs["pixel_values"]
+    vision, pixels = config.vision_config, inputs["pixel_values"]
     if vision.model_type != "clip_vision_model" or not isinstance(config.vision_feature_layer, int):
         return {}
     crops = _crops(config, inputs) if pixels.ndim == 5 else len(pixels)
-    patches, d = (vision.image_size // vision.patch_size) ** 2, vision.hidden_size
-    layer = crops * encoder_layer_macs(patches + 1, d, vision.intermediate_size)
+    macs = macs_of(crop_operators(vision.to_dict(), config.get_text_config().hidden_size, crops))
+    layer = macs["layers"] // vision.num_hidden_layers
     read = config.vision_feature_layer % (vision.num_hidden_layers + 1)
-    tower = {
-        "patch embedding": crops * perceptron_macs(patches, (vision.num_channels * vision.patch_size**2, d)),
-        "layers": (vision.num_hidden_layers - 1) * layer,
-        DEAD_LAYER if read < vision.num_hidden_layers else "last layer": layer,
-    }
-    # The class token is dropped before the projector.
-    projector = {"projector": crops * perceptron_macs(patches, (d, text.hidden_size, text.hidden_size))}
-    # Crops do not attend to each other.
-    return {"model.vision_tower": tower, "model.multi_modal_projector": projector}
+    last = DEAD_LAYER if read < vision.num_hidden_layers else "last layer"
+    tower = {"patch embedding": macs["patch embedding"], "layers": macs["layers"] - layer, last: layer}
+    return {"model.vision_tower": tower, "model.multi_modal_projector": {"projector": macs["projector"]}}
 
 
 def _crops(config: Any, inputs: Inputs) -> int:
@@ -74,40 +70,22 @@ def _crops(config: Any, inputs: Inputs) -> int:
 
 def _qwen(config: Any, inputs: Inputs) -> dict[str, Terms]:
     """Qwen2-VL and Qwen2.5-VL: patches of any grid, attention within windows or a whole picture, and a merger."""
-    vision = config.vision_config
-    gated = vision.model_type == "qwen2_5_vl_vision"
-    d = vision.hidden_size if gated else vision.embed_dim
-    m = vision.intermediate_size if gated else int(d * vision.mlp_ratio)
-    merge = vision.spatial_merge_size
-    grids: list[list[int]] = [
-        grid for name in ("image_grid_thw", "video_grid_thw") if name in inputs for grid in inputs[name].tolist()
-    ]
-    frames = [height * width for time, height, width in grids for _ in range(time)]
-    patches = sum(frames)
-    windows = (
-        [size for time, height, width in grids for _ in range(time) for size in _windows(vision, height, width)]
-        if gated
-        else frames
-    )
-    layers = 0
-    for index in range(vision.depth):
-        within = windows if gated and index not in vision.fullatt_block_indexes else frames
-        layers += encoder_layer_macs(patches, d, m, 3 if gated else 2, within)
-    values = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
-    merged, wide = patches // merge**2, d * merge**2
-    out = vision.out_hidden_size if gated else vision.hidden_size
-    return {
-        "model.visual": {
-            "patch embedding": perceptron_macs(patches, (values, d)),
-            "layers": layers,
-            "merger": perceptron_macs(merged, (wide, wide, out)),
-        }
-    }
+    vision = config.vision_config.to_dict()
+    if "embed_dim" in vision:  # Qwen2-VL has other names for its widths
+        d, out = vision["embed_dim"], vision["hidden_size"]
+        vision |= {"hidden_size": d, "intermediate_size": int(d * vision["mlp_ratio"]), "out_hidden_size": out}
+    frames, windows = Counter[int](), Counter[int]()
+    for name in {"image_grid_thw", "video_grid_thw"} & inputs.keys():
+        for time, height, width in inputs[name].tolist():
+            frames[height * width] += time
+            windows.update(_windows(vision, height, width) * time)
+    macs = macs_of(grid_operators(vision, frames, windows))
+    return {"model.visual": {part: macs[part] for part in ("patch embedding", "layers", "merger")}}
 
 
-def _windows(vision: Any, height: int, width: int) -> list[int]:
+def _windows(vision: dict[str, Any], height: int, width: int) -> list[int]:
     """The number of patches in each attention window of a frame. Windows at the edges are smaller."""
-    side = vision.window_size // vision.patch_size
+    side = vision.get("window_size", 0) // vision["patch_size"] or max(height, width)
     return [
         min(side, height - top) * min(side, width - left)
         for top in range(0, height, side)

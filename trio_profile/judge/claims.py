@@ -139,7 +139,7 @@ def of_work(
     return Conclusion(word="reconciled", sentence=sentence, **certainty)
 
 
-class Prefill(NamedTuple):
+class TimedPrefill(NamedTuple):
     """A prefill whose time should fall as its work does.
 
     name: `trio at 11.1 %`.
@@ -166,7 +166,7 @@ class Prefill(NamedTuple):
         return self.measured[0] * MATTERS >= self.claimed
 
 
-def of_prefills(prefills: Sequence[Prefill]) -> Conclusion:
+def of_prefills(prefills: Sequence[TimedPrefill]) -> Conclusion:
     """Return whether time falls as work does: `holds`, `does not hold` or `not decided`.
 
     prefills: their intervals hold for all of them together.

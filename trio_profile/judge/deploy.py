@@ -13,7 +13,7 @@ from trio_profile.judge.evidence import TOLERATED, Evidence
 from trio_profile.judge.sureness import Weakness, sureness
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.estimate import Interval
-from trio_profile.text import are, listed
+from trio_profile.text import are, capital, listed
 
 MATTERS = 1.05
 """A smaller gain is not worth a method. If a study excludes a larger one, the word is `do not`."""
@@ -133,10 +133,10 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence, words: Words) ->
         answered = [candidate for candidate in hopeful if candidate.loss is not None]
         word, chosen = "do" if sure else "try", sure or answered or hopeful
         best = _together(chosen, words) if words.together else _best(chosen)
-        text = f"{best.name}. {_capital(listed([*_bounds(best, words)]))}"
+        text = f"{best.name}. {capital(listed([*_bounds(best, words)]))}"
         certainty = sureness([*best.weaknesses, *_weak_answers(best, evidence, among)], [_strength(best) + among])
         further = _slower(candidates, words) if words.together else _alike(best, hopeful)
-        text += "".join(f". {_capital(sentence)}" for sentence in further)
+        text += "".join(f". {capital(sentence)}" for sentence in further)
     loss = None if best.loss is None else max(best.loss[1], 0.0)
     conclusion = Conclusion(word=word, sentence=f"{text}.", gain=best.gain, loss=loss, **certainty)
     return conclusion.model_copy(update=words.next(word, best)), best
@@ -254,7 +254,3 @@ def _weaknesses(candidates: Sequence[Candidate]) -> list[Weakness]:
 
 def _named(best: Candidate, words: Words) -> str:
     return words.named.format(best.name)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

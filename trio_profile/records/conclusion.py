@@ -34,11 +34,6 @@ class Conclusion(Record):
     next_seconds: float | None = None
 
     @property
-    def line(self) -> str:
-        """The word and the sentence: `Do: trio at 33.0 %. …`."""
-        return f"{self.word.capitalize()}: {self.sentence}"
-
-    @property
     def how_sure(self) -> str:
         """The sureness with its reasons. Empty if there is nothing to be sure of."""
         because = f", because {'; '.join(self.reasons)}" if self.reasons else ""

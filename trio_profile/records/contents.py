@@ -12,7 +12,6 @@ from trio_profile.records.schema import (
     Round,
     Session,
     Study,
-    first_command,
 )
 from trio_profile.records.timing import Timing, timings_of
 
@@ -55,11 +54,6 @@ class Contents:
         if not self.sessions:
             raise StoreError("the study has no session, so nothing was measured: run the same command again")
         return self.sessions[0].environment
-
-    @property
-    def command(self) -> str:
-        """The command line of the first session that has one. Empty if none has."""
-        return first_command(self.sessions)
 
     @property
     def cells(self) -> dict[str, Measurement]:

@@ -8,7 +8,7 @@ from trio_profile import units
 from trio_profile.judge.doubts import Doubt, cell_name, doubted_cells
 from trio_profile.records.schema import Cell, Measurement, Study
 from trio_profile.report.blocks import Block, Entry, Page, Report, Sentences, Table
-from trio_profile.text import are
+from trio_profile.text import are, capital
 
 _HOW = "Each doubt has a number, the threshold that it passed, and the next step."
 _PUBLISHED = f"{_HOW} A new study does not replace this one: publish both, each with its doubts."
@@ -87,4 +87,4 @@ def _strongest(doubts: Sequence[Doubt]) -> str:
 
 
 def _sentence(doubt: Doubt) -> str:
-    return f"{doubt.sentence[:1].upper()}{doubt.sentence[1:]}. Next step: {doubt.next_step}."
+    return f"{capital(doubt.sentence)}. Next step: {doubt.next_step}."

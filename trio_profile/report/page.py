@@ -11,7 +11,7 @@ from trio_profile.judge.evidence import random_weights
 from trio_profile.records.schema import Record, Session, Study
 from trio_profile.report.blocks import Entry, Page, Report, Table, Terms
 from trio_profile.report.definitions import environment_terms
-from trio_profile.text import as_text
+from trio_profile.text import as_text, capital
 
 _LIBRARIES = ("python", "torch", "transformers", "fvcore", "cuda", "driver")
 _VERSIONS: dict[str, Callable[[Session], str | None]] = {
@@ -47,7 +47,7 @@ def banner(model: str, sessions: Sequence[Session]) -> str:
     if model in WARNINGS:
         return WARNINGS[model]
     random = random_weights(model, sessions)
-    return f"{random[:1].upper()}{random[1:]}: times and work are those of its size." if random else ""
+    return f"{capital(random)}: times and work are those of its size." if random else ""
 
 
 def unfinished(left: int, planned: int, name: str) -> str:

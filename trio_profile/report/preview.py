@@ -5,7 +5,7 @@ from collections.abc import Callable
 from trio_profile import units
 from trio_profile.judge.planned import PlannedTask, Preview, PreviewCell, Refusal
 from trio_profile.report.blocks import Entry, Page, Report, Sentences, tabulate
-from trio_profile.text import listed
+from trio_profile.text import capital, listed
 
 
 def report(document: Preview) -> Report:
@@ -53,8 +53,8 @@ def _summary(document: Preview) -> list[str]:
     if document.seconds is None:
         why = f": {document.seconds_reason}" if document.seconds_reason else ""
         return [cells, *questions, f"The expected time is not known{why}."]
-    reach = f"{document.reach[:1].upper()}{document.reach[1:]}."
-    return [cells, *([reach] if document.reach else []), f"Expected time: about {units.duration(document.seconds)}."]
+    reach = [f"{capital(document.reach)}."] if document.reach else []
+    return [cells, *reach, f"Expected time: about {units.duration(document.seconds)}."]
 
 
 def _evaluation(document: Preview) -> list[str]:

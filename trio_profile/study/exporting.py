@@ -2,10 +2,10 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from trio_profile.errors import StudyError
 from trio_profile.installation import missing_extra
@@ -113,14 +113,13 @@ def _text(study: Finished, format: Format, *, cells: bool) -> str:
     from trio_profile.report.markdown import markdown
 
     report, kind = running.findings(study), study.kind
-    tables = kind.load("paper_tables")(study.document) if kind.paper_tables else []
-    if cells and not tables:
+    table = kind.load("paper_table")(study.document) if kind.paper_table else None
+    if cells and table is None:
         raise StudyError(f"a study of kind {kind.name!r} has no cells: leave --cells out")
-    printed = {page.id for page in report.pages}
-    whole = replace(
-        report, pages=tables if cells else [*(page for page in tables if page.id not in printed), *report.pages]
-    )
-    return (latex if format == "latex" else markdown)(whole, only_tables=cells)
+    pages: Sequence[Any] = [table] if cells else report.pages
+    if table is not None and table.id not in {page.id for page in pages}:
+        pages = [table, *pages]
+    return (latex if format == "latex" else markdown)(replace(report, pages=pages), only_tables=cells)
 
 
 def parquet_bytes(rows: Rows) -> bytes:

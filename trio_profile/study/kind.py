@@ -18,7 +18,7 @@ Group = Literal["Measure", "Predict", "Explain", "Judge", "Paper", "Look", "Run"
 
 Part = Literal[
     "study", "runner", "document", "report", "preview", "preview_report", "prepare", "so_far",
-    "conclude", "instead", "with_claims", "rows", "pairs", "requests", "paper_tables",
+    "conclude", "instead", "with_claims", "rows", "pairs", "requests", "paper_table",
 ]  # fmt: skip
 """The fields of a Kind that name a function or a class."""
 
@@ -71,7 +71,8 @@ class Kind:
         empty if it has none.
     pairs: the function that makes the rows of the raw pairs from the document; empty if it has none.
     requests: the function that makes the rows of the requests from the directory; empty if it has none.
-    paper_tables: the function that makes the pages with tables for a paper from the document; empty if it has none.
+    paper_table: the function that makes the page with the table for a paper from the document, or returns None; empty
+        if it has none.
     with_claims: the function that puts the figures of a claims file beside the measured ones of any report.
     instead_of: the name of a kind whose study this one takes over, if the fields ask for it; otherwise empty.
     instead: the function that makes the draft then, or returns None: `instead(kind, fields, trust=…)`.
@@ -102,7 +103,7 @@ class Kind:
     rows: str = ""
     pairs: str = ""
     requests: str = ""
-    paper_tables: str = ""
+    paper_table: str = ""
     with_claims: str = ""
     instead: str = ""
     instead_of: str = ""

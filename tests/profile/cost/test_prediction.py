@@ -1,7 +1,7 @@
 import pytest
 
 from tests.profile.faking import FakeTables
-from trio_profile.cost.prediction import FORMULA, LEFT_OUT_MS, Prefill, size
+from trio_profile.cost.prediction import FORMULA, LEFT_OUT_MS, Prediction, size
 from trio_profile.records.schema import Shape
 
 SHAPE = Shape(
@@ -11,7 +11,7 @@ SHAPE = Shape(
 
 
 def test_a_prefill_is_the_sum_of_its_operators():
-    prefill = Prefill(FakeTables(), SHAPE, [(3, "gemm", (5, 6, 7)), (2, "encoder", (5, 2, 4, 1))])
+    prefill = Prediction(FakeTables(), SHAPE, [(3, "gemm", (5, 6, 7)), (2, "encoder", (5, 2, 4, 1))])
     layer = 100 * (16 * 8 + 8 * 8 + 32 * 8 + 8 * 16), 100 + 2 * 8 * 100 * 8 + 2 * 100 * 3 * 16
     assert 1e6 * prefill.layer(100) == pytest.approx([*layer, 0])
     assert 1e6 * prefill.encoding == pytest.approx([3 * 5 * 6 * 7, 0, 2 * 5])
@@ -22,7 +22,7 @@ def test_a_prefill_is_the_sum_of_its_operators():
 
 def test_a_selection_waits_once_or_pays_for_each_launch_and_wait():
     declared = {"gemms": ["2: 4, hidden, 2 kv_width"], "float32": "visual", "launches": 5, "waits": 2, "copied": "4e6"}
-    low, high = Prefill(FakeTables(), SHAPE).selections(declared, (50, 50))
+    low, high = Prediction(FakeTables(), SHAPE).selections(declared, (50, 50))
     assert (low, high - low) == pytest.approx((1e-6 * (2 * 4 * 8 * 8 + 90) + 0.01, 5 * 0.01 + 2 * 0.06 + 1 - 0.01))
     assert size("2 tokens hidden + 4", {"tokens": 3, "hidden": 5}) == 34
 
@@ -30,5 +30,5 @@ def test_a_selection_waits_once_or_pays_for_each_launch_and_wait():
 def test_a_step_of_the_table_is_a_cliff():
     tables = FakeTables()
     tables.attention = lambda tokens, *_: FORMULA * (tokens > 104)
-    assert Prefill(tables, SHAPE).cliff(102)[:2] == (104, 112)
-    assert Prefill(tables, SHAPE).cliff(300) is None
+    assert Prediction(tables, SHAPE).cliff(102)[:2] == (104, 112)
+    assert Prediction(tables, SHAPE).cliff(300) is None

@@ -11,7 +11,7 @@ from trio_core.methods.combined import split
 from trio_core.rules.cost import LayerShape, PromptSizes
 from trio_profile.cost.formula import fastv_overhead
 from trio_profile.engine.plan import resolve
-from trio_profile.inputs.sizes import layer_shape
+from trio_profile.inputs.catalogue import layer_shape
 
 SHAPE = shape()
 

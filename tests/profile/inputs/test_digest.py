@@ -5,13 +5,15 @@ import os
 
 from tests.profile.examples import study
 from trio_profile.inputs.digest import BLOCK, BLOCKS, input_digests, of_file, of_questions
+from trio_profile.records.schema import FileDigest
 
 
-def test_the_digest_of_a_file_is_its_size_and_its_hash(tmp_path):
+def test_the_digest_of_a_file_is_its_size_and_its_hash_and_what_is_no_file_has_none(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
-    found = of_file(tmp_path / "a")
-    assert found is not None
-    assert (found.bytes, found.sha256) == (3, "ba7816bf8f01cfea")  # SHA-256 of "abc", FIPS 180-2
+    # SHA-256 of "abc", FIPS 180-2
+    assert of_file(tmp_path / "a") == FileDigest(bytes=3, sha256="ba7816bf8f01cfea")
+    os.mkfifo(tmp_path / "pipe")
+    assert [of_file(tmp_path / name) for name in ("pipe", ".", "missing", "a\0b", "x" * 300)] == [None] * 5
 
 
 def test_a_large_file_is_sampled_from_its_first_to_its_last_byte(tmp_path):
@@ -24,11 +26,6 @@ def test_a_large_file_is_sampled_from_its_first_to_its_last_byte(tmp_path):
             file.write(b"x")
         assert of_file(tmp_path / "weights") != before
         before = of_file(tmp_path / "weights")
-
-
-def test_what_is_no_file_has_no_digest(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    assert [of_file(tmp_path / name) for name in ("pipe", ".", "missing", "a\0b", "x" * 300)] == [None] * 5
 
 
 def test_a_model_of_the_hub_has_a_digest_once_it_is_downloaded(tmp_path, monkeypatch):

@@ -57,6 +57,9 @@ def test_frames_of_a_folder_are_in_the_order_of_their_numbers(tmp_path: Path):
 def test_frames_a_second_follow_the_times():
     assert _regularly([0.0, 0.25, 0.5, 0.75, 1.0], 2.0, "a.mp4") == [0, 2, 4]
     assert _regularly([5.0, 5.1, 6.2, 7.0], 1.0, "a.mp4") == [0, 2, 3]
+    times = [Fraction(n, 30) for n in range(301)]
+    assert _regularly(times, 0.3, "a.mp4") == [0, 100, 200, 300]  # those that stand exactly at a step
+    assert _regularly(times, 10, "a.mp4") == list(range(0, 301, 3))
     for times in ([0.0, None, 1.0], [None, None], [1.0, 0.0]):
         with pytest.raises(StudyError, match="without a time, or out of order; give --frames N"):
             _regularly(times, 1.0, "a.mp4")
@@ -157,6 +160,10 @@ def test_a_model_refuses_videos_and_prompts_that_are_too_long(folder: Path):
         build(Study(model="pocket", video=video))
     with pytest.raises(StudyError, match="'pocket-video' has 2048 positions for it and 1000 new tokens; give fewer"):
         build(Study(model="pocket-video", video=video, new_tokens=1000))
+    # The timed input may be shorter than a question.
+    workload = build(Study(model="pocket-video", video=video, prompt="which digit ?", fidelity_inputs=1))
+    with pytest.raises(StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens"):
+        replace(workload, new_tokens=1000).inputs_of(0)
 
 
 def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses(folder: Path):
@@ -182,29 +189,23 @@ def test_questions_about_videos_are_asked_with_the_frames_that_the_study_chooses
             build(Study(questions=str(asked), **fields))
 
 
-def test_a_question_whose_video_is_too_long_is_named(folder: Path):
-    """The timed input may be shorter."""
-    workload = build(Study(model="pocket-video", video=str(folder), prompt="which digit ?", fidelity_inputs=1))
-    with pytest.raises(StudyError, match=r"question 1, .*its video makes a prompt of \d+ tokens"):
-        replace(workload, new_tokens=1000).inputs_of(0)
-
-
-def test_a_file_about_pictures_and_videos_is_refused(folder: Path):
-    asked = asked_about(folder, {"image": "0.png"}, *[{"video": "."}] * 9)
-    with pytest.raises(StudyError, match="are about pictures and about videos: ask them in two studies"):
-        build(Study(model="pocket-video", questions=str(asked)))
+@pytest.mark.parametrize(
+    ("model", "media", "frames", "says"),
+    [
+        ("pocket-video", [{"video": "."}] * 9, None, "are about pictures and about videos: ask them in two studies"),
+        ("pocket", [{"image": "0.png"}] * 9, 2, "choose from a video, and the questions have none: leave them out"),
+    ],
+)
+def test_questions_about_pictures_have_no_frames_and_no_videos_among_them(folder: Path, model, media, frames, says):
+    asked = asked_about(folder, {"image": "0.png"}, *media)
+    with pytest.raises(StudyError, match=says):
+        build(Study(model=model, questions=str(asked), frames=frames))
 
 
 def test_a_video_is_read_once_to_check_it(folder: Path):
     read: list[str] = []
     questions = read_questions(asked_about(folder, *[{"video": "."}] * 10), read.append)
     assert len(questions) == 10 and len(read) == 1
-
-
-def test_frames_of_questions_about_pictures_are_refused(folder: Path):
-    asked = asked_about(folder, *[{"image": "0.png"}] * 10)
-    with pytest.raises(StudyError, match="choose from a video, and the questions have none: leave them out"):
-        build(Study(model="pocket", questions=str(asked), frames=2))
 
 
 # --- videos that somebody else made ---------------------------------------------------------------------------------
@@ -293,12 +294,6 @@ def test_the_times_of_frames_reach_the_processor_at_any_rate(tmp_path: Path, for
         labels = Qwen3VLProcessor._calculate_timestamps(cast(Any, None), metadata.frames_indices, metadata.fps, 1)
         assert labels == metadata.timestamps
     assert len(read_video(str(tmp_path / form), fps=2)) == 5  # at 0, 0.7, 1.1, 1.5 and 2.3 s
-
-
-def test_exact_steps_take_the_frames_that_stand_there():
-    times = [Fraction(n, 30) for n in range(301)]
-    assert _regularly(times, 0.3, "a.mp4") == [0, 100, 200, 300]
-    assert _regularly(times, 10, "a.mp4") == list(range(0, 301, 3))
 
 
 def test_frames_have_as_many_pixels_as_a_picture_at_most(tmp_path: Path):

@@ -19,19 +19,14 @@ def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_weights, "PIECE", 10_007)
 
 
-@pytest.fixture
-def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "LARGE", 0)
-
-
 def weights(seed: int = 0) -> dict[str, torch.Tensor]:
     return models.load(SMALL.model_copy(update={"seed": seed})).model.state_dict()
 
 
-def test_a_large_model_has_the_distribution_of_transformers(everything_is_large, monkeypatch):
-    made = models.load(SMALL).model
-    monkeypatch.setattr(models, "LARGE", large_weights.LARGE)
+def test_a_large_model_has_the_distribution_of_transformers(monkeypatch):
     known = models.load(SMALL).model
+    monkeypatch.setattr(models, "LARGE", 0)
+    made = models.load(SMALL).model
     tensors = {**dict(known.named_parameters()), **dict(known.named_buffers())}
     ours = {**dict(made.named_parameters()), **dict(made.named_buffers())}
     assert ours.keys() == tensors.keys() and not made.training
@@ -48,10 +43,13 @@ def test_a_large_model_has_the_distribution_of_transformers(everything_is_large,
     assert not embedding[0].any()  # the padding token: transformers zeroes its row after it drew it
 
 
-def test_the_seed_decides_the_weights_of_a_large_model(everything_is_large):
+@pytest.mark.parametrize("least", [0, large_weights.LARGE])
+def test_the_seed_decides_the_weights_and_leaves_the_users_random_state(monkeypatch, least: int):
+    """Of a large model and of a small one."""
+    monkeypatch.setattr(models, "LARGE", least)
     before = torch.get_rng_state()
     first, second, other = (weights(seed) for seed in (0, 0, 1))
-    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(torch.get_rng_state(), before) and torch.get_default_dtype() == torch.float32
     assert all(torch.equal(value, second[name]) for name, value in first.items())
     assert not any(torch.equal(value, other[name]) for name, value in first.items() if value.numel() > 10_007)
 

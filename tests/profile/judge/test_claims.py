@@ -1,20 +1,21 @@
 """Sentences of claims that a row refuted once."""
 
-from trio_profile.judge.claims import Prefill, of_audit, of_bounds, of_effects, of_prefills, of_work
+from tests.profile.reading import line_of
+from trio_profile.judge.claims import TimedPrefill, of_audit, of_bounds, of_effects, of_prefills, of_work
 
 
 def test_nothing_is_said_of_speeds_that_were_not_measured():
     found = of_effects({"k_pos 1": (-0.01, 0.01)}, {}, "", ())
-    assert found.line == "Matters by less than 1 points: none of 1 variant differs from the default by more."
+    assert line_of(found) == "Matters by less than 1 points: none of 1 variant differs from the default by more."
 
 
 def test_variants_that_are_worse_and_better_are_told_apart():
     answers, speeds = {"a": (-0.2, -0.1), "b": (0.1, 0.2), "c": (-0.1, 0.1)}, {"a": (1.1, 1.2), "c": (0.8, 0.9)}
-    assert of_effects(answers, speeds, "", ()).line == (
+    assert line_of(of_effects(answers, speeds, "", ())) == (
         "Matters: of 3 variants, compared with the default, 1 is worse in answers: a; 1 is better in answers: b; "
         "1 is slower: c; 1 is faster: a."
     )
-    assert of_effects({"a": (-0.2, -0.1)}, {}, "", ()).line.endswith(": a. None is shown to be better.")
+    assert line_of(of_effects({"a": (-0.2, -0.1)}, {}, "", ())).endswith(": a. None is shown to be better.")
 
 
 def test_an_audit_is_sure_of_a_contradiction_and_of_what_was_recomputed_as_a_whole():
@@ -34,9 +35,9 @@ def test_declared_work_is_no_exact_count():
 
 
 def test_the_prefill_that_is_not_decided_is_named():
-    reached, open_ = (Prefill(name, 2.0, measured, processes=4) for name, measured in (("a", (2, 3)), ("b", (1, 3))))
+    reached, open_ = (TimedPrefill(name, 2.0, gain, processes=4) for name, gain in (("a", (2, 3)), ("b", (1, 3))))
     assert (
-        of_prefills([reached, open_]).line
+        line_of(of_prefills([reached, open_]))
         == "Not decided: the formula claims 2.00× for b, and the prefill is 1 to 3 times as fast."
     )
     assert of_prefills([reached]).sureness == "high"

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.profile.law import Case, Row, check_deployed
+from tests.profile.reading import line_of
 from trio_profile.judge.deploy import Candidate, Words, decide
 from trio_profile.judge.evidence import Evidence
 from trio_profile.judge.sureness import Weakness
@@ -29,7 +30,7 @@ def candidate(
 def test_do_needs_a_gain_and_kept_answers_and_no_doubt():
     sure = candidate("trio at 33.0 %", (1.439, 1.6), (0.0, 0.0119))
     found = concluded(sure)
-    assert found.line == (
+    assert line_of(found) == (
         "Do: trio at 33.0 %. The prefill is at least 1.43 times as fast and at most 1.2 points of right answers are "
         "lost."
     )
@@ -63,7 +64,7 @@ def test_the_reasons_say_for_how_many_cells_a_bound_holds():
 
 
 def test_a_loss_that_the_questions_show_is_no_try_but_one_that_they_only_suggest_is_not_decided():
-    assert concluded(candidate("a", (2.0, 2.2), (0.03, 0.2))).line == (
+    assert line_of(concluded(candidate("a", (2.0, 2.2), (0.03, 0.2)))) == (
         "Do not: of 1 cell 1 is faster at a loss of more than 2 points of right answers."
     )
     found = concluded(candidate("a", (2.0, 2.2), (-0.047, 0.278)))
@@ -77,7 +78,7 @@ def test_what_a_study_cannot_say_is_not_said():
     assert (found.word, found.loss) == ("try", None)
     assert "points" not in found.sentence
     assert found.reasons == (f"nothing is said of answers: {never_right.answers}",)
-    assert concluded().line == "Nothing to decide: no cell of a method is measured (controls do not count)."
+    assert line_of(concluded()) == "Nothing to decide: no cell of a method is measured (controls do not count)."
 
 
 def test_a_mix_of_reasons_is_counted():
@@ -108,7 +109,7 @@ def test_a_candidate_that_is_shown_to_be_faster_is_not_said_to_be_undecided():
 
 def test_a_faster_cell_that_loses_answers_is_told_beside_one_that_may_be_faster():
     found = concluded(candidate("a", (2.0, 2.2), (0.1, 0.2)), candidate("b", (0.9, 1.5)))
-    assert found.line == (
+    assert line_of(found) == (
         "Not decided: of 2 cells 1 is faster at a loss of more than 2 points of right answers, and none of the others "
         "is shown to be faster. The largest gain is possible with b: the prefill is 0.9 to 1.5 times as fast."
     )
@@ -117,10 +118,14 @@ def test_a_faster_cell_that_loses_answers_is_told_beside_one_that_may_be_faster(
 @pytest.mark.parametrize("whole", [(0.001, 1465.0), (1e-6, 1e6)])
 def test_an_interval_that_says_nothing_is_in_no_sentence(whole: tuple[float, float]):
     found = concluded(candidate("a", (1.4, 1.6), (-0.01, 0.01), whole=whole))
-    assert "prefill and decoding together were timed too seldom to tell" in found.sentence and "1465" not in found.line
+    assert (
+        "prefill and decoding together were timed too seldom to tell" in found.sentence and "1465" not in found.sentence
+    )
     assert "it is not shown that prefill and decoding together are faster" in str(found.reasons)
     undecided = concluded(candidate("a", whole, (-0.01, 0.01)))
-    assert undecided.line.endswith("The largest gain is possible with a: it was measured too seldom to tell how large.")
+    assert undecided.sentence.endswith(
+        "The largest gain is possible with a: it was measured too seldom to tell how large."
+    )
 
 
 def test_a_loss_without_an_interval_is_told():

@@ -72,7 +72,8 @@ def test_only_versions_that_differ_are_shown():
 
 
 def paper_table(document) -> Table:
-    [page] = all_cells(document)
+    page = all_cells(document)
+    assert page is not None
     [block] = page.blocks
     assert isinstance(block, Table)
     return block

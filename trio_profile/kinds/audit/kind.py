@@ -16,7 +16,7 @@ KIND = Kind(
     file=DOCUMENTS["audit"],
     rows="claims",
     prepare="trio_profile.kinds.audit.run:prepare",
-    with_claims="trio_profile.kinds.audit.beside:with_printed",
+    with_claims="trio_profile.kinds.audit.as_printed:with_printed",
     preview="",
     several=(),
 )

@@ -21,8 +21,8 @@ from trio_profile.cost import formula
 from trio_profile.engine.plan import Plan, PlannedCell
 from trio_profile.errors import MeasurementError, StoreError, is_out_of_memory
 from trio_profile.inputs.builtin import Inputs
+from trio_profile.inputs.catalogue import layer_shape
 from trio_profile.inputs.chat import Message, ask_in_messages
-from trio_profile.inputs.sizes import layer_shape
 from trio_profile.inputs.workload import padding, placed
 from trio_profile.kinds.evaluation.answers import (
     DENSE,

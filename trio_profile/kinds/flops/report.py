@@ -6,7 +6,7 @@ from typing import Literal
 
 from trio_profile import units
 from trio_profile.cost.conventions import Convention, Match
-from trio_profile.cost.factors import OF_GAMMA, Factor, FormulaTotal
+from trio_profile.cost.factors import Factor, FormulaTotal
 from trio_profile.cost.reconciliation import Operator, Term
 from trio_profile.kinds.flops.document import FlopsDocument
 from trio_profile.quantities.entries import NOTHING
@@ -50,6 +50,12 @@ FACTORS: dict[Factor, str] = {
     "counted": "counted",
 }
 """The overhead factors as a reader calls them."""
+_OF_GAMMA = (
+    "The paper's appendix has γ = 1 + β, where β is the work of a backward pass. So γ = 1 is a backward pass that "
+    "costs nothing. The paper prints no value. An overhead factor below 1 is no γ of the paper: it is less than one "
+    "forward."
+)
+"""What a reader must know of γ."""
 UNITS = {"macs": Unit("MACs", 1), "flops": Unit("FLOPs", 2)}
 
 
@@ -294,7 +300,7 @@ def _overhead_blocks(document: FlopsDocument, unit: Unit) -> list[Block]:
         "Work of the selection, divided by one forward of each layer that it probed, and the paper's formula with it: "
         f"Saved = 1 − F_total / ({document.num_layers} · f({document.visual_tokens}))"
     )
-    return [tabulate(caption, columns, known), *([Sentences("", [OF_GAMMA])] if totals else [])]
+    return [tabulate(caption, columns, known), *([Sentences("", [_OF_GAMMA])] if totals else [])]
 
 
 def _walk(

@@ -10,7 +10,7 @@ OF_A_GRID: dict[str, Any] = {
     "runner": "trio_profile.kinds.grid.run:run",
     "rows": "trio_profile.kinds.grid.document:cell_rows",
     "pairs": "trio_profile.kinds.grid.document:pair_rows",
-    "paper_tables": "trio_profile.kinds.grid.page:all_cells",
+    "paper_table": "trio_profile.kinds.grid.page:all_cells",
 }
 """The functions that all three kinds share."""
 

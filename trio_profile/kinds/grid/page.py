@@ -89,15 +89,15 @@ def reminders(document: Any, *lines: str) -> list[Block]:
 # --- the table of all cells for a paper -------------------------------------------------------------------------------
 
 
-def all_cells(document: Any) -> list[Page]:
-    """The page with a table of all finished cells, whose caption says the conventions. Empty for another document."""
+def all_cells(document: Any) -> Page | None:
+    """The page with a table of all finished cells, whose caption says the conventions. None for another document."""
     if not isinstance(document, GridDocument):
-        return []
+        return None
     counts = [over_dense("MACs", "counted_macs", digits=1), over_dense("f(n)", "fastv_macs", digits=1)]
     counts.append(over_dense("KV", "kv_bytes", "bytes", digits=1))
     columns = ["prefill", "total", *counts, "right [95 %]", "points lost"]
     cells = table(grid(document, document.summaries), _caption(document), columns)
-    return [Page("all-cells", "Table of all cells", "", [cells])]
+    return Page("all-cells", "Table of all cells", "", [cells])
 
 
 def _caption(document: GridDocument) -> str:

@@ -20,7 +20,7 @@ from trio_profile.kinds.grid.document import summarise_dense
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.contents import Contents
 from trio_profile.records.estimate import Difference, Ratio
-from trio_profile.records.schema import Cell, Dense, Measurement
+from trio_profile.records.schema import Cell, Dense, Measurement, first_command
 from trio_profile.stats.intervals import joint, machine_spread, quotient_interval, widened
 from trio_profile.text import with_option
 
@@ -183,7 +183,7 @@ class _Next:
 
     def step(self, word: str, best: Candidate) -> dict[str, Any]:
         """Return the fields of the command that would decide, or make the word surer. Empty if there is none."""
-        study, command = self.contents.study, self.contents.command
+        study, command = self.contents.study, first_command(self.contents.sessions)
         if not command:
             return {}
         if best.is_doubted:
@@ -211,12 +211,12 @@ class _Next:
 
     def again(self) -> dict[str, Any]:
         """Return the fields of the command that measures the study again, elsewhere and in several processes."""
-        if not self.contents.command:
+        if not first_command(self.contents.sessions):
             return {}
         return {"next": self._elsewhere(), "next_seconds": seconds_again(self.contents)}
 
     def _elsewhere(self) -> str:
-        command = self.contents.command
+        command = first_command(self.contents.sessions)
         several = with_option(command, "processes", "") if self.contents.study.processes == 1 else command
         return with_option(several, "out", "ANOTHER")
 

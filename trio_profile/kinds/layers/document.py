@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 from trio_profile import units
 from trio_profile.cost.factors import FormulaTotal, Gammas
 from trio_profile.judge.attribution import Step
-from trio_profile.judge.claims import Prefill, of_prefills
+from trio_profile.judge.claims import TimedPrefill, of_prefills
 from trio_profile.records.conclusion import Conclusion
 from trio_profile.records.documents import StudyDocument
 from trio_profile.records.estimate import Interval, MeasuredShare, Milliseconds, Ratio
@@ -219,7 +219,7 @@ def conclude(document: LayersDocument) -> Conclusion:
     for cell in document.cells:
         speedup = cell.totals.prefill_speedup
         prefills.append(
-            Prefill(
+            TimedPrefill(
                 name=f"{cell.method} at {units.percent(cell.retention.realised)}",
                 claimed=cell.claimed_ratio,
                 measured=widened(speedup.ci95, len(document.cells), speedup.samples, of_ratio=True),

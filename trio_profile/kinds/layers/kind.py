@@ -19,7 +19,7 @@ KIND = Kind(
     conclude="trio_profile.kinds.layers.document:conclude",
     file=DOCUMENTS["layers"],
     rows="trio_profile.kinds.layers.document:layer_rows",
-    paper_tables="trio_profile.kinds.layers.report:paper_tables",
+    paper_table="trio_profile.kinds.layers.report:totals_page",
     defaults={"retentions": (0.111,), "seconds": 20.0},
     several=("retentions",),
 )

@@ -205,11 +205,6 @@ _TOTALS = {"Forward": "forward", "Proxy loss": "proxy_loss", "Backward": "backwa
 """The columns of times, by their heading in the paper. The paper has no column of the selection."""
 
 
-def paper_tables(document: LayersDocument) -> list[Page]:
-    """The pages with tables for a paper."""
-    return [totals_page(document)]
-
-
 def totals_page(document: LayersDocument) -> Page:
     """The efficiency table of all retentions, and what is saved by the formula and by count."""
     cells = document.cells

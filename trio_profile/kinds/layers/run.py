@@ -19,7 +19,7 @@ from trio_core.trace import Trace
 from trio_profile import units
 from trio_profile.cost import formula
 from trio_profile.cost.aiconfigurator import tables
-from trio_profile.cost.prediction import Prefill, span
+from trio_profile.cost.prediction import Prediction, span
 from trio_profile.engine import factors
 from trio_profile.engine.plan import PlannedCell, resolve
 from trio_profile.inputs.digest import input_digests
@@ -161,7 +161,7 @@ def run(
     plan = resolve(study)
     session = open_session(study.device, inputs=input_digests(study))
     workload, cells = plan.workload, plan.cells
-    engines = [Prefill(table, workload.shape) for table in tables(study.gpu)] if study.gpu else []
+    engines = [Prediction(table, workload.shape) for table in tables(study.gpu)] if study.gpu else []
     clock = clock or clock_for(workload.device)
     watch(Step("counting"))
     # Counts come first: the CPU's allocator is a quarter slower until it has freed some large blocks.
@@ -273,7 +273,7 @@ def _round(workload: Workload, cells: Sequence[PlannedCell], clock: Clock, order
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def times_of(measured: LayerMeasurements, study: Study, engines: Sequence[Prefill] = ()) -> PrefillTimes:
+def times_of(measured: LayerMeasurements, study: Study, engines: Sequence[Prediction] = ()) -> PrefillTimes:
     """Return the times of one cell. engines: whose operators are predicted beside them."""
     shape, cell = measured.workload.shape, measured.cell
     layers, stages, parts = _layers(measured, engines), _stages(measured), _parts(measured)
@@ -338,7 +338,7 @@ def _decode(measured: LayerMeasurements, new_tokens: int) -> PartTimes:
     return PartTimes(name=name, ms=after_first_token("pruned"), dense_ms=after_first_token("dense"))
 
 
-def _layers(measured: LayerMeasurements, engines: Sequence[Prefill]) -> tuple[LayerTimes, ...]:
+def _layers(measured: LayerMeasurements, engines: Sequence[Prediction]) -> tuple[LayerTimes, ...]:
     """Return the times of each layer."""
     shape, visual = measured.workload.shape, measured.trace.schedules[0].tokens_by_layer
     return tuple(

@@ -9,7 +9,7 @@ import numpy as np
 
 from trio_profile import units
 from trio_profile.cost.aiconfigurator import tables
-from trio_profile.cost.prediction import Prefill, span
+from trio_profile.cost.prediction import Prediction, span
 from trio_profile.errors import StudyError
 from trio_profile.inputs import catalogue, host
 from trio_profile.inputs.sizes import sizes_of
@@ -37,7 +37,7 @@ def run(study: PredictStudy, directory: Path | None = None, watch: Watch = ignor
         sizes = measured.dense.visual_tokens, measured.dense.text_tokens, measured.study.batch
         retentions = tuple(cell.nominal_retention for cell in timed)
     shape, tower = sizes_of(study.model, *sizes)
-    prefills = [Prefill(table, shape, tower, study.tp) for table in of_gpu]
+    prefills = [Prediction(table, shape, tower, study.tp) for table in of_gpu]
     cells = tuple(cell_of(retention, prefills, selection) for retention in retentions)
     whole, none = (shape.visual_tokens,) * shape.num_layers, (0,) * shape.num_layers
     times = [prefill.encoding + prefill.decoder(whole) for prefill in prefills]
@@ -75,7 +75,6 @@ def _schedule(retention: float, selection: Mapping[str, Any], shape: Shape) -> A
     """Return the schedule of a retention. Raises RetentionError if the layers cannot reach it."""
     from trio_core.rules.cost import suppression_macs, tail_macs, without_losing_stages
     from trio_core.rules.schedule import Schedule, default_layers
-    from trio_profile.inputs.sizes import layer_shape
 
     layers, depth, proportion = tuple(selection["layers"]), shape.num_layers, selection["proportion"]
     layers = default_layers(depth, layers) if selection["scales_layers"] else layers
@@ -88,12 +87,12 @@ def _schedule(retention: float, selection: Mapping[str, Any], shape: Shape) -> A
         schedule,
         retention,
         proportion,
-        layer_shape(shape),
+        catalogue.layer_shape(shape),
         lambda widths, _, counts: tail_macs(widths, counts, rows) + suppression_macs(widths, counts),
     )
 
 
-def cell_of(retention: float, prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> PredictedCell:
+def cell_of(retention: float, prefills: Sequence[Prediction], selection: Mapping[str, Any]) -> PredictedCell:
     """Return one retention. Raises RetentionError if the layers cannot reach it."""
     schedule = _schedule(retention, selection, prefills[0].shape)
     selections = [prefill.selections(selection, schedule.budgets) for prefill in prefills]
@@ -111,7 +110,7 @@ def cell_of(retention: float, prefills: Sequence[Prefill], selection: Mapping[st
     )
 
 
-def _break_even(prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def _break_even(prefills: Sequence[Prediction], selection: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the highest retention that gains, of the worst end of any engine and of the best one."""
     from trio_core.errors import RetentionError
 
@@ -123,7 +122,7 @@ def _break_even(prefills: Sequence[Prefill], selection: Mapping[str, Any]) -> tu
     return worst, best
 
 
-def _cliffs(prefills: Iterable[Prefill], visual: Iterable[int]) -> Iterator[str]:
+def _cliffs(prefills: Iterable[Prediction], visual: Iterable[int]) -> Iterator[str]:
     """Yield the cliffs near the numbers of visual tokens that layers see, each once for each engine."""
     for prefill in prefills:
         steps = {prefill.cliff(tokens + prefill.shape.text_tokens) for tokens in visual}
@@ -147,9 +146,9 @@ def _measured(study: PredictStudy) -> tuple[Any, list[Any]]:
     return document, timed
 
 
-def _against(timed: Sequence[Any], prefills: Sequence[Prefill], cells: Sequence[PredictedCell]) -> Iterator[Against]:
+def _against(timed: Sequence[Any], prefills: Sequence[Prediction], cells: Sequence[PredictedCell]) -> Iterator[Against]:
     """Yield the measured prefills beside the predicted ones: dense first."""
-    rows = [("dense", cell.dense_prefill_ms.value, span(map(Prefill.whole, prefills))) for cell in timed[:1]]
+    rows = [("dense", cell.dense_prefill_ms.value, span(map(Prediction.whole, prefills))) for cell in timed[:1]]
     for cell, own in zip(cells if timed else (), timed, strict=True):
         rows.append((f"{own.method} at {units.percent(cell.layer_average)}", own.prefill_ms.value, cell.pruned_ms))
     for name, ms, (low, high) in rows:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.profile.kinds.evaluation.kept import UNPRUNED, evaluated, evaluation
-from tests.profile.reading import rows, sentences, table, terms
+from tests.profile.reading import line_of, rows, sentences, table, terms
 from trio_profile.kinds.evaluation import report as pages
 from trio_profile.kinds.evaluation.document import EvaluatedCell, Evaluation, Scores, conclude, task_rows
 from trio_profile.records.conclusion import Conclusion
@@ -38,14 +38,14 @@ def concluded(document: Evaluation) -> Conclusion:
 def test_the_fastest_cell_that_keeps_the_scores_is_recommended(document: Evaluation):
     better = tuple(kept(row, 1.005) for row in document.cells)
     found = concluded(document.model_copy(update={"cells": better}))
-    assert found.line.startswith("Do: trio at 11.1 %. The prefill is at least 2.3")
+    assert line_of(found).startswith("Do: trio at 11.1 %. The prefill is at least 2.3")
     assert "points of the average score are lost" in found.sentence
 
 
 def test_a_cell_may_lose_two_points_and_no_more(document: Evaluation):
-    assert concluded(document).line.startswith("Try: trio at 33.3 %.")
+    assert line_of(concluded(document)).startswith("Try: trio at 33.3 %.")
     worse = tuple(kept(row, 0.95 - 0.01 * number) for number, row in enumerate(document.cells))
-    line = concluded(document.model_copy(update={"cells": worse})).line
+    line = line_of(concluded(document.model_copy(update={"cells": worse})))
     assert line == "Do not: of 3 cells 3 are faster at a loss of more than 2 points of the average score."
 
 

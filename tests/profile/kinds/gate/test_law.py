@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.profile.law import SEEN, law
+from tests.profile.reading import line_of
 from trio_profile.kinds.gate.document import Verdict, conclude
 from trio_profile.kinds.gate.verdict import judge, judge_pairs
 
@@ -56,4 +57,4 @@ def test_no_verdict_refutes_the_conclusion(rows: tuple[Verdict, ...]):
 
 def test_without_a_base_nothing_passes():
     found = conclude([Verdict(quantity="run_ms", where="trio", new=12.0, verdict="no base")])
-    assert found.line == "Inconclusive: of 1 verdict, 1 no base."
+    assert line_of(found) == "Inconclusive: of 1 verdict, 1 no base."

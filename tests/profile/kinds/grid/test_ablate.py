@@ -4,8 +4,7 @@ import pytest
 from scipy.stats import binomtest
 
 from tests.profile import examples
-from tests.profile.reading import in_terminal, too_wide
-from trio_core import LayerShape
+from tests.profile.reading import in_terminal, line_of, too_wide
 from trio_profile.engine.plan import method_of
 from trio_profile.inputs import catalogue
 from trio_profile.kinds.grid import ablate as pages
@@ -32,7 +31,7 @@ def test_differences_are_paired_with_the_default(known_answers: Ablation):
 
 def test_all_variants_but_those_of_layers_have_the_same_stages():
     study = prepare_ablate(Study(verb="ablate", model="llava-1.5-7b", retentions=(0.5,)))
-    shape = LayerShape(**catalogue.SHAPE)
+    shape = catalogue.layer_shape(catalogue.prompt_of_llava())
     named = {cell.options["layers"] for cell in study.cells() if "layers" in cell.options}
     plain = [cell for cell in study.cells() if "layers" not in cell.options]
     schedules = {method_of(cell, study).schedule_in(shape, 576, 32) for cell in plain}
@@ -63,7 +62,7 @@ def test_only_the_verdict_is_in_sight(known_answers: Ablation):
 
 def test_variants_that_differ_from_the_default_are_named(known_answers: Ablation):
     assert known_answers.conclusion is not None
-    assert known_answers.conclusion.line == (
+    assert line_of(known_answers.conclusion) == (
         "Matters: of 2 variants, compared with the default, 1 is worse in answers: k_pos 1. None is shown to be better."
     )
 

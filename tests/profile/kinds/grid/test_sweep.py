@@ -14,7 +14,7 @@ from tests.profile.examples import (
     with_cpu_times,
     with_pairs,
 )
-from tests.profile.reading import blocks, in_terminal, rows, sentences, table, too_wide
+from tests.profile.reading import blocks, in_terminal, line_of, rows, sentences, table, too_wide
 from trio_profile.judge.accuracy import AccuracyKept
 from trio_profile.judge.times import MEASURED
 from trio_profile.kinds.grid import sweep
@@ -204,7 +204,7 @@ def test_the_speed_up_has_its_interval_its_claim_and_three_bands(several: SweepD
 def test_a_study_without_a_finished_cell_has_a_verdict():
     nothing = document(measurements=[failed()])
     assert nothing.conclusion is not None
-    assert nothing.conclusion.line == "Nothing to decide: no cell of a method is measured (controls do not count)."
+    assert line_of(nothing.conclusion) == "Nothing to decide: no cell of a method is measured (controls do not count)."
     assert not blocks(sweep.report(nothing), Chart)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.profile.kinds.layers.kept import layers_at, layers_document
-from tests.profile.reading import blocks, rows, sentences, table, too_wide
+from tests.profile.reading import blocks, line_of, rows, sentences, table, too_wide
 from trio_profile.kinds.layers import report as pages
 from trio_profile.kinds.layers.document import LayersDocument, conclude
 from trio_profile.kinds.layers.report import totals_page
@@ -47,12 +47,18 @@ def test_parts_that_are_not_those_of_the_prefill_are_said_first_and_not_drawn(
     told = document.model_copy(update={**dict(cells[0]), "cells": tuple(cells)})
     report = pages.report(told)
     assert said in sentences(report)[0] and not blocks(report, Waterfall)
-    assert conclude(told).line == f"Not decided: {said}."
+    assert line_of(conclude(told)) == f"Not decided: {said}."
 
 
-def test_each_layer_stands_in_the_detail(document: LayersDocument):
-    each = table(pages.report(document), "Each layer")
+def test_the_folded_tables_have_each_layer_each_stage_and_the_cost_of_time_stamps(document: LayersDocument):
+    """A dash stands for a part that the method does not have."""
+    report = pages.report(document)
+    each = table(report, "Each layer")
     assert each.detail and [row[1] for row in rows(each)] == ["636 of 636", "636 of 636", "124 of 636", "124 of 636"]
+    assert rows(table(report, "Stages")) == [["2", "576 → 64", "–", "–", "–", "–", "3.50 ms", "0.500 ms"]]
+    named, stamped = rows(table(report, "The whole prefill"))
+    assert named == ["share in layers, modules and stages", "99.4 %", "97.5 %"]
+    assert stamped[0] == "with time stamps, over without" and stamped[1].startswith("1.01×")
 
 
 def test_the_chart_has_both_models_and_an_upright_for_each_stage(document: LayersDocument):
@@ -61,17 +67,6 @@ def test_the_chart_has_both_models_and_an_upright_for_each_stage(document: Layer
     assert (dense.name, pruned.name) == ("dense", "trio") and list(pruned.y) == [10, 10, 3, 3]
     assert all(low < y < high for low, y, high in zip(pruned.low, pruned.y, pruned.high, strict=True))
     assert chart.uprights == [2.5]
-
-
-def test_a_stage_shows_what_it_has_and_a_dash_for_the_rest(document: LayersDocument):
-    (stage,) = rows(table(pages.report(document), "Stages"))
-    assert stage == ["2", "576 → 64", "–", "–", "–", "–", "3.50 ms", "0.500 ms"]
-
-
-def test_the_whole_prefill_has_its_named_share_and_the_cost_of_time_stamps(document: LayersDocument):
-    named, stamped = rows(table(pages.report(document), "The whole prefill"))
-    assert named == ["share in layers, modules and stages", "99.4 %", "97.5 %"]
-    assert stamped[0] == "with time stamps, over without" and stamped[1].startswith("1.01×")
 
 
 def test_the_walk_is_in_sight_and_all_fits_the_terminal(document: LayersDocument):

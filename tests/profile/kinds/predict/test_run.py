@@ -6,7 +6,8 @@ from tests.places import REPORTS
 from tests.profile.kinds.predict.kept import predicted
 from tests.profile.reading import sentences
 from trio_profile.errors import StoreError, StudyError
-from trio_profile.inputs.sizes import layer_shape, sizes_of
+from trio_profile.inputs.catalogue import layer_shape
+from trio_profile.inputs.sizes import sizes_of
 from trio_profile.kinds.predict.document import conclude
 from trio_profile.kinds.predict.report import report
 from trio_profile.records.documents import write_document

@@ -4,6 +4,7 @@ import pytest
 
 from tests.profile.kinds.servers.fake_servers import study
 from tests.profile.kinds.servers.kept import endpoints_document, log_of
+from tests.profile.reading import line_of
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import AtLoad
@@ -38,8 +39,8 @@ def test_only_a_load_whose_own_interval_does_not_contain_1_is_advised(gains, lin
     document = endpoints_document()
     loads = tuple(at(load, *gain) for load, gain in zip(document.loads[:4], gains, strict=True))
     found = conclude(document.model_copy(update={"loads": loads}))
-    assert found.line.startswith(line)
-    assert found.line.endswith(". It is shown to be slower at a concurrency of 8.") == (found.word == "try")
+    assert line_of(found).startswith(line)
+    assert line_of(found).endswith(". It is shown to be slower at a concurrency of 8.") == (found.word == "try")
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -51,7 +52,7 @@ def test_nothing_is_advised_from_a_study_in_which_a_server_failed(arm):
     log.requests[number][7] = log.requests[number][7].model_copy(update={"error": "it says in its stream: no memory"})
     document = document_of(asked, log)
     words = f"1 of 80 requests to the {arm} server failed, warm-up included, most often: it says in its stream: no"
-    assert conclude(document).line.startswith(f"Nothing to decide: a server failed: {words}")
+    assert line_of(conclude(document)).startswith(f"Nothing to decide: a server failed: {words}")
     assert document.break_even == ()
     assert "Break-even, by" not in str(report(document))
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.profile.kinds.servers import kept
 from tests.profile.law import Case, Row, around, check_deployed, law, least
+from tests.profile.reading import line_of
 from trio_profile.judge.doubts import Doubt
 from trio_profile.kinds.servers.advice import conclude
 from trio_profile.kinds.servers.document import AtLoad, EndpointsDocument, ServedAnswers
@@ -17,7 +18,7 @@ endpoints = cache(kept.endpoints_document)
 speeds = st.sampled_from([0.5, 0.98, 1.02, 1.1, 1.6, 3.0])
 QUANTITIES = {"closed": ("goodput", "throughput"), "open": ("goodput", "ttft_p95_ms")}
 """The quantities that decide in a loop, the first that was measured."""
-LEVELS = {"prefix cache": "low", "few requests": "medium", "transparent": "high", "no right answers": "high"}
+LEVELS = {"prefix cache": "low", "few requests": "low", "transparent": "high", "no right answers": "high"}
 """Some kinds of doubt, each with the sureness that it leaves a gain."""
 NOTHING = {
     "failed requests": "a server failed",
@@ -109,7 +110,7 @@ def rows_of(document: EndpointsDocument) -> list[Row]:
 def test_no_load_refutes_the_conclusion(drawn: tuple[Case, list[str]]):
     case, why = drawn
     if why:
-        assert case.conclusion.line.startswith("Nothing to decide: ") and case.conclusion.gain is None
+        assert line_of(case.conclusion).startswith("Nothing to decide: ") and case.conclusion.gain is None
         assert all(reason in case.conclusion.sentence for reason in why)
         return
     check_deployed(case)

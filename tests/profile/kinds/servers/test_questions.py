@@ -10,6 +10,7 @@ from PIL import Image
 from tests.profile.kinds.servers.fake_servers import FakeServer, study
 from tests.profile.kinds.servers.kept import endpoints_document
 from tests.profile.kinds.servers.kept import log_of as segments_of
+from tests.profile.reading import line_of
 from trio_profile.errors import StoreError, StudyError
 from trio_profile.inputs.pocket.grammar import exam
 from trio_profile.kinds.servers.advice import conclude
@@ -85,7 +86,7 @@ def test_both_servers_are_scored_and_the_difference_is_paired(file, small_pictur
     ],
 )
 def test_a_speed_whose_answers_are_gone_is_not_praised(dense, pruned, line):
-    assert conclude(with_answers(dense, pruned)).line.startswith(line)
+    assert line_of(conclude(with_answers(dense, pruned))).startswith(line)
 
 
 def test_few_questions_lower_the_sureness_of_a_speed():

@@ -11,6 +11,7 @@ import pytest
 from tests.profile.command import complaint, document
 from tests.profile.kinds.servers.fake_servers import FakeServer, Queue, study, virtual
 from tests.profile.kinds.servers.kept import segment_with
+from tests.profile.reading import line_of
 from trio_profile.cli import run
 from trio_profile.errors import StudyError
 from trio_profile.inputs import host
@@ -114,7 +115,7 @@ def test_a_server_of_which_one_answer_in_five_dies_gets_no_advice():
     """It is faster than the dense one."""
     asked = study(concurrency=(1, 4), requests=20, rounds=2, segment_seconds=MANY)
     document, _ = measure(asked, Queue(0.01, 0.09), Queue(0.01, 0.03, fails=lambda number: number % 5 == 0))
-    line = conclude(document).line
+    line = line_of(conclude(document))
     assert line.startswith("Nothing to decide: a server failed: ")
     assert "requests to the pruned server failed, warm-up included, most often: HTTP 503: too busy" in line
 

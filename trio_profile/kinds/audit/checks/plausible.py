@@ -56,14 +56,16 @@ def _beside_operators(line: Line, figure: Figure, device: str) -> Iterator[Findi
     Nothing is said where the extra `predict`, the table or the number of samples is missing.
     """
     from trio_profile.cost.aiconfigurator import tables  # with numpy, which an audit without a GPU need not import
-    from trio_profile.cost.prediction import Prefill, span
+    from trio_profile.cost.prediction import Prediction, span
 
     samples = 1 if figure.quantity.unit == "ms" else line.samples
     if samples is None or not line.row.dense:
         return
     printed = 1000 * float(figure.amount.value / samples)
     try:
-        takes = {table.engine: Prefill(table, shape(line.model, line.text_count)).whole() for table in tables(device)}
+        takes = {
+            table.engine: Prediction(table, shape(line.model, line.text_count)).whole() for table in tables(device)
+        }
     except StudyError:
         return
     low, high = span(takes.values())

@@ -6,7 +6,7 @@ from tests.profile.examples import answered, contents_of, dense, document, envir
 from tests.profile.reading import sentences
 from trio_profile.errors import ClaimsError, StudyError
 from trio_profile.judge.doubts import Doubt
-from trio_profile.kinds.audit.beside import with_printed
+from trio_profile.kinds.audit.as_printed import with_printed
 from trio_profile.kinds.grid import compare as comparison
 from trio_profile.kinds.grid import sweep
 from trio_profile.kinds.grid.compare import compare
