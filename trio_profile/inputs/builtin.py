@@ -208,7 +208,7 @@ def _builtin(name: str, entry: dict[str, Any]) -> Builtin:
     cls = _CLASSES[entry.pop("cls")]
     sizes = entry.pop("config", {})
     # A configuration changes the dictionaries that it gets.
-    code = {"config": lambda: cls.config_class(**deepcopy(sizes))} | _CODE.get(name, {})
+    code: dict[str, Any] = {"config": lambda: cls.config_class(**deepcopy(sizes))} | _CODE.get(name, {})
     return Builtin(cls=cls, **entry, **code)
 
 
