@@ -73,7 +73,7 @@ def crop_operators(vision: dict[str, Any], text_width: int, crops: int, merge: i
     rows, tokens = crops * patches, crops * patches // merge
     return {
         "layers": [*_layers(vision["num_hidden_layers"], crops * window, {window: crops}, *sizes)],
-        "patch embedding": [(1, "gemm", (rows, d, 3 * patch**2))],
+        "patch embedding": [(1, "gemm", (rows, d, _channels(vision) * patch**2))],
         "projector": [(1, "gemm", (tokens, text_width, into)) for into in (d * merge, text_width)],
     }
 
@@ -88,11 +88,17 @@ def grid_operators(vision: dict[str, Any], frames: Mapping[int, int], windows: M
     whole = sum(index < vision["depth"] for index in vision["fullatt_block_indexes"]) if gated else vision["depth"]
     sizes = d, vision["num_heads"], vision["intermediate_size"], 3 if gated else 2
     mergers = 1 + len(vision.get("deepstack_visual_indexes", ()))
+    values = _channels(vision) * vision["temporal_patch_size"] * vision["patch_size"] ** 2
     return {
         "layers": [*_layers(vision["depth"] - whole, rows, windows, *sizes), *_layers(whole, rows, frames, *sizes)],
-        "patch embedding": [(1, "gemm", (rows, d, 3 * vision["temporal_patch_size"] * vision["patch_size"] ** 2))],
+        "patch embedding": [(1, "gemm", (rows, d, values))],
         "merger": [(mergers, "gemm", (rows // merge, out, wide)) for out in (wide, vision["out_hidden_size"])],
     }
+
+
+def _channels(vision: dict[str, Any]) -> int:
+    """The values of a pixel: 3 unless the configuration says otherwise."""
+    return vision.get("num_channels", vision.get("in_channels", 3))
 
 
 def _sides(vision: dict[str, Any]) -> tuple[int, int]:

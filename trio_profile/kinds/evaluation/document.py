@@ -201,7 +201,7 @@ def conclude(document: Evaluation) -> Conclusion:
                 weaknesses=(Weakness("medium", ONE_PROCESS),),
             )
         )
-    zeros = [score.benchmark for score in document.dense.benchmarks if score.value <= 0] if document.dense else []
+    zeros = dense_zeros(document)
     reasons = {
         random_weights(document.study.model, document.sessions): True,
         f"the dense model scores nothing in {listed(zeros)}": zeros,
@@ -221,6 +221,11 @@ def conclude(document: Evaluation) -> Conclusion:
         next=lambda word, _: {"next": whole} if is_limited and word != "do not" else {},
     )
     return decide(candidates, evidence, words)[0]
+
+
+def dense_zeros(document: Evaluation) -> list[str]:
+    """Return the benchmarks in which the dense model scores nothing, so that no score is a share of its own."""
+    return [score.benchmark for score in document.dense.benchmarks if score.value <= 0] if document.dense else []
 
 
 def task_rows(document: Evaluation) -> list[Flat]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from trio_profile import units
 from trio_profile.cost.printed import ABLATIONS
-from trio_profile.kinds.evaluation.document import Benchmark, EvaluatedCell, Evaluation, Score
+from trio_profile.kinds.evaluation.document import Benchmark, EvaluatedCell, Evaluation, Score, dense_zeros
 from trio_profile.quantities import entries
 from trio_profile.quantities.entries import NOTHING
 from trio_profile.quantities.quantity import Column
@@ -183,8 +183,7 @@ def _reminders(document: Evaluation, rows: Sequence[EvaluatedCell]) -> Iterator[
         task.task for task in tasks if task.scores and task.task in document.study.tasks and task.task not in known
     ]:
         yield f"No column and no part in the average: {listed(without)}. “Task by task” has the scores."
-    zeros = [score.benchmark for score in document.dense.benchmarks if score.value <= 0] if document.dense else []
-    if zeros:
+    if zeros := dense_zeros(document):
         yield f"The dense model scores nothing in {listed(zeros)}, so there is no average as a share of dense."
     scores = [score for row in rows for score in row.benchmarks]
     chance = {score.benchmark for score in scores if score.difference is not None and score.ci95 is None}
